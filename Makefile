@@ -1,0 +1,29 @@
+# Two commands: `make demo` shows what the library does, `make test` checks it.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test clean
+
+demo: .venv/installed
+	$(BIN)/atlas demo
+
+test: .venv/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest
+
+.venv/created:
+	$(PYTHON) -m venv .venv
+	touch $@
+
+.venv/installed: pyproject.toml | .venv/created
+	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
+
+.venv/dev: pyproject.toml | .venv/created
+	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	touch $@ .venv/installed
+
+clean:
+	rm -rf .venv

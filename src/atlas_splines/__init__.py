@@ -1,0 +1,61 @@
+"""Models that are updated all their life and do not forget.
+
+Public names are imported on first use, so `import atlas_splines` loads neither numba nor anything heavier.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0.dev0"
+
+if TYPE_CHECKING:
+    from atlas_splines.analysis import (
+        expected_off_target,
+        gradient_bound,
+        gradient_norm,
+        orthogonality_distance,
+        overlap,
+        sparsity,
+    )
+    from atlas_splines.model import Atlas
+    from atlas_splines.training import History, Trainer, TrainingDiverged, train
+
+__all__ = [
+    "Atlas",
+    "History",
+    "Trainer",
+    "TrainingDiverged",
+    "expected_off_target",
+    "gradient_bound",
+    "gradient_norm",
+    "orthogonality_distance",
+    "overlap",
+    "sparsity",
+    "train",
+]
+
+_HOME = {
+    "Atlas": "model",
+    "History": "training",
+    "Trainer": "training",
+    "TrainingDiverged": "training",
+    "expected_off_target": "analysis",
+    "gradient_bound": "analysis",
+    "gradient_norm": "analysis",
+    "orthogonality_distance": "analysis",
+    "overlap": "analysis",
+    "sparsity": "analysis",
+    "train": "training",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'atlas_splines' has no attribute {name!r}")
+    return getattr(import_module(f"atlas_splines.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,647 @@
+"""Every compiled function and its constants: the only importer of numba.
+
+Numba's disk cache does not see across files, so nothing compiled lives anywhere else. Equation numbers
+refer to docs/math.md. Throughout:
+
+- ``table`` (rows, channels) holds all coefficients: for each density, for each input, its λ basis
+  functions, one row each. The four functions active at a point are neighbours, so a point needs one
+  contiguous read per input and density.
+- A row's channels are, for each output, ``G_1 … G_M, H_1 … H_M, F``, padded with zeros to whole vectors.
+- Kernels are dtype-generic: ``array.dtype.type(…)`` keeps float32 arithmetic in float32.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from llvmlite import ir
+from numba import get_num_threads, njit, prange, types
+from numba.extending import intrinsic, models, register_model
+from numpy.typing import NDArray
+
+MAE, MSE, HUBER, CROSS_ENTROPY = 0, 1, 2, 3
+LAZY_ADAM, ADAM, SGD = 0, 1, 2
+
+LANES = 8  # channels are padded to a multiple of this
+BLOCK = 128  # points evaluated together: their sums stay in the first-level cache
+TASK = 8 * BLOCK  # points handed to a thread at a time
+
+FIRST_DECAY, SECOND_DECAY, EPSILON = 0.9, 0.999, 1e-7  # Adam, as in the paper's program
+BIAS_HORIZON = 20_000  # after so many steps the bias corrections are 1 to float32 precision
+
+# `numpy` division never branches, `contract` allows fused multiply-add; nothing reorders a sum.
+exact = njit(cache=True, nogil=True, error_model="numpy")
+fused = njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+
+
+class Lanes(types.Type):
+    """Eight numbers that are computed together, in a vector register or two.
+
+    The compiler vectorises long loops by itself, but the loops over a row's channels are short: left to
+    it they run three times slower, in overlap checks and scalar remainders. So they are written in lanes.
+    """
+
+    def __init__(self, scalar):
+        self.scalar = scalar
+        super().__init__(name=f"Lanes({scalar})")
+
+
+@register_model(Lanes)
+class LanesModel(models.PrimitiveModel):
+    """Tells numba that lanes are an LLVM vector."""
+
+    def __init__(self, manager, lanes):
+        scalar = ir.FloatType() if lanes.scalar == types.float32 else ir.DoubleType()
+        super().__init__(manager, lanes, ir.VectorType(scalar, LANES))
+
+
+def lane_pointer(context, builder, array_type, array, index, vector):
+    """Address of array[index] as a pointer to lanes."""
+    data = context.make_array(array_type)(context, builder, array).data
+    return builder.bitcast(builder.gep(data, [index]), vector.as_pointer())
+
+
+@intrinsic
+def load(typing_context, array, index):
+    """Lanes array[index : index + 8] of a flat array."""
+    lanes = Lanes(array.dtype)
+
+    def codegen(context, builder, signature, arguments):
+        pointer = lane_pointer(context, builder, array, *arguments, context.get_value_type(lanes))
+        return builder.load(pointer, align=array.dtype.bitwidth // 8)
+
+    return lanes(array, types.intp), codegen
+
+
+@intrinsic
+def store(typing_context, array, index, lanes):
+    """array[index : index + 8] = lanes, for a flat array."""
+
+    def codegen(context, builder, signature, arguments):
+        pointer = lane_pointer(context, builder, array, *arguments[:2], arguments[2].type)
+        builder.store(arguments[2], pointer, align=array.dtype.bitwidth // 8)
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, lanes), codegen
+
+
+def fill_lanes(builder, scalar):
+    """Lanes that all hold the same number."""
+    position = ir.IntType(32)
+    empty = ir.Constant(ir.VectorType(scalar.type, LANES), ir.Undefined)
+    first = builder.insert_element(empty, scalar, position(0))
+    return builder.shuffle_vector(first, first, ir.Constant(ir.VectorType(position, LANES), [0] * LANES))
+
+
+@intrinsic
+def spread(typing_context, scalar):
+    """Lanes that all hold the same number."""
+
+    def codegen(context, builder, signature, arguments):
+        return fill_lanes(builder, arguments[0])
+
+    return Lanes(scalar)(scalar), codegen
+
+
+@intrinsic
+def load_one(typing_context, array, index):
+    """Lanes that all hold array[index] of a flat array; an index is never negative."""
+
+    def codegen(context, builder, signature, arguments):
+        data = context.make_array(array)(context, builder, arguments[0]).data
+        return fill_lanes(builder, builder.load(builder.gep(data, [arguments[1]])))
+
+    return Lanes(array.dtype)(array, types.intp), codegen
+
+
+@intrinsic
+def times(typing_context, a, b):
+    """Lanes a·b."""
+
+    def codegen(context, builder, signature, arguments):
+        return builder.fmul(*arguments, flags=("contract",))
+
+    return a(a, b), codegen
+
+
+@intrinsic
+def plus(typing_context, a, b):
+    """Lanes a + b; with a product it becomes a fused multiply-add."""
+
+    def codegen(context, builder, signature, arguments):
+        return builder.fadd(*arguments, flags=("contract",))
+
+    return a(a, b), codegen
+
+
+@intrinsic
+def minus(typing_context, a, b):
+    """Lanes a − b."""
+
+    def codegen(context, builder, signature, arguments):
+        return builder.fsub(*arguments)
+
+    return a(a, b), codegen
+
+
+@intrinsic
+def over(typing_context, a, b):
+    """Lanes a / b."""
+
+    def codegen(context, builder, signature, arguments):
+        return builder.fdiv(*arguments)
+
+    return a(a, b), codegen
+
+
+@intrinsic
+def root(typing_context, a):
+    """Lanes √a."""
+
+    def codegen(context, builder, signature, arguments):
+        vector = arguments[0].type
+        name = f"llvm.sqrt.v{LANES}f{a.scalar.bitwidth}"
+        declared = builder.module.globals.get(name)
+        function = declared or ir.Function(builder.module, ir.FunctionType(vector, [vector]), name)
+        return builder.call(function, arguments)
+
+    return a(a), codegen
+
+
+@intrinsic
+def first_lanes(typing_context, a, count):
+    """Lanes of a, with zero from position `count` on."""
+
+    def codegen(context, builder, signature, arguments):
+        lanes, count = arguments
+        counts = fill_lanes(builder, builder.trunc(count, ir.IntType(32)))
+        kept = builder.icmp_signed("<", ir.Constant(counts.type, list(range(LANES))), counts)
+        return builder.select(kept, lanes, ir.Constant(lanes.type, [0.0] * LANES))
+
+    return a(a, types.intp), codegen
+
+
+@intrinsic
+def total(typing_context, a):
+    """Sum of the lanes, by halves."""
+
+    def codegen(context, builder, signature, arguments):
+        (lanes,) = arguments
+        half = LANES
+        while half > 1:
+            half //= 2
+            swap = [(i + half) % LANES for i in range(LANES)]
+            order = ir.Constant(ir.VectorType(ir.IntType(32), LANES), swap)
+            lanes = builder.fadd(lanes, builder.shuffle_vector(lanes, lanes, order))
+        return builder.extract_element(lanes, ir.IntType(32)(0))
+
+    return a.scalar(a), codegen
+
+
+@intrinsic
+def lowest_bit(typing_context, word):
+    """Position of the lowest set bit of a word that has one."""
+
+    def codegen(context, builder, signature, arguments):
+        return builder.cttz(arguments[0], ir.IntType(1)(1))
+
+    return types.uint64(types.uint64), codegen
+
+
+class Layout(NamedTuple):
+    """What a kernel must know of a model besides its coefficients."""
+
+    inputs: int
+    outputs: int
+    terms: int
+    slope: NDArray[
+        np.floating
+    ]  # (channels,) dA/dchannel over its exponential: ±k⁻²e^(−damping), 1, padding 0
+
+
+class Moments(NamedTuple):
+    """Optimiser state, one row for each row of the table."""
+
+    gradient: NDArray[np.floating]  # (rows, channels), zero between batches
+    first: NDArray[np.floating]  # (rows, channels)
+    second: NDArray[np.floating]  # (rows, channels)
+    steps: NDArray[np.int32]  # (rows,) how often the row was moved
+    correction: NDArray[np.floating]  # (BIAS_HORIZON,) √(1−β₂ᵗ)/(1−β₁ᵗ)
+
+
+class Samples(NamedTuple):
+    """Training data in the model's dtype."""
+
+    inputs: NDArray[np.floating]  # (samples, inputs)
+    targets: NDArray[np.floating]  # (samples, outputs)
+    weights: NDArray[np.floating]  # (samples,)
+    frozen: NDArray[np.floating]  # (samples, channels) sums of the frozen densities, or (0, channels)
+
+
+class Step(NamedTuple):
+    """How a batch changes the coefficients."""
+
+    loss: int
+    optimizer: int
+    learning_rate: float
+    densities: NDArray[np.int64]  # the densities that are trained
+    open_rows: NDArray[np.bool_]  # (rows,) the rows that may move
+
+
+@exact
+def first_row(inputs, density):
+    """Row of the table where a density begins: all coarser densities come before it, equation (9)."""
+    return inputs * ((4 << density) - 4)
+
+
+@exact
+def locate(x, inputs, density, rows, weights):
+    """First active row and the four basis weights of each coordinate, equation (3)."""
+    # x (points·inputs,), rows (points·inputs,), weights (4, points·inputs)
+    real = x.dtype.type
+    functions = 4 << density
+    last_cell = np.int32(functions - 4)
+    for q in range(x.size):
+        scaled = x[q] * real(functions - 3)
+        cell = min(np.int32(scaled), last_cell)
+        t = scaled - real(cell)
+        u = real(1) - t
+        rows[q] = cell
+        weights[0, q] = u * u * u * real(1 / 6)
+        weights[1, q] = (t * t * (real(3) * t - real(6)) + real(4)) * real(1 / 6)
+        weights[2, q] = (u * u * (real(3) * u - real(6)) + real(4)) * real(1 / 6)
+        weights[3, q] = t * t * t * real(1 / 6)
+    first = first_row(inputs, density)
+    for i in range(x.size // inputs):
+        for j in range(inputs):
+            rows[i * inputs + j] += first + j * functions
+
+
+@fused
+def gather(table, channels, inputs, rows, weights, sums):
+    """Add the active coefficients, weighted, to each point's sums: the additive part of (5) and (6)."""
+    # table (rows·channels,), rows (points·inputs,), weights (4, ≥ points·inputs), sums (points·channels,)
+    stride, weights = weights.shape[1], weights.reshape(-1)
+    for i in range(rows.size // inputs):
+        for q in range(i * inputs, (i + 1) * inputs):
+            w0, w1 = load_one(weights, q), load_one(weights, q + stride)
+            w2, w3 = load_one(weights, q + 2 * stride), load_one(weights, q + 3 * stride)
+            first = rows[q] * channels
+            for c in range(0, channels, LANES):
+                row = first + c
+                left = times(w0, load(table, row))
+                left = plus(left, times(w1, load(table, row + channels)))
+                right = times(w2, load(table, row + 2 * channels))
+                right = plus(right, times(w3, load(table, row + 3 * channels)))
+                store(sums, i * channels + c, plus(load(sums, i * channels + c), plus(left, right)))
+
+
+@fused
+def scatter(gradient, channels, inputs, rows, weights, slopes):
+    """Add each point's slopes, weighted, to the gradient of its active rows: the transpose of `gather`."""
+    # gradient (rows·channels,), rows and weights as in `gather`, slopes (points·channels,)
+    stride, weights = weights.shape[1], weights.reshape(-1)
+    for i in range(rows.size // inputs):
+        for q in range(i * inputs, (i + 1) * inputs):
+            w0, w1 = load_one(weights, q), load_one(weights, q + stride)
+            w2, w3 = load_one(weights, q + 2 * stride), load_one(weights, q + 3 * stride)
+            first = rows[q] * channels
+            for c in range(0, channels, LANES):
+                row = first + c
+                slope = load(slopes, i * channels + c)
+                store(gradient, row, plus(load(gradient, row), times(w0, slope)))
+                row += channels
+                store(gradient, row, plus(load(gradient, row), times(w1, slope)))
+                row += channels
+                store(gradient, row, plus(load(gradient, row), times(w2, slope)))
+                row += channels
+                store(gradient, row, plus(load(gradient, row), times(w3, slope)))
+
+
+@fused
+def exponential32(x, result):
+    """Exponentials of float32 numbers, to rounding; overflow gives infinity, NaN stays NaN."""
+    real, low, high, shift = np.float32, np.float32(-87.3), np.float32(88.8), np.float32(1.5 * 2**23)
+    for i in range(x.size):
+        y = low if x[i] < low else x[i]
+        y = high if y > high else y
+        # y = k·log 2 + r with |r| ≤ log(2)/2; adding the shift rounds to the whole number k, which then
+        # stands in the lowest bits; log 2 in two parts, the first short enough for k·log 2 to be exact
+        shifted = np.float32(y * real(1.4426950409) + shift)
+        k = shifted - shift
+        r = y - k * real(0.693359375) + k * real(2.12194440e-4)
+        # (e^r − 1 − r)/r² by a polynomial with the least maximum error of e^r, 3e-9 relative
+        p = real(1.3814477748e-3)
+        p = p * r + real(8.3687801281e-3)
+        p = p * r + real(4.1668394025e-2)
+        p = p * r + real(1.6666520110e-1)
+        p = p * r + real(4.9999993413e-1)
+        power = np.int32((shifted.view(np.int32) << 23) + np.int32(127 << 23)).view(np.float32)  # 2^k
+        result[i] = (p * r * r + r + real(1)) * power
+
+
+@exact
+def exponential64(x, result):
+    """Exponentials of float64 numbers."""
+    for i in range(x.size):
+        result[i] = np.exp(x[i])
+
+
+@exact
+def exponential(x, result):
+    """Exponentials of a flat array; exp(0) is exactly 1, which expansion relies on."""
+    if x.itemsize == 4:
+        exponential32(x, result)
+    else:
+        exponential64(x, result)
+
+
+@fused
+def finish(layout, sums, points, exponentials, out):
+    """Turn sums F, G, H into exponentials and outputs, equation (6)."""
+    # sums (≥ points·channels,), exponentials (≥ points·channels + LANES,), out (≥ points, outputs)
+    channels, terms, width = layout.slope.size, layout.terms, 2 * layout.terms + 1
+    exponential(sums[: points * channels], exponentials)
+    for p in range(layout.outputs):
+        slope_of_f = layout.slope[p * width + 2 * terms]
+        for i in range(points):
+            g = i * channels + p * width
+            # term k always goes to lane k mod 8, so that more terms do not change the order of the sum;
+            # a pair is subtracted first, so that an untrained one adds exactly zero, equation (8)
+            pairs = spread(out.dtype.type(0))
+            for block in range((terms + LANES - 1) // LANES):
+                k = block * LANES
+                pair = minus(load(exponentials, g + k), load(exponentials, g + k + terms))
+                pair = times(load(layout.slope, p * width + k), pair)
+                pairs = plus(pairs, first_lanes(pair, terms - k))
+            out[i, p] = slope_of_f * sums[g + 2 * terms] + total(pairs)
+            exponentials[g + 2 * terms] = 1  # F is in no exponential: its slope is constant
+
+
+@exact
+def sum_splines(table, layout, densities, inputs, rows, weights, sums):
+    """Add the splines of some densities at a block of points to their sums, equation (5)."""
+    # table (rows·channels,), inputs (points·inputs,), rows and weights scratch, sums (≥ points·channels,)
+    used = inputs.size
+    for density in densities:
+        locate(inputs, layout.inputs, density, rows[:used], weights)
+        gather(table, layout.slope.size, layout.inputs, rows[:used], weights, sums)
+
+
+@exact
+def predict_range(table, layout, densities, inputs, out, start, stop):
+    """Evaluate rows start … stop, a block at a time."""
+    # table (rows, channels), inputs (points, inputs), out (points, outputs)
+    rows = np.empty(BLOCK * layout.inputs, np.int32)
+    weights = np.empty((4, BLOCK * layout.inputs), table.dtype)
+    sums = np.empty(BLOCK * table.shape[1], table.dtype)
+    exponentials = np.empty(BLOCK * table.shape[1] + LANES, table.dtype)
+    for begin in range(start, stop, BLOCK):
+        end = min(begin + BLOCK, stop)
+        sums[:] = 0
+        x = inputs[begin:end].reshape(-1)
+        sum_splines(table.reshape(-1), layout, densities, x, rows, weights, sums)
+        finish(layout, sums, end - begin, exponentials, out[begin:end])
+
+
+@exact
+def predict_serial(table, layout, densities, inputs, out):
+    """Evaluate all rows on one thread."""
+    predict_range(table, layout, densities, inputs, out, 0, inputs.shape[0])
+
+
+@njit(cache=True, nogil=True, error_model="numpy", parallel=True)
+def predict_parallel(table, layout, densities, inputs, out):
+    """Evaluate all rows on numba's threads."""
+    points = inputs.shape[0]
+    for task in prange((points + TASK - 1) // TASK):
+        predict_range(table, layout, densities, inputs, out, task * TASK, min((task + 1) * TASK, points))
+
+
+def predict(
+    table: NDArray[np.floating],
+    layout: Layout,
+    densities: NDArray[np.int64],
+    inputs: NDArray[np.floating],
+    out: NDArray[np.floating],
+) -> None:
+    """Evaluate all rows, in parallel when there are many; the bits do not depend on the threads."""
+    large = inputs.shape[0] >= 2 * TASK and get_num_threads() > 1
+    (predict_parallel if large else predict_serial)(table, layout, densities, inputs, out)
+
+
+@exact
+def frozen_sums(table, layout, densities, inputs, sums):
+    """Sums of the densities that training leaves alone: computed once, so a step costs the same for all."""
+    # inputs (points, inputs), sums (points, channels)
+    rows = np.empty(BLOCK * layout.inputs, np.int32)
+    weights = np.empty((4, BLOCK * layout.inputs), table.dtype)
+    for begin in range(0, inputs.shape[0], BLOCK):
+        x = inputs[begin : begin + BLOCK].reshape(-1)
+        total = sums[begin : begin + BLOCK].reshape(-1)
+        sum_splines(table.reshape(-1), layout, densities, x, rows, weights, total)
+
+
+@exact
+def batch_loss(loss, samples, batch, out):
+    """Weighted sum of the losses of a batch; replaces its outputs by the slopes of the weighted mean."""
+    # batch (points,), out (≥ points, outputs)
+    outputs, real = out.shape[1], out.dtype.type
+    total_weight = 0.0
+    for i in range(batch.size):
+        total_weight += samples.weights[batch[i]]
+    share = 1.0 if loss == CROSS_ENTROPY else 1.0 / outputs  # errors are averaged over the outputs
+    factor = real(share / total_weight)
+    value = 0.0
+    for i in range(batch.size):
+        row = batch[i]
+        weight = samples.weights[row]
+        if loss == CROSS_ENTROPY:
+            value += weight * cross_entropy(out[i], samples.targets[row])
+        else:
+            for p in range(outputs):
+                value += weight * error_loss(loss, out, i, p, samples.targets[row, p])
+        for p in range(outputs):
+            out[i, p] *= weight * factor
+    return share * value
+
+
+@exact
+def error_loss(loss, out, i, p, target):
+    """Loss of one output; replaces it by the derivative."""
+    real = out.dtype.type
+    error = out[i, p] - target
+    size = abs(error)
+    if loss == MSE:
+        out[i, p] = real(2) * error
+        return error * error
+    if loss == HUBER and size < real(1):
+        out[i, p] = error
+        return real(0.5) * error * error
+    out[i, p] = np.sign(error)
+    return size - real(0.5) if loss == HUBER else size
+
+
+@exact
+def cross_entropy(scores, target):
+    """Softmax cross-entropy of one sample; replaces its scores by probabilities minus targets."""
+    highest = scores.max()
+    total = 0.0
+    for p in range(scores.size):
+        total += np.exp(scores[p] - highest)
+    value = 0.0
+    for p in range(scores.size):
+        log_probability = scores[p] - highest - np.log(total)
+        value -= target[p] * log_probability
+        scores[p] = np.exp(log_probability) - target[p]
+    return value
+
+
+@fused
+def chain(layout, slopes_of_outputs, points, slopes):
+    """Chain rule through (6): from each channel's exponential to the loss's slope in its sum, in place."""
+    # slopes_of_outputs (≥ points, outputs), slopes (≥ points·channels,)
+    channels, width = layout.slope.size, 2 * layout.terms + 1
+    if layout.outputs == 1:
+        for i in range(points):
+            factor = spread(slopes_of_outputs[i, 0])
+            for c in range(0, channels, LANES):
+                slope = times(factor, load(layout.slope, c))
+                store(slopes, i * channels + c, times(slope, load(slopes, i * channels + c)))
+        return
+    for i in range(points):
+        for c in range(channels):
+            output = min(c // width, layout.outputs - 1)  # the padding has slope zero
+            slopes[i * channels + c] *= slopes_of_outputs[i, output] * layout.slope[c]
+
+
+@exact
+def mark(rows, marks):
+    """Set the bits of four rows for each entry, without a branch; there is a spare word at the end."""
+    four = np.uint64(15)
+    for row in rows:
+        word, bit = row >> 6, np.uint64(row & 63)
+        marks[word] |= four << bit
+        marks[word + 1] |= (four >> np.uint64(1)) >> (np.uint64(63) - bit)  # those that do not fit
+
+
+@exact
+def unmark(marks, rows):
+    """List the rows whose bits are set, in order, and clear the bits; returns how many there are."""
+    count = 0
+    for word in range(marks.size):
+        bits = marks[word]
+        marks[word] = 0
+        while bits:
+            rows[count] = 64 * word + np.int64(lowest_bit(bits))
+            count += 1
+            bits &= bits - np.uint64(1)
+    return count
+
+
+@fused
+def adam_rows(table, moments, step, rows):
+    """One Adam step of the listed rows, equation (20); each row's bias correction counts its own steps."""
+    channels, real = table.shape[1], table.dtype.type
+    table, gradient = table.reshape(-1), moments.gradient.reshape(-1)
+    first, second = moments.first.reshape(-1), moments.second.reshape(-1)
+    keep_first, take_first = spread(real(FIRST_DECAY)), spread(real(1 - FIRST_DECAY))
+    keep_second, take_second = spread(real(SECOND_DECAY)), spread(real(1 - SECOND_DECAY))
+    epsilon, zero = spread(real(EPSILON)), spread(real(0))
+    for row in rows:
+        if not step.open_rows[row]:
+            moments.gradient[row] = 0
+            continue
+        count = min(moments.steps[row] + 1, BIAS_HORIZON - 1)
+        moments.steps[row] = count
+        rate = spread(-real(step.learning_rate) * moments.correction[count])
+        for c in range(row * channels, (row + 1) * channels, LANES):
+            g = load(gradient, c)
+            m = plus(times(keep_first, load(first, c)), times(take_first, g))
+            v = plus(times(keep_second, load(second, c)), times(take_second, times(g, g)))
+            store(first, c, m)
+            store(second, c, v)
+            store(table, c, plus(load(table, c), over(times(rate, m), plus(root(v), epsilon))))
+            store(gradient, c, zero)
+
+
+@fused
+def sgd_rows(table, moments, step, rows):
+    """One step of plain gradient descent of the listed rows."""
+    for row in rows:
+        if step.open_rows[row]:
+            for c in range(table.shape[1]):
+                table[row, c] -= table.dtype.type(step.learning_rate) * moments.gradient[row, c]
+        moments.gradient[row] = 0
+
+
+@exact
+def trained_rows(inputs, densities):
+    """Every row of the trained densities: what dense Adam moves in each batch."""
+    total = 0
+    for density in densities:
+        total += inputs * (4 << density)
+    rows = np.empty(total, np.int32)
+    count = 0
+    for density in densities:
+        first = first_row(inputs, density)
+        for row in range(first, first + inputs * (4 << density)):
+            rows[count] = row
+            count += 1
+    return rows
+
+
+@exact
+def train_batches(table, layout, moments, samples, order, batch_size, step):
+    """Train on the samples in the given order, a batch at a time; returns the weighted sum of losses."""
+    inputs, channels, densities = layout.inputs, table.shape[1], step.densities
+    flat_table, flat_gradient = table.reshape(-1), moments.gradient.reshape(-1)
+    # scratch, filled anew by each batch
+    size = min(batch_size, order.size)
+    x = np.empty(size * inputs, table.dtype)
+    rows = np.empty((densities.size, size * inputs), np.int32)
+    weights = np.empty((densities.size, 4, size * inputs), table.dtype)
+    sums = np.empty(size * channels, table.dtype)
+    slopes = np.empty(size * channels + LANES, table.dtype)  # of the sums; first their exponentials
+    out = np.empty((size, layout.outputs), table.dtype)
+    marks = np.zeros(table.shape[0] // 64 + 2, np.uint64)
+    touched = np.empty(min(table.shape[0], 4 * rows.size), np.int32)
+    every_row = trained_rows(inputs, densities) if step.optimizer == ADAM else touched
+
+    loss = 0.0
+    for begin in range(0, order.size, batch_size):
+        batch = order[begin : begin + batch_size]
+        points, used = batch.size, batch.size * inputs
+        start_batch(samples, batch, x, sums)
+        for d in range(densities.size):
+            locate(x[:used], inputs, densities[d], rows[d, :used], weights[d])
+            gather(flat_table, channels, inputs, rows[d, :used], weights[d], sums)
+        finish(layout, sums, points, slopes, out)
+        loss += batch_loss(step.loss, samples, batch, out)
+        chain(layout, out, points, slopes)
+        for d in range(densities.size):
+            scatter(flat_gradient, channels, inputs, rows[d, :used], weights[d], slopes)
+            mark(rows[d, :used], marks)
+        count = unmark(marks, touched)
+        if step.optimizer == SGD:
+            sgd_rows(table, moments, step, touched[:count])
+        else:
+            adam_rows(table, moments, step, every_row if step.optimizer == ADAM else touched[:count])
+    return loss
+
+
+@exact
+def start_batch(samples, batch, x, sums):
+    """Copy the inputs of a batch, and start its sums from those of the frozen densities."""
+    # x (≥ points·inputs,), sums (≥ points·channels,)
+    inputs, channels = samples.inputs.shape[1], samples.frozen.shape[1]
+    for i in range(batch.size):
+        for j in range(inputs):
+            x[i * inputs + j] = samples.inputs[batch[i], j]
+    if samples.frozen.shape[0] == 0:
+        sums[: batch.size * channels] = 0
+        return
+    for i in range(batch.size):
+        for c in range(channels):
+            sums[i * channels + c] = samples.frozen[batch[i], c]

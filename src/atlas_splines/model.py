@@ -1,0 +1,402 @@
+"""The ATLAS model: configuration, coefficient tables, evaluation, expansion.
+
+Equation numbers refer to docs/math.md.
+"""
+
+from __future__ import annotations
+
+import copy
+import operator
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from atlas_splines import kernels, splines
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+__all__ = ["Atlas", "check_inputs", "check_size"]
+
+MAX_DENSITY = 20  # four million functions an input: beyond it float32 cannot tell neighbouring cells apart
+
+
+class Atlas:
+    """A(x) = F(x) + Σ k⁻²(exp G_k(x) − exp H_k(x)) on the unit cube, equation (6).
+
+    F, G_k and H_k are sums over the inputs of mixed-density cubic splines. All coefficients start at zero,
+    and so does every output.
+
+    Parameters
+    ----------
+    inputs
+        Number of input columns.
+    outputs
+        Number of output columns; outputs share no coefficients.
+    terms
+        Number M of positive and of negative exponentials for each output.
+    density
+        Finest density r: each input has 2^(r+2) basis functions at density r, and all coarser ones too.
+    trainable
+        "finest" trains density r only, which keeps the model's memory local. "all" trains every density:
+        the paper's contrast model, without that guarantee.
+    damping
+        Each exponential is multiplied by exp(−damping). The paper's formula has none; its authors ran 10.
+    dtype
+        "float32" or "float64".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> model = Atlas(inputs=2, terms=3, density=1)
+    >>> model
+    Atlas(inputs=2, outputs=1, terms=3, density=1, trainable='finest', damping=0.0, dtype='float32')
+    with 168 coefficients, 112 of them trainable
+    >>> model.f(1)[:] = 0.5
+    >>> model(np.array([[0.2, 0.7], [1.0, 0.0]])).round(3)
+    array([[1.],
+           [1.]], dtype=float32)
+    """
+
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int = 1,
+        terms: int = 10,
+        density: int = 4,
+        trainable: Literal["finest", "all"] = "finest",
+        damping: float = 0.0,
+        dtype: DTypeLike = "float32",
+    ) -> None:
+        self.inputs = check_size("inputs", inputs, least=1)
+        self.outputs = check_size("outputs", outputs, least=1)
+        self.terms = check_size("terms", terms, least=0)
+        self.density = check_size("density", density, least=0, most=MAX_DENSITY)
+        if trainable not in ("finest", "all"):
+            raise ValueError(f"trainable must be 'finest' or 'all', not {trainable!r}")
+        self.trainable = trainable
+        if not np.isfinite(damping) or damping < 0:
+            raise ValueError(f"damping must be a finite number of at least 0, not {damping!r}")
+        self.damping = float(damping)
+        if np.dtype(dtype) not in (np.float32, np.float64):
+            raise ValueError(f"dtype must be 'float32' or 'float64', not {np.dtype(dtype).name!r}")
+        self.dtype = np.dtype(dtype)
+        self.table = self._zero_table()
+
+    # --- coefficients -------------------------------------------------------------------------------
+
+    @property
+    def channels(self) -> int:
+        """Length of a table row: 2M + 1 for each output, padded to whole vectors."""
+        return -(-self.outputs * (2 * self.terms + 1) // kernels.LANES) * kernels.LANES
+
+    def _zero_table(self) -> NDArray[np.floating]:
+        rows = self.inputs * (splines.basis_size(self.density + 1) - 4)  # all densities up to r, equation (9)
+        return np.zeros((rows, self.channels), self.dtype)
+
+    def _rows(self, density: int) -> slice:
+        """Rows of the table that hold a density."""
+        first = self.inputs * (splines.basis_size(density) - 4)
+        return slice(first, first + self.inputs * splines.basis_size(density))
+
+    def _blocks(self, density: int) -> NDArray[np.floating]:
+        """View of a density as (outputs, 2M + 1, inputs, λ); along the second axis stand G, H and F."""
+        if not 0 <= operator.index(density) <= self.density:
+            raise ValueError(
+                f"density {density} is not in the model, which has densities 0 to {self.density}"
+            )
+        width = 2 * self.terms + 1
+        rows = self.table[self._rows(density), : self.outputs * width]
+        return rows.reshape(self.inputs, -1, self.outputs, width).transpose(2, 3, 0, 1)
+
+    def f(self, rho: int) -> NDArray[np.floating]:
+        """Coefficients of F at a density, a writable view of shape (outputs, inputs, λ).
+
+        Views belong to the table of the moment: take them again after `expand`.
+
+        Examples
+        --------
+        >>> Atlas(inputs=3, density=2).f(2).shape
+        (1, 3, 16)
+        """
+        return self._blocks(rho)[:, -1]
+
+    def g(self, rho: int) -> NDArray[np.floating]:
+        """Coefficients of the positive exponentials, a writable view of shape (outputs, terms, inputs, λ).
+
+        Examples
+        --------
+        >>> Atlas(inputs=3, terms=10, density=2).g(0).shape
+        (1, 10, 3, 4)
+        """
+        return self._blocks(rho)[:, : self.terms]
+
+    def h(self, rho: int) -> NDArray[np.floating]:
+        """Coefficients of the negative exponentials, a writable view of shape (outputs, terms, inputs, λ).
+
+        Examples
+        --------
+        >>> Atlas(inputs=3, terms=10, density=2).h(1).shape
+        (1, 10, 3, 8)
+        """
+        return self._blocks(rho)[:, self.terms : 2 * self.terms]
+
+    @property
+    def trained_densities(self) -> list[int]:
+        """Densities whose coefficients training may change.
+
+        Examples
+        --------
+        >>> Atlas(inputs=1, density=2).trained_densities
+        [2]
+        """
+        return [self.density] if self.trainable == "finest" else list(range(self.density + 1))
+
+    @property
+    def first_trained_row(self) -> int:
+        """Training changes the table from this row on.
+
+        Examples
+        --------
+        >>> Atlas(inputs=2, density=1).first_trained_row
+        8
+        """
+        return self._rows(self.trained_densities[0]).start
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of coefficients of all densities, equation (9).
+
+        Examples
+        --------
+        >>> Atlas(inputs=2, terms=10, density=4).n_parameters
+        5208
+        """
+        return self.table.shape[0] * self.outputs * (2 * self.terms + 1)
+
+    @property
+    def n_trainable(self) -> int:
+        """Number of coefficients that training may change.
+
+        Examples
+        --------
+        >>> Atlas(inputs=2, terms=10, density=4).n_trainable
+        2688
+        """
+        functions = sum(splines.basis_size(density) for density in self.trained_densities)
+        return functions * self.inputs * self.outputs * (2 * self.terms + 1)
+
+    # --- evaluation ---------------------------------------------------------------------------------
+
+    @property
+    def layout(self) -> kernels.Layout:
+        """What the kernels must know besides the table; `slope` is dA/dsum over the sum's exponential."""
+        slope = np.zeros(self.channels, self.dtype)
+        scale = np.exp(-self.damping) / np.arange(1, self.terms + 1) ** 2  # equation (7)
+        one_output = np.concatenate([scale, -scale, [1.0]])  # G, H, F
+        slope[: self.outputs * one_output.size] = np.tile(one_output, self.outputs)
+        return kernels.Layout(self.inputs, self.outputs, self.terms, slope)
+
+    def filled(self, densities: list[int]) -> NDArray[np.int64]:
+        """Those of the densities that have a coefficient other than zero; the rest add exactly nothing."""
+        return np.array([d for d in densities if self.table[self._rows(d)].any()], np.int64)
+
+    def __call__(self, X: ArrayLike) -> NDArray[np.floating]:
+        """Evaluate the model.
+
+        Parameters
+        ----------
+        X
+            Points in the unit cube, shape (rows, inputs).
+
+        Returns
+        -------
+        array of shape (rows, outputs)
+
+        Examples
+        --------
+        >>> Atlas(inputs=2)([[0.1, 0.2]])
+        array([[0.]], dtype=float32)
+        """
+        out = self.evaluate(check_inputs(X, self))
+        check_overflow(out)
+        return out
+
+    def evaluate(self, points: NDArray[np.floating]) -> NDArray[np.floating]:
+        """Evaluate at checked points of the model's dtype; an overflow shows as inf or NaN."""
+        out = np.empty((points.shape[0], self.outputs), self.dtype)
+        densities = self.filled(list(range(self.density + 1)))
+        kernels.predict(self.table, self.layout, densities, points, out)
+        return out
+
+    def gradient(self, X: ArrayLike) -> csr_matrix:
+        """Gradient of each output with respect to the trainable coefficients, equation (10).
+
+        Parameters
+        ----------
+        X
+            Points in the unit cube, shape (rows, inputs).
+
+        Returns
+        -------
+        scipy.sparse.csr_matrix of shape (rows·outputs, n_trainable)
+            Row i·outputs + p is the gradient of output p at X[i]. Columns are, for each trained density,
+            the entries of ``f``, then of ``g``, then of ``h``, each flattened in C order.
+
+        Examples
+        --------
+        >>> gradient = Atlas(inputs=2, terms=1, density=1).gradient([[0.1, 0.2]])
+        >>> gradient.shape, gradient.nnz
+        ((1, 48), 24)
+        """
+        from scipy.sparse import csr_matrix
+
+        points = check_inputs(X, self)
+        slopes = self.slopes(points)  # (rows, outputs, 2M + 1), as F, G, H
+        values, columns, before = [], [], 0
+        for density in self.trained_densities:
+            cells, weights = splines.active(points, density)  # (rows, inputs), (rows, inputs, 4)
+            value = slopes[:, :, :, None, None] * weights[:, None, None]
+            column = before + self._columns(density)[:, :, None, None] + self._functions(cells, density)
+            values.append(value.reshape(points.shape[0] * self.outputs, -1))
+            columns.append(np.broadcast_to(column, value.shape).reshape(values[-1].shape))
+            before += self.outputs * slopes.shape[2] * self.inputs * splines.basis_size(density)
+        value, column = np.hstack(values), np.hstack(columns)
+        starts = np.arange(value.shape[0] + 1) * value.shape[1]
+        return csr_matrix((value.ravel(), column.ravel(), starts), shape=(value.shape[0], self.n_trainable))
+
+    def slopes(self, points: NDArray[np.floating]) -> NDArray[np.floating]:
+        """Derivative of each output with respect to its sums F, G_k, H_k: shape (rows, outputs, 2M + 1)."""
+        sums = np.zeros((points.shape[0], self.channels), self.dtype)
+        layout = self.layout
+        densities = self.filled(list(range(self.density + 1)))
+        kernels.frozen_sums(self.table, layout, densities, points, sums)
+        width = 2 * self.terms + 1
+        sums = sums[:, : self.outputs * width].reshape(-1, self.outputs, width)
+        sums[:, :, -1] = 0.0  # exp(0) = 1, the slope of F
+        with np.errstate(over="ignore"):
+            slopes = np.exp(sums) * layout.slope[:width]
+        check_overflow(slopes.reshape(points.shape[0], -1))
+        return np.concatenate([slopes[:, :, -1:], slopes[:, :, :-1]], axis=2)
+
+    def _columns(self, density: int) -> NDArray[np.intp]:
+        """First gradient column of each output's F, G_k and H_k: shape (outputs, 2M + 1)."""
+        outputs, terms = np.arange(self.outputs)[:, None], np.arange(2 * self.terms)
+        positive, k = terms < self.terms, terms % max(self.terms, 1)
+        g = self.outputs + outputs * self.terms + k
+        exponentials = np.where(positive, g, g + self.outputs * self.terms)
+        return np.hstack([outputs, exponentials]) * self.inputs * splines.basis_size(density)
+
+    def _functions(self, cells: NDArray[np.intp], density: int) -> NDArray[np.intp]:
+        """Position of the four active functions within a spline family: (rows, 1, 1, inputs, 4)."""
+        family = np.arange(self.inputs)[:, None] * splines.basis_size(density)
+        return (cells[:, :, None] + family + np.arange(splines.ACTIVE))[:, None, None]
+
+    # --- growth -------------------------------------------------------------------------------------
+
+    def expand(self, density: int = 1, terms: int = 2) -> Atlas:
+        """Add capacity in place; every output stays exactly as it was, equation (8).
+
+        Parameters
+        ----------
+        density
+            How many finer densities to add; the former finest one is then frozen.
+        terms
+            How many pairs of exponentials to add.
+
+        Returns
+        -------
+        the model itself
+
+        Examples
+        --------
+        >>> model = Atlas(inputs=2, terms=0, density=0)
+        >>> model.expand()
+        Atlas(inputs=2, outputs=1, terms=2, density=1, trainable='finest', damping=0.0, dtype='float32')
+        with 120 coefficients, 80 of them trainable
+        """
+        density = check_size("density", density, least=0, most=MAX_DENSITY - self.density)
+        old = copy.copy(self)
+        self.terms = self.terms + check_size("terms", terms, least=0)
+        self.density = self.density + density
+        self.table = self._zero_table()
+        for rho in range(old.density + 1):
+            self.f(rho)[:] = old.f(rho)
+            self.g(rho)[:, : old.terms] = old.g(rho)
+            self.h(rho)[:, : old.terms] = old.h(rho)
+        return self
+
+    def copy(self) -> Atlas:
+        """Return an independent copy.
+
+        Examples
+        --------
+        >>> model = Atlas(inputs=1)
+        >>> model.copy().table is model.table
+        False
+        """
+        return copy.deepcopy(self)
+
+    def __repr__(self) -> str:
+        return (
+            f"Atlas(inputs={self.inputs}, outputs={self.outputs}, terms={self.terms}, "
+            f"density={self.density}, trainable={self.trainable!r}, damping={self.damping}, "
+            f"dtype={self.dtype.name!r})\n"
+            f"with {self.n_parameters:,} coefficients, {self.n_trainable:,} of them trainable"
+        )
+
+
+def check_size(name: str, value: SupportsIndex, *, least: int, most: int | None = None) -> int:
+    """Return a whole number within bounds, or say what is wrong with it."""
+    try:
+        size = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be a whole number, not {value!r}") from None
+    if size < least:
+        raise ValueError(f"{name} must be at least {least}, not {size}")
+    if most is not None and size > most:
+        raise ValueError(f"{name} must be at most {most}, not {size}")
+    return size
+
+
+def check_numbers(name: str, values: ArrayLike, dtype: np.dtype[Any]) -> NDArray[np.floating]:
+    """Return a contiguous array of finite real numbers, or say where it is not one."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"{name} has dtype {array.dtype}; give it as an array of real numbers")
+    if array.size == 0:
+        raise ValueError(f"{name} is empty, with shape {array.shape}; give at least one row")
+    array = np.ascontiguousarray(array, dtype)
+    finite = np.isfinite(array)
+    if not finite.all():
+        where = np.argwhere(~finite)[0]
+        raise ValueError(f"{name}{where.tolist()} is {array[tuple(where)]}; remove or fill such values first")
+    return array
+
+
+def check_inputs(X: ArrayLike, model: Atlas, name: str = "X") -> NDArray[np.floating]:
+    """Return X in the model's dtype, contiguous, or raise one clear error."""
+    shape = np.shape(np.asarray(X))
+    if len(shape) != 2:
+        raise ValueError(f"{name} has shape {shape}; expected two dimensions, (rows, {model.inputs})")
+    if shape[1] != model.inputs:
+        raise ValueError(f"{name} has {shape[1]} columns but the model has {model.inputs} inputs")
+    array = check_numbers(name, X, model.dtype)
+    if array.min() < 0 or array.max() > 1:
+        where = np.argwhere((array < 0) | (array > 1))[0]
+        raise ValueError(
+            f"{name}{where.tolist()} is {array[tuple(where)]}; inputs must lie in [0, 1], "
+            f"so rescale column {where[1]}"
+        )
+    return array
+
+
+def check_overflow(values: NDArray[np.floating]) -> None:
+    """Raise where an exponential left the range of the dtype, instead of returning inf or NaN."""
+    if not np.isfinite(values).all():
+        row = int(np.argwhere(~np.isfinite(values))[0, 0])
+        raise OverflowError(
+            f"an exponential overflowed {values.dtype.name} at row {row}; "
+            "train with a lower learning rate, or use dtype='float64'"
+        )

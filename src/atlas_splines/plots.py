@@ -1,0 +1,69 @@
+"""Pictures: the only importer of matplotlib."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from numpy.typing import NDArray
+
+__all__ = ["draw_box", "draw_map", "save_maps"]
+
+VALUES = "cividis"  # colour-blind safe, and monotone in grey
+SIZES = "Greys"  # how large a change is: white means none at all
+ACCENT = "#d55e00"
+
+Image = NDArray[np.floating]
+Box = tuple[tuple[float, float], tuple[float, float]]
+
+
+def draw_map(axes: Axes, image: Image, *, title: str, low: float, high: float, colours: str = VALUES) -> Axes:
+    """Draw values over the unit square, ``image[i, j]`` at x₁ = i and x₂ = j of an even grid.
+
+    Examples
+    --------
+    >>> axes = Figure().subplots()
+    >>> draw_map(axes, np.eye(3), title="identity", low=0, high=1) is axes
+    True
+    """
+    shown = axes.imshow(image.T, origin="lower", extent=(0, 1, 0, 1), cmap=colours, vmin=low, vmax=high)
+    axes.set(title=title, xlabel="$x_1$", ylabel="$x_2$", xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])
+    axes.figure.colorbar(shown, ax=axes, shrink=0.8)
+    return axes
+
+
+def draw_box(axes: Axes, box: Box, label: str | None = None) -> Axes:
+    """Outline a box of the unit square, given as (low, high) for each input.
+
+    Examples
+    --------
+    >>> axes = draw_box(Figure().subplots(), ((0.2, 0.4), (0.5, 0.9)))
+    >>> len(axes.patches)
+    1
+    """
+    (left, right), (bottom, top) = box
+    size = (right - left, top - bottom)
+    axes.add_patch(Rectangle((left, bottom), *size, fill=False, color=ACCENT, lw=2, label=label))
+    return axes
+
+
+def save_maps(path: Path, values: Mapping[str, Image], changes: Mapping[str, Image], box: Box) -> None:
+    """Save value maps and change maps side by side, each kind with one colour scale, the box outlined."""
+    figure = Figure(figsize=(4.2 * (len(values) + len(changes)), 3.6), layout="constrained")
+    panels = figure.subplots(1, len(values) + len(changes), squeeze=False)[0]
+    draw_maps(panels[: len(values)], values, min(m.min() for m in values.values()), VALUES)
+    draw_maps(panels[len(values) :], changes, 0.0, SIZES)
+    for axes in panels:
+        draw_box(axes, box)
+    figure.savefig(path, dpi=110)
+
+
+def draw_maps(panels: NDArray[np.object_], maps: Mapping[str, Image], low: float, colours: str) -> None:
+    """Draw several maps with one colour scale."""
+    high = max(image.max() for image in maps.values())
+    for axes, (title, image) in zip(panels, maps.items(), strict=True):
+        draw_map(axes, image, title=title, low=low, high=high, colours=colours)
