@@ -14,10 +14,11 @@ SOURCE = Path(atlas_splines.__file__).parent
 # Each module may import those before it. Names on one line do not know each other.
 LEVELS = [
     {"splines", "kernels"},
-    {"losses"},
+    {"losses", "charts"},
     {"model"},
-    {"training"},
-    {"analysis", "polynomials"},
+    {"training", "footprints", "covers"},
+    {"growth"},
+    {"memory", "analysis", "polynomials"},
     {"plots"},
     {"cli"},
 ]

@@ -19,35 +19,52 @@ if TYPE_CHECKING:
         overlap,
         sparsity,
     )
+    from atlas_splines.footprints import Footprint
+    from atlas_splines.memory import Consolidation, Update, consolidate, footprint, update
     from atlas_splines.model import Atlas
+    from atlas_splines.polynomials import from_polynomial
     from atlas_splines.training import History, Trainer, TrainingDiverged, train
 
 __all__ = [
     "Atlas",
+    "Consolidation",
+    "Footprint",
     "History",
     "Trainer",
     "TrainingDiverged",
+    "Update",
+    "consolidate",
     "expected_off_target",
+    "footprint",
+    "from_polynomial",
     "gradient_bound",
     "gradient_norm",
     "orthogonality_distance",
     "overlap",
     "sparsity",
     "train",
+    "update",
 ]
 
 _HOME = {
     "Atlas": "model",
+    "Consolidation": "memory",
+    "Footprint": "footprints",
     "History": "training",
     "Trainer": "training",
     "TrainingDiverged": "training",
+    "Update": "memory",
+    "consolidate": "memory",
     "expected_off_target": "analysis",
+    "footprint": "memory",
+    "from_polynomial": "polynomials",
     "gradient_bound": "analysis",
     "gradient_norm": "analysis",
     "orthogonality_distance": "analysis",
     "overlap": "analysis",
     "sparsity": "analysis",
     "train": "training",
+    "update": "memory",
 }
 
 

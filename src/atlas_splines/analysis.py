@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from atlas_splines import splines
-from atlas_splines.model import Atlas, check_inputs, check_size
+from atlas_splines.model import Atlas, check_size
 
 __all__ = [
     "expected_off_target",
@@ -53,7 +53,7 @@ def gradient_norm(model: Atlas, X: ArrayLike) -> NDArray[np.floating]:
     >>> gradient_norm(Atlas(inputs=2, terms=0), [[0.3, 0.7]])
     array([[2.]], dtype=float32)
     """
-    slopes = np.abs(model.slopes(check_inputs(X, model)))  # (rows, outputs, 2M + 1)
+    slopes = np.abs(model.slopes(model.points(X)))  # (rows, outputs, 2M + 1)
     return model.inputs * len(model.trained_densities) * slopes.sum(axis=2)
 
 

@@ -28,6 +28,7 @@ BLOCK = 128  # points evaluated together: their sums stay in the first-level cac
 TASK = 8 * BLOCK  # points handed to a thread at a time
 
 FIRST_DECAY, SECOND_DECAY, EPSILON = 0.9, 0.999, 1e-7  # Adam, as in the paper's program
+BUCKETS = 256  # parts of each input in the index of charts
 BIAS_HORIZON = 20_000  # after so many steps the bias corrections are 1 to float32 precision
 
 # `numpy` division never branches, `contract` allows fused multiply-add; nothing reorders a sum.
@@ -218,6 +219,24 @@ class Layout(NamedTuple):
     slope: NDArray[
         np.floating
     ]  # (channels,) dA/dchannel over its exponential: ±k⁻²e^(−damping), 1, padding 0
+
+
+class Charts(NamedTuple):
+    """All charts of a model; entry k, or slice start[k] … start[k + 1], belongs to chart k."""
+
+    index: NDArray[np.uint64]  # (inputs, BUCKETS, words) bit k: chart k may reach this part of the input
+    fence: NDArray[np.int64]  # (charts,) density of the fence
+    first: NDArray[np.int32]  # (charts, inputs) first open function
+    last: NDArray[np.int32]  # (charts, inputs) last open function
+    origin: NDArray[np.floating]  # (charts, inputs) local coordinates are (x − origin)·scale
+    scale: NDArray[np.floating]  # (charts, inputs)
+    terms: NDArray[np.int64]  # (charts,)
+    table: NDArray[np.floating]  # flat tables, one after the other
+    table_start: NDArray[np.int64]
+    slope: NDArray[np.floating]  # slopes of the layouts, one after the other
+    slope_start: NDArray[np.int64]
+    densities: NDArray[np.int64]  # filled densities, one chart after the other
+    density_start: NDArray[np.int64]
 
 
 class Moments(NamedTuple):
@@ -429,6 +448,131 @@ def predict(
     """Evaluate all rows, in parallel when there are many; the bits do not depend on the threads."""
     large = inputs.shape[0] >= 2 * TASK and get_num_threads() > 1
     (predict_parallel if large else predict_serial)(table, layout, densities, inputs, out)
+
+
+@exact
+def find_charts(charts, points, found):
+    """Bits of the charts that may reach each point: the charts listed for all of its coordinates."""
+    # points (points, inputs), found (≥ points, words)
+    inputs, words = points.shape[1], charts.index.shape[2]
+    for i in range(points.shape[0]):
+        for word in range(words):
+            bits = ~np.uint64(0)
+            for j in range(inputs):
+                bucket = min(np.int64(points[i, j] * BUCKETS), BUCKETS - 1)
+                bits &= charts.index[j, bucket, word]
+                if bits == 0:
+                    break
+            found[i, word] = bits
+
+
+@exact
+def window_at(charts, k, point):
+    """Window of chart k at a point, equation (22): exactly 0 outside its box, exactly 1 on its data."""
+    real = point.dtype.type
+    cells = (4 << charts.fence[k]) - 3
+    window = real(1)
+    for j in range(point.size):
+        scaled = point[j] * real(cells)
+        cell = min(np.int64(scaled), cells - 1)
+        first, last = charts.first[k, j], charts.last[k, j]
+        if cell + 3 < first or cell > last:
+            return real(0)
+        if cell >= first and cell + 3 <= last:
+            continue
+        t = scaled - real(cell)
+        u = real(1) - t
+        share = real(0)
+        if first <= cell <= last:
+            share += u * u * u
+        if first <= cell + 1 <= last:
+            share += t * t * (real(3) * t - real(6)) + real(4)
+        if first <= cell + 2 <= last:
+            share += u * u * (real(3) * u - real(6)) + real(4)
+        if first <= cell + 3 <= last:
+            share += t * t * t
+        window *= share * real(1 / 6)
+    return window
+
+
+@exact
+def enter_chart(charts, k, points, found, chosen, windows, x):
+    """List the points that chart k reaches, with their windows and local coordinates; returns how many."""
+    inputs, count = points.shape[1], 0
+    word, bit = k // 64, np.uint64(1) << np.uint64(k % 64)
+    for i in range(points.shape[0]):
+        if found[i, word] & bit == 0:
+            continue
+        window = window_at(charts, k, points[i])
+        if window == 0:
+            continue
+        chosen[count], windows[count] = i, window
+        for j in range(inputs):
+            local = (points[i, j] - charts.origin[k, j]) * charts.scale[k, j]
+            x[count * inputs + j] = min(max(local, 0), 1)
+        count += 1
+    return count
+
+
+@exact
+def add_charts_range(charts, points, out, start, stop):
+    """Add the charts to rows start … stop, a block at a time, always in the order of the charts."""
+    # points (points, inputs), out (points, outputs)
+    inputs, outputs, words = points.shape[1], out.shape[1], charts.index.shape[2]
+    found = np.empty((BLOCK, words), np.uint64)
+    chosen, windows = np.empty(BLOCK, np.int64), np.empty(BLOCK, out.dtype)
+    x, rows = np.empty(BLOCK * inputs, out.dtype), np.empty(BLOCK * inputs, np.int32)
+    weights, result = np.empty((4, BLOCK * inputs), out.dtype), np.empty((BLOCK, outputs), out.dtype)
+    widest = np.diff(charts.slope_start).max()
+    sums = np.empty(BLOCK * widest, out.dtype)
+    exponentials = np.empty(BLOCK * widest + LANES, out.dtype)
+    for begin in range(start, stop, BLOCK):
+        block, total_of_block = points[begin : min(begin + BLOCK, stop)], out[begin:stop]
+        find_charts(charts, block, found)
+        for word in range(words):
+            near = np.uint64(0)
+            for i in range(block.shape[0]):
+                near |= found[i, word]
+            while near:
+                k = 64 * word + np.int64(lowest_bit(near))
+                near &= near - np.uint64(1)
+                count = enter_chart(charts, k, block, found, chosen, windows, x)
+                if count == 0:
+                    continue
+                layout = Layout(
+                    inputs,
+                    outputs,
+                    charts.terms[k],
+                    charts.slope[charts.slope_start[k] : charts.slope_start[k + 1]],
+                )
+                table = charts.table[charts.table_start[k] : charts.table_start[k + 1]]
+                densities = charts.densities[charts.density_start[k] : charts.density_start[k + 1]]
+                sums[: count * layout.slope.size] = 0
+                sum_splines(table, layout, densities, x[: count * inputs], rows, weights, sums)
+                finish(layout, sums, count, exponentials, result)
+                for c in range(count):
+                    for p in range(outputs):
+                        total_of_block[chosen[c], p] += windows[c] * result[c, p]
+
+
+@exact
+def add_charts_serial(charts, points, out):
+    """Add the charts to all rows on one thread."""
+    add_charts_range(charts, points, out, 0, points.shape[0])
+
+
+@njit(cache=True, nogil=True, error_model="numpy", parallel=True)
+def add_charts_parallel(charts, points, out):
+    """Add the charts to all rows on numba's threads."""
+    rows = points.shape[0]
+    for task in prange((rows + TASK - 1) // TASK):
+        add_charts_range(charts, points, out, task * TASK, min((task + 1) * TASK, rows))
+
+
+def add_charts(charts: Charts, points: NDArray[np.floating], out: NDArray[np.floating]) -> None:
+    """Add the charts to the outputs, in parallel when there are many; bits do not depend on the threads."""
+    large = points.shape[0] >= 2 * TASK and get_num_threads() > 1
+    (add_charts_parallel if large else add_charts_serial)(charts, points, out)
 
 
 @exact

@@ -6,13 +6,17 @@ Equation numbers refer to docs/math.md.
 from __future__ import annotations
 
 import copy
+import hashlib
 import operator
+from collections.abc import Iterable
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from atlas_splines import kernels, splines
+from atlas_splines.charts import Chart, Record, pack
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -81,8 +85,10 @@ class Atlas:
         self.damping = float(damping)
         if np.dtype(dtype) not in (np.float32, np.float64):
             raise ValueError(f"dtype must be 'float32' or 'float64', not {np.dtype(dtype).name!r}")
-        self.dtype = np.dtype(dtype)
+        self.dtype: np.dtype[Any] = np.dtype(dtype)
         self.table = self._zero_table()
+        self.charts = ()
+        self.updates: list[Record] = []
 
     # --- coefficients -------------------------------------------------------------------------------
 
@@ -219,16 +225,36 @@ class Atlas:
         >>> Atlas(inputs=2)([[0.1, 0.2]])
         array([[0.]], dtype=float32)
         """
-        out = self.evaluate(check_inputs(X, self))
+        out = self.evaluate(self.points(X))
         check_overflow(out)
         return out
+
+    def points(self, X: ArrayLike, name: str = "X") -> NDArray[np.floating]:
+        """Return X checked, contiguous and in the model's dtype, as the kernels take it."""
+        return check_inputs(X, self.inputs, self.dtype, name)
 
     def evaluate(self, points: NDArray[np.floating]) -> NDArray[np.floating]:
         """Evaluate at checked points of the model's dtype; an overflow shows as inf or NaN."""
         out = np.empty((points.shape[0], self.outputs), self.dtype)
         densities = self.filled(list(range(self.density + 1)))
         kernels.predict(self.table, self.layout, densities, points, out)
+        self.add_charts(points, out)
         return out
+
+    @property
+    def charts(self) -> tuple[Chart, ...]:
+        """What updates have added, oldest first; outside their boxes they add exactly nothing."""
+        return self._charts
+
+    @charts.setter
+    def charts(self, charts: Iterable[Chart]) -> None:
+        self._charts = tuple(charts)
+        self._packed = pack(self._charts) if self._charts else None
+
+    def add_charts(self, points: NDArray[np.floating], out: NDArray[np.floating]) -> None:
+        """Add what the charts say to the outputs of the coefficient table."""
+        if self._packed is not None:
+            kernels.add_charts(self._packed, points, out)
 
     def gradient(self, X: ArrayLike) -> csr_matrix:
         """Gradient of each output with respect to the trainable coefficients, equation (10).
@@ -252,7 +278,7 @@ class Atlas:
         """
         from scipy.sparse import csr_matrix
 
-        points = check_inputs(X, self)
+        points = self.points(X)
         slopes = self.slopes(points)  # (rows, outputs, 2M + 1), as F, G, H
         values, columns, before = [], [], 0
         for density in self.trained_densities:
@@ -292,6 +318,58 @@ class Atlas:
         """Position of the four active functions within a spline family: (rows, 1, 1, inputs, 4)."""
         family = np.arange(self.inputs)[:, None] * splines.basis_size(density)
         return (cells[:, :, None] + family + np.arange(splines.ACTIVE))[:, None, None]
+
+    # --- updates ------------------------------------------------------------------------------------
+
+    def fingerprint(self) -> str:
+        """Content hash of everything that predictions depend on.
+
+        Examples
+        --------
+        >>> Atlas(inputs=1).fingerprint() == Atlas(inputs=1).fingerprint()
+        True
+        """
+        digest = hashlib.sha256(repr(self).encode())
+        digest.update(self.table.tobytes())
+        for chart in self.charts:
+            for part in (
+                chart.fence.density,
+                chart.fence.first,
+                chart.fence.last,
+                *chart.layout,
+                chart.table,
+            ):
+                digest.update(np.asarray(part).tobytes())
+        return digest.hexdigest()
+
+    def revert(self, id: int) -> None:
+        """Take back an update that added charts.
+
+        If it was the newest, every prediction has again the bits it had before. If others came later, they
+        stay as they are: they were fitted on top of this one, and what it had added is missing under them.
+
+        Examples
+        --------
+        >>> Atlas(inputs=1).revert(1)
+        Traceback (most recent call last):
+        ...
+        ValueError: there is no update 1 to revert; the model has had none
+        """
+        kept = [chart for chart in self.charts if chart.update != id]
+        if len(kept) == len(self.charts):
+            raise ValueError(f"there is no update {id} to revert; {self._revertible()}")
+        self.charts = tuple(kept)
+        for record in self.updates:
+            if record.id == id:
+                record.reverted = datetime.now(timezone.utc)
+
+    def _revertible(self) -> str:
+        if not self.updates:
+            return "the model has had none"
+        ids = sorted({chart.update for chart in self.charts})
+        if not ids:
+            return "none of its updates has charts"
+        return f"those with charts are {', '.join(map(str, ids))}"
 
     # --- growth -------------------------------------------------------------------------------------
 
@@ -339,11 +417,12 @@ class Atlas:
         return copy.deepcopy(self)
 
     def __repr__(self) -> str:
+        charts = f", and {len(self.charts)} charts" if self.charts else ""
         return (
             f"Atlas(inputs={self.inputs}, outputs={self.outputs}, terms={self.terms}, "
             f"density={self.density}, trainable={self.trainable!r}, damping={self.damping}, "
             f"dtype={self.dtype.name!r})\n"
-            f"with {self.n_parameters:,} coefficients, {self.n_trainable:,} of them trainable"
+            f"with {self.n_parameters:,} coefficients, {self.n_trainable:,} of them trainable" + charts
         )
 
 
@@ -375,14 +454,16 @@ def check_numbers(name: str, values: ArrayLike, dtype: np.dtype[Any]) -> NDArray
     return array
 
 
-def check_inputs(X: ArrayLike, model: Atlas, name: str = "X") -> NDArray[np.floating]:
+def check_inputs(
+    X: ArrayLike, inputs: int, dtype: np.dtype[np.floating], name: str = "X"
+) -> NDArray[np.floating]:
     """Return X in the model's dtype, contiguous, or raise one clear error."""
     shape = np.shape(np.asarray(X))
     if len(shape) != 2:
-        raise ValueError(f"{name} has shape {shape}; expected two dimensions, (rows, {model.inputs})")
-    if shape[1] != model.inputs:
-        raise ValueError(f"{name} has {shape[1]} columns but the model has {model.inputs} inputs")
-    array = check_numbers(name, X, model.dtype)
+        raise ValueError(f"{name} has shape {shape}; expected two dimensions, (rows, {inputs})")
+    if shape[1] != inputs:
+        raise ValueError(f"{name} has {shape[1]} columns but the model has {inputs} inputs")
+    array = check_numbers(name, X, dtype)
     if array.min() < 0 or array.max() > 1:
         where = np.argwhere((array < 0) | (array > 1))[0]
         raise ValueError(

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from atlas_splines import kernels
 from atlas_splines.losses import Loss, find_loss
-from atlas_splines.model import Atlas, check_inputs, check_numbers, check_size
+from atlas_splines.model import Atlas, check_numbers, check_size
 
 __all__ = ["History", "Trainer", "TrainingDiverged", "train"]
 
@@ -23,6 +23,7 @@ OPTIMIZERS = {"lazy-adam": kernels.LAZY_ADAM, "adam": kernels.ADAM, "sgd": kerne
 SAMPLES_PER_CALL = 200_000  # between calls of the kernel Python can answer Ctrl-C
 
 Pair = tuple[ArrayLike, ArrayLike]
+Array = NDArray[np.floating]
 Seed = int | np.random.Generator | None
 
 
@@ -170,9 +171,14 @@ class Trainer:
         validation: Pair | None = None,
         patience: int | None = None,
         sample_weight: ArrayLike | None = None,
+        offset: Array | None = None,
+        validation_offset: Array | None = None,
         progress: bool = False,
     ) -> History:
         """Train on X and y; see `train` for the parameters.
+
+        `offset` and `validation_offset`, of shape (rows, outputs), are added to the model's outputs while it
+        trains: it learns what they leave.
 
         Examples
         --------
@@ -185,8 +191,8 @@ class Trainer:
             patience = check_size("patience", patience, least=1)
             if validation is None:
                 raise ValueError("patience needs validation=(X, y) to measure by")
-        samples = self._samples(X, y, sample_weight)
-        held_out = None if validation is None else self._held_out(*validation)
+        samples = self._samples(X, y, sample_weight, offset)
+        held_out = None if validation is None else self._held_out(*validation, validation_offset)
         history = History(state="carried" if self.carries_state else "fresh")
         start = time.perf_counter()
         try:
@@ -198,7 +204,7 @@ class Trainer:
     def _epochs(
         self,
         samples: kernels.Samples,
-        held_out: tuple[NDArray[np.floating], NDArray[np.floating]] | None,
+        held_out: tuple[Array, Array, Array | float] | None,
         patience: int | None,
         epochs: Iterable[int],
         history: History,
@@ -233,7 +239,7 @@ class Trainer:
         if patience is not None and history.best_epoch != len(history.loss) - 1:
             self._restore(trained, best)
 
-    def _restore(self, trained: NDArray[np.floating], saved: NDArray[np.floating]) -> None:
+    def _restore(self, trained: Array, saved: Array) -> None:
         """Put coefficients back; the optimiser's state belonged to others, so it is dropped."""
         np.copyto(trained, saved)
         self.reset()
@@ -260,34 +266,57 @@ class Trainer:
             )
         return total / float(samples.weights.sum(dtype=np.float64))
 
-    def _validate(self, X: NDArray[np.floating], y: NDArray[np.floating]) -> float:
+    def _validate(self, X: Array, y: Array, offset: Array | float) -> float:
         with np.errstate(all="ignore"):  # an overflow shows as a loss that is not finite
-            return self.loss(self.model.evaluate(X), y)
+            return self.loss(self.model.evaluate(X) + offset, y)
 
-    def _held_out(self, X: ArrayLike, y: ArrayLike) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
-        points = check_inputs(X, self.model, "validation X")
-        return points, self._targets(y, points.shape[0], "validation y")
+    def _held_out(
+        self, X: ArrayLike, y: ArrayLike, offset: Array | None
+    ) -> tuple[Array, Array, Array | float]:
+        points = self.model.points(X, "validation X")
+        return points, self._targets(y, points.shape[0], "validation y"), 0.0 if offset is None else offset
 
-    def _samples(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> kernels.Samples:
+    def data(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> tuple[Array, Array, Array]:
+        """Check training data; return inputs, targets and weights as the kernels take them.
+
+        Examples
+        --------
+        >>> inputs, targets, weights = Trainer(Atlas(inputs=1)).data([[0.5], [0.7]], [1, 2])
+        >>> targets.shape, weights.shape
+        ((2, 1), (2,))
+        """
+        points = self.model.points(X)
+        return points, self._targets(y, points.shape[0], "y"), self._weights(sample_weight, points.shape[0])
+
+    def _samples(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, offset: Array | None
+    ) -> kernels.Samples:
         """Checked data with the sums of the frozen densities, without rows of weight zero."""
-        points = check_inputs(X, self.model)
-        targets = self._targets(y, points.shape[0], "y")
-        weights = self._weights(sample_weight, points.shape[0])
+        points, targets, weights = self.data(X, y, sample_weight)
         used = weights > 0
         if not used.all():
             points, targets, weights = points[used], targets[used], weights[used]
-        return kernels.Samples(points, targets, weights, self._frozen_sums(points))
+            offset = None if offset is None else offset[used]
+        return kernels.Samples(points, targets, weights, self._frozen_sums(points, offset))
 
-    def _frozen_sums(self, points: NDArray[np.floating]) -> NDArray[np.floating]:
+    def _frozen_sums(self, points: Array, offset: Array | None) -> Array:
+        """What training does not move: the sums of the frozen densities; charts and offset count as F."""
         model = self.model
         frozen = [d for d in range(model.density + 1) if d not in model.trained_densities]
         densities = model.filled(frozen)
-        sums = np.zeros((points.shape[0] if densities.size else 0, model.channels), model.dtype)
-        if densities.size:
-            kernels.frozen_sums(model.table, model.layout, densities, points, sums)
+        if densities.size == 0 and offset is None and not model.charts:
+            return np.zeros((0, model.channels), model.dtype)
+        sums = np.zeros((points.shape[0], model.channels), model.dtype)
+        kernels.frozen_sums(model.table, model.layout, densities, points, sums)
+        fixed = np.zeros((points.shape[0], model.outputs), model.dtype) if offset is None else offset.copy()
+        model.add_charts(points, fixed)
+        width = 2 * model.terms + 1
+        sums[:, width - 1 : model.outputs * width : width] += fixed
         return sums
 
-    def _targets(self, y: ArrayLike, rows: int, name: str) -> NDArray[np.floating]:
+    def _targets(self, y: ArrayLike, rows: int, name: str) -> Array:
         """Targets as (rows, outputs); class labels become indicator rows."""
         model = self.model
         array = check_numbers(name, y, model.dtype)
@@ -303,7 +332,7 @@ class Trainer:
             raise ValueError(f"{name} has {array.shape[1]} columns but the model has {model.outputs} outputs")
         return array
 
-    def _weights(self, sample_weight: ArrayLike | None, rows: int) -> NDArray[np.floating]:
+    def _weights(self, sample_weight: ArrayLike | None, rows: int) -> Array:
         if sample_weight is None:
             return np.ones(rows, self.model.dtype)
         weights = check_numbers("sample_weight", sample_weight, self.model.dtype)
@@ -416,7 +445,7 @@ def fresh_moments(model: Atlas) -> kernels.Moments:
     )
 
 
-def _indicators(labels: NDArray[np.floating], classes: int, name: str) -> NDArray[np.floating]:
+def _indicators(labels: Array, classes: int, name: str) -> Array:
     """Class numbers as indicator rows."""
     wrong = (labels[:, 0] != np.floor(labels[:, 0])) | (labels[:, 0] < 0) | (labels[:, 0] >= classes)
     if wrong.any():

@@ -1,0 +1,249 @@
+"""Growth: training the chart of an update, from coarse to fine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atlas_splines import splines
+from atlas_splines.charts import Chart, Fence
+from atlas_splines.covers import Count, Cover
+from atlas_splines.losses import find_loss
+from atlas_splines.model import Atlas, check_size
+from atlas_splines.training import History, Trainer
+
+__all__ = ["Recipe", "Rows", "learn_chart"]
+
+Array = NDArray[np.floating]
+
+TERMS = 10
+COARSEST, FINEST = 3, 6  # densities a chart grows through, in coordinates where its box is the unit cube,
+FIRST_ROWS, LAST_ROWS = 8, 2  # coarser if an input has fewer rows for each function than this
+HELD_OUT, LEAST_HELD_OUT = 0.1, 10  # share of the rows that choose the density, and how many that must be
+SLOWER = (1, 3, 10, 30)  # the learning rate is divided by these, one after the other
+PATIENCE = 5  # epochs without a lower loss on the held-out rows
+EPOCHS, STEPS = 50, 2000  # at least so many of each when the number of epochs is left open
+FAINTEST = 1e-3  # rows with a smaller window count as if it were this
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Checked data of an update."""
+
+    points: Array  # (rows, inputs)
+    targets: Array  # (rows, outputs)
+    weights: Array  # (rows,)
+
+    def __len__(self) -> int:
+        return int(self.weights.size)
+
+    def loss(self, model: Atlas, name: str) -> float:
+        """Mean loss of a model on the data."""
+        return find_loss(name)(model.evaluate(self.points), self.targets, self.weights)
+
+    def take(self, rows: NDArray[np.bool_]) -> Rows:
+        """Some of the rows."""
+        return Rows(self.points[rows], self.targets[rows], self.weights[rows])
+
+    def join(self, other: Rows) -> Rows:
+        """These rows and others."""
+        return Rows(
+            np.vstack([self.points, other.points]),
+            np.vstack([self.targets, other.targets]),
+            np.concatenate([self.weights, other.weights]),
+        )
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How an update learns: the options of `memory.update`."""
+
+    cover: Cover
+    charts: Count
+    density: int | None
+    terms: int | None
+    epochs: int | None
+    batch_size: int
+    learning_rate: float
+    loss: str
+    progress: bool
+
+    def __post_init__(self) -> None:
+        if self.density is not None:
+            check_size("density", self.density, least=0, most=12)
+        if self.terms is not None:
+            check_size("terms", self.terms, least=0)
+        if self.epochs is not None:
+            check_size("epochs", self.epochs, least=1)
+
+    def trainer(self, model: Atlas, random: np.random.Generator, slower: float = 1.0) -> Trainer:
+        """Trainer of a model with these options."""
+        return Trainer(
+            model,
+            loss=self.loss,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate / slower,
+            random_state=random,
+        )
+
+    def train(self, model: Atlas, rows: Rows, random: np.random.Generator, slower: float = 1.0) -> History:
+        """Train a model on some rows."""
+        return self.trainer(model, random, slower).run(
+            rows.points,
+            rows.targets,
+            epochs=self.epochs_for(len(rows)),
+            sample_weight=rows.weights,
+            progress=self.progress,
+        )
+
+    def epochs_for(self, rows: int) -> int:
+        """Number of epochs: as given, or enough for EPOCHS passes and STEPS batches."""
+        return self.epochs or max(EPOCHS, STEPS // -(-rows // self.batch_size))
+
+    def densities_for(self, rows: int) -> range:
+        """Densities that a chart with so many rows grows through."""
+        if self.density is not None:
+            return range(min(COARSEST, self.density), self.density + 1)
+        first = finest_affordable(rows / FIRST_ROWS, COARSEST)
+        return range(first, max(first, finest_affordable(rows / LAST_ROWS, FINEST)) + 1)
+
+
+def finest_affordable(functions: float, limit: int) -> int:
+    """Highest density up to a limit that has at most so many basis functions for each input.
+
+    Examples
+    --------
+    >>> finest_affordable(100, limit=6)
+    4
+    """
+    return max((d for d in range(limit + 1) if splines.basis_size(d) <= functions), default=0)
+
+
+def learn_chart(
+    model: Atlas, id: int, rows: Rows, fence: Fence, recipe: Recipe, random: np.random.Generator
+) -> tuple[Chart, History]:
+    """Train a chart on what the model leaves of the rows inside a fence."""
+    rows = rows.take(fence.contains(rows.points))
+    view = View(model, fence, recipe.loss, residual_size(model, rows, recipe.loss))
+    terms = TERMS if recipe.terms is None else recipe.terms
+    densities = recipe.densities_for(len(rows))
+    content = Atlas(model.inputs, model.outputs, terms, densities[0], dtype=model.dtype)
+    content, history = grow(content, view, rows, densities, recipe, random)
+    layout = content.layout._replace(slope=content.layout.slope * content.dtype.type(view.size))
+    filled = content.filled(list(range(content.density + 1)))
+    return Chart(id, fence, layout, content.table, filled), history
+
+
+def grow(
+    content: Atlas, view: View, rows: Rows, densities: range, recipe: Recipe, random: np.random.Generator
+) -> tuple[Atlas, History]:
+    """Train from coarse to fine, while that lowers the loss on held-out rows; in the end they join in."""
+    held_out = choose_held_out(len(rows), random)
+    chooses = recipe.density is None and held_out.any() and len(densities) > 1
+    test = view.of(rows.take(held_out)) if chooses else None
+    used = rows.take(~held_out) if chooses else rows
+    data = view.of(used.join(rim_rows(view, used, random)))
+    best: tuple[Atlas, History] | None = None
+    for density in densities if test is not None or recipe.density is not None else densities[:1]:
+        content.expand(density=density - content.density, terms=0)
+        for slower in SLOWER:
+            history = fit(content, data, test, recipe, random, slower)
+        if test is not None and best is not None and min(history.validation) >= min(best[1].validation):
+            break
+        best = (content.copy(), history)
+    assert best is not None
+    if test is not None:
+        fit(best[0], view.of(rows), None, recipe, random, SLOWER[-1])
+    return best
+
+
+def fit(
+    content: Atlas,
+    data: Residual,
+    test: Residual | None,
+    recipe: Recipe,
+    random: np.random.Generator,
+    slower: float,
+) -> History:
+    """Train the finest density of a chart at one learning rate."""
+    return recipe.trainer(content, random, slower).run(
+        data.points,
+        data.targets,
+        epochs=recipe.epochs_for(len(data.points)),
+        validation=None if test is None else (test.points, test.targets),
+        patience=None if test is None else PATIENCE,
+        sample_weight=data.weights,
+        offset=data.offset,
+        validation_offset=None if test is None else test.offset,
+        progress=recipe.progress,
+    )
+
+
+@dataclass(frozen=True)
+class Residual:
+    """Data of a chart in its local coordinates: content + offset shall be the target."""
+
+    points: Array  # (rows, inputs)
+    targets: Array  # (rows, outputs)
+    offset: Array  # (rows, outputs)
+    weights: Array  # (rows,)
+
+
+@dataclass(frozen=True)
+class View:
+    """How a chart sees data: through its window, in local coordinates, in units of what is left to learn."""
+
+    model: Atlas
+    fence: Fence
+    loss: str
+    size: float
+
+    def of(self, rows: Rows) -> Residual:
+        """Data for the chart's content.
+
+        model + window·size·content = target is divided by window·size and weighted by the window.
+        """
+        window = np.maximum(self.fence.window(rows.points), FAINTEST).astype(self.model.dtype)
+        unit = np.ones_like(window) if self.loss == "cross-entropy" else window * window.dtype.type(self.size)
+        return Residual(
+            self.fence.to_local(rows.points),
+            rows.targets / unit[:, None] if self.loss != "cross-entropy" else rows.targets,
+            self.model.evaluate(rows.points) / unit[:, None],
+            rows.weights * (window**2 if self.loss == "mse" else window),
+        )
+
+
+def residual_size(model: Atlas, rows: Rows, loss: str) -> float:
+    """Size of what the model leaves, in which a chart counts, so that one learning rate suits all targets."""
+    if loss == "cross-entropy":
+        return 1.0
+    error = rows.targets - model.evaluate(rows.points)
+    return float(np.sqrt(np.mean(np.square(error, dtype=np.float64)))) or 1.0
+
+
+def choose_held_out(rows: int, random: np.random.Generator) -> NDArray[np.bool_]:
+    """Mask of the rows that choose the density; none if they would be too few."""
+    mask = np.zeros(rows, np.bool_)
+    count = int(HELD_OUT * rows)
+    if count >= LEAST_HELD_OUT:
+        mask[random.choice(rows, count, replace=False)] = True
+    return mask
+
+
+def rim_rows(view: View, rows: Rows, random: np.random.Generator) -> Rows:
+    """Points of the fence beyond the data, labelled by the model: what it says there shall stay.
+
+    Each is a row of the data with one coordinate moved to the rim, below or above the data.
+    """
+    points = rows.points[random.integers(len(rows), size=len(rows) // 10)]
+    count, inputs = points.shape
+    column, lower = random.integers(inputs, size=count), random.random(count) < 0.5
+    rim_low, rim_high = view.fence.box[column].T
+    data_low, data_high = rows.points.min(axis=0)[column], rows.points.max(axis=0)[column]
+    start, end = np.where(lower, rim_low, data_high), np.where(lower, data_low, rim_high)
+    points[np.arange(count), column] = np.clip(start + random.random(count) * (end - start), 0, 1)
+    points = points[view.fence.contains(points)]
+    weights = np.full(len(points), rows.weights.mean(), view.model.dtype)
+    return Rows(points, view.model.evaluate(points), weights)
