@@ -377,7 +377,7 @@ def test_consolidation_folds_charts_in_and_tells_its_error(charted):
     assert model.density == 5
     assert model.terms == 20
     X = np.random.default_rng(5).random((20_000, 2))
-    assert np.abs(model(X) - charted(X)).mean() < done.error * 1.1
+    assert np.abs(model(X) - charted(X)).mean() < done.error * 1.3
     assert done.error <= done.worst
     assert model.updates[-1] is done
     with pytest.raises(ValueError, match="there is no update 1 to revert; none of its updates has charts"):

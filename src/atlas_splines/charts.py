@@ -1,4 +1,4 @@
-"""Charts: small models that add to the big one inside a box, and add exactly nothing outside it.
+"""Charts: small models that speak inside a box, and change exactly nothing outside it.
 
 Equation numbers refer to docs/math.md.
 """
@@ -114,6 +114,8 @@ class Chart:
         Layout and coefficients of the model inside, as the kernels take them.
     densities
         Those of its densities that have coefficients.
+    replaces
+        Whether it takes the place of what the model and older charts say, or is added to that.
     """
 
     update: int
@@ -121,6 +123,7 @@ class Chart:
     layout: kernels.Layout
     table: NDArray[np.floating]
     densities: NDArray[np.int64]
+    replaces: bool
 
 
 @dataclass(eq=False)
@@ -163,6 +166,7 @@ def pack(charts: Sequence[Chart]) -> kernels.Charts:
         last=np.stack([chart.fence.last for chart in charts]),
         origin=np.stack([origin for origin, _ in maps]),
         scale=np.stack([scale for _, scale in maps]),
+        replaces=np.array([chart.replaces for chart in charts], dtype),
         terms=np.array([chart.layout.terms for chart in charts], np.int64),
         table=np.concatenate([chart.table.ravel() for chart in charts]),
         table_start=_starts([chart.table.size for chart in charts]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -124,39 +124,76 @@ def finest_affordable(functions: float, limit: int) -> int:
 def learn_chart(
     model: Atlas, id: int, rows: Rows, fence: Fence, recipe: Recipe, random: np.random.Generator
 ) -> tuple[Chart, History]:
-    """Train a chart on what the model leaves of the rows inside a fence."""
+    """Train a chart on the rows inside a fence.
+
+    It is added to the model if the model helps, or else takes its place: held-out rows decide, at the
+    coarsest density. Then it grows, while that lowers their loss. In the end they are learned too.
+    """
     rows = rows.take(fence.contains(rows.points))
-    view = View(model, fence, recipe.loss, residual_size(model, rows, recipe.loss))
-    terms = TERMS if recipe.terms is None else recipe.terms
-    densities = recipe.densities_for(len(rows))
-    content = Atlas(model.inputs, model.outputs, terms, densities[0], dtype=model.dtype)
-    content, history = grow(content, view, rows, densities, recipe, random)
-    layout = content.layout._replace(slope=content.layout.slope * content.dtype.type(view.size))
-    filled = content.filled(list(range(content.density + 1)))
-    return Chart(id, fence, layout, content.table, filled), history
-
-
-def grow(
-    content: Atlas, view: View, rows: Rows, densities: range, recipe: Recipe, random: np.random.Generator
-) -> tuple[Atlas, History]:
-    """Train from coarse to fine, while that lowers the loss on held-out rows; in the end they join in."""
     held_out = choose_held_out(len(rows), random)
-    chooses = recipe.density is None and held_out.any() and len(densities) > 1
-    test = view.of(rows.take(held_out)) if chooses else None
-    used = rows.take(~held_out) if chooses else rows
-    data = view.of(used.join(rim_rows(view, used, random)))
-    best: tuple[Atlas, History] | None = None
-    for density in densities if test is not None or recipe.density is not None else densities[:1]:
-        content.expand(density=density - content.density, terms=0)
-        for slower in SLOWER:
-            history = fit(content, data, test, recipe, random, slower)
-        if test is not None and best is not None and min(history.validation) >= min(best[1].validation):
+    learned = rows.take(~held_out)
+    learned = learned.join(rim_rows(model, fence, learned, random))
+    views = [View.adding(model, fence, rows, recipe.loss)]
+    if held_out.any():
+        views.append(View.replacing(model, fence, rows, recipe.loss))
+    densities = recipe.densities_for(len(rows))
+    shoots = [Shoot.start(view, learned, rows.take(held_out), densities[0], recipe, random) for view in views]
+    best = min(shoots, key=lambda shoot: shoot.score)
+    for density in densities[1:] if held_out.any() or recipe.density is not None else ():
+        finer = best.grown(density, recipe, random)
+        if finer.score >= best.score and recipe.density is None:
             break
-        best = (content.copy(), history)
-    assert best is not None
-    if test is not None:
-        fit(best[0], view.of(rows), None, recipe, random, SLOWER[-1])
-    return best
+        best = finer
+    if held_out.any():
+        fit(best.content, best.view.of(rows), None, recipe, random, SLOWER[-1])
+    return best.chart(id), best.history
+
+
+@dataclass(frozen=True)
+class Shoot:
+    """A chart on its way from coarse to fine."""
+
+    view: View
+    data: Residual
+    test: Residual | None
+    content: Atlas
+    history: History
+
+    @classmethod
+    def start(
+        cls, view: View, rows: Rows, test: Rows, density: int, recipe: Recipe, random: np.random.Generator
+    ) -> Shoot:
+        """Train the coarsest density."""
+        model = view.model
+        terms = TERMS if recipe.terms is None else recipe.terms
+        content = Atlas(model.inputs, model.outputs, terms, density, dtype=model.dtype)
+        content.f(0)[:, 0] = (view.level / view.size)[:, None]  # a constant, for the weights sum to one
+        seed = cls(view, view.of(rows), view.of(test) if len(test) else None, content, History())
+        return seed.trained(recipe, random)
+
+    def grown(self, density: int, recipe: Recipe, random: np.random.Generator) -> Shoot:
+        """Train a finer density on top of this one."""
+        finer = self.content.copy().expand(density=density - self.content.density, terms=0)
+        return replace(self, content=finer).trained(recipe, random)
+
+    def trained(self, recipe: Recipe, random: np.random.Generator) -> Shoot:
+        """Train the finest density, in the end with smaller steps."""
+        for slower in SLOWER:
+            history = fit(self.content, self.data, self.test, recipe, random, slower)
+        return replace(self, history=history)
+
+    @property
+    def score(self) -> float:
+        """Loss on the held-out rows, or of training without any, in units of the targets."""
+        losses = self.history.validation or self.history.loss
+        return min(losses) * (self.view.size**2 if self.view.loss == "mse" else self.view.size)
+
+    def chart(self, id: int) -> Chart:
+        """The chart, its content scaled back to the units of the targets."""
+        content, view = self.content, self.view
+        layout = content.layout._replace(slope=content.layout.slope * content.dtype.type(view.size))
+        filled = content.filled(list(range(content.density + 1)))
+        return Chart(id, view.fence, layout, content.table, filled, view.replaces)
 
 
 def fit(
@@ -191,36 +228,53 @@ class Residual:
     weights: Array  # (rows,)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class View:
-    """How a chart sees data: through its window, in local coordinates, in units of what is left to learn."""
+    """How a chart sees data: through its window, in local coordinates, in units of what is to be learned.
+
+    With window w and old predictions A, the new ones are A + w·size·content where the chart adds, and
+    (1 − w)·A + w·size·content where it replaces, equation (23).
+    """
 
     model: Atlas
     fence: Fence
     loss: str
-    size: float
+    replaces: bool
+    level: Array  # (outputs,) where the content starts
+    size: float  # one learning rate suits all targets if they are divided by this
+
+    @classmethod
+    def adding(cls, model: Atlas, fence: Fence, rows: Rows, loss: str) -> View:
+        """A chart that learns what the model leaves."""
+        size = (
+            1.0 if loss == "cross-entropy" else root_mean_square(rows.targets - model.evaluate(rows.points))
+        )
+        return cls(model, fence, loss, False, np.zeros(model.outputs, model.dtype), size)
+
+    @classmethod
+    def replacing(cls, model: Atlas, fence: Fence, rows: Rows, loss: str) -> View:
+        """A chart that learns the targets from their mean on."""
+        if loss == "cross-entropy":
+            return cls(model, fence, loss, True, np.zeros(model.outputs, model.dtype), 1.0)
+        level = rows.targets.mean(axis=0)
+        return cls(model, fence, loss, True, level, root_mean_square(rows.targets - level))
 
     def of(self, rows: Rows) -> Residual:
-        """Data for the chart's content.
-
-        model + window·size·content = target is divided by window·size and weighted by the window.
-        """
-        window = np.maximum(self.fence.window(rows.points), FAINTEST).astype(self.model.dtype)
-        unit = np.ones_like(window) if self.loss == "cross-entropy" else window * window.dtype.type(self.size)
-        return Residual(
-            self.fence.to_local(rows.points),
-            rows.targets / unit[:, None] if self.loss != "cross-entropy" else rows.targets,
-            self.model.evaluate(rows.points) / unit[:, None],
-            rows.weights * (window**2 if self.loss == "mse" else window),
-        )
+        """Data for the chart's content: both sides divided by w·size, weighted by w."""
+        window = np.maximum(self.fence.window(rows.points), FAINTEST).astype(self.model.dtype)[:, None]
+        old = self.model.evaluate(rows.points)
+        old = (1 - window) * old if self.replaces else old
+        weights = rows.weights * (window**2 if self.loss == "mse" else window)[:, 0]
+        points = self.fence.to_local(rows.points)
+        if self.loss == "cross-entropy":
+            return Residual(points, rows.targets, old, weights)
+        unit = window * window.dtype.type(self.size)
+        return Residual(points, rows.targets / unit, old / unit, weights)
 
 
-def residual_size(model: Atlas, rows: Rows, loss: str) -> float:
-    """Size of what the model leaves, in which a chart counts, so that one learning rate suits all targets."""
-    if loss == "cross-entropy":
-        return 1.0
-    error = rows.targets - model.evaluate(rows.points)
-    return float(np.sqrt(np.mean(np.square(error, dtype=np.float64)))) or 1.0
+def root_mean_square(values: Array) -> float:
+    """Root of the mean square, or one if all values are zero."""
+    return float(np.sqrt(np.mean(np.square(values, dtype=np.float64)))) or 1.0
 
 
 def choose_held_out(rows: int, random: np.random.Generator) -> NDArray[np.bool_]:
@@ -232,7 +286,7 @@ def choose_held_out(rows: int, random: np.random.Generator) -> NDArray[np.bool_]
     return mask
 
 
-def rim_rows(view: View, rows: Rows, random: np.random.Generator) -> Rows:
+def rim_rows(model: Atlas, fence: Fence, rows: Rows, random: np.random.Generator) -> Rows:
     """Points of the fence beyond the data, labelled by the model: what it says there shall stay.
 
     Each is a row of the data with one coordinate moved to the rim, below or above the data.
@@ -240,10 +294,10 @@ def rim_rows(view: View, rows: Rows, random: np.random.Generator) -> Rows:
     points = rows.points[random.integers(len(rows), size=len(rows) // 10)]
     count, inputs = points.shape
     column, lower = random.integers(inputs, size=count), random.random(count) < 0.5
-    rim_low, rim_high = view.fence.box[column].T
+    rim_low, rim_high = fence.box[column].T
     data_low, data_high = rows.points.min(axis=0)[column], rows.points.max(axis=0)[column]
     start, end = np.where(lower, rim_low, data_high), np.where(lower, data_low, rim_high)
     points[np.arange(count), column] = np.clip(start + random.random(count) * (end - start), 0, 1)
-    points = points[view.fence.contains(points)]
-    weights = np.full(len(points), rows.weights.mean(), view.model.dtype)
-    return Rows(points, view.model.evaluate(points), weights)
+    points = points[fence.contains(points)]
+    weights = np.full(len(points), rows.weights.mean(), model.dtype)
+    return Rows(points, model.evaluate(points), weights)

@@ -230,6 +230,7 @@ class Charts(NamedTuple):
     last: NDArray[np.int32]  # (charts, inputs) last open function
     origin: NDArray[np.floating]  # (charts, inputs) local coordinates are (x − origin)·scale
     scale: NDArray[np.floating]  # (charts, inputs)
+    replaces: NDArray[np.floating]  # (charts,) 1 if the chart takes the place of what was there, 0 if it adds
     terms: NDArray[np.int64]  # (charts,)
     table: NDArray[np.floating]  # flat tables, one after the other
     table_start: NDArray[np.int64]
@@ -551,8 +552,10 @@ def add_charts_range(charts, points, out, start, stop):
                 sum_splines(table, layout, densities, x[: count * inputs], rows, weights, sums)
                 finish(layout, sums, count, exponentials, result)
                 for c in range(count):
+                    keeps = 1 - windows[c] * charts.replaces[k]
                     for p in range(outputs):
-                        total_of_block[chosen[c], p] += windows[c] * result[c, p]
+                        before = total_of_block[chosen[c], p]
+                        total_of_block[chosen[c], p] = keeps * before + windows[c] * result[c, p]
 
 
 @exact

@@ -26,6 +26,8 @@ __all__ = ["Consolidation", "Update", "consolidate", "footprint", "update"]
 Memory = Literal["chart", "rehearsal", "both", "none"]
 Array = NDArray[np.floating]
 
+LEAST_SEEN = 20_000  # points on which a consolidation is judged
+
 
 @dataclass(eq=False)
 class Update(Record):
@@ -325,7 +327,8 @@ def consolidate(
             heir, points, model.evaluate(points), epochs=epochs, learning_rate=rate, random_state=random,
             progress=progress,
         )  # fmt: skip
-    changes = [np.abs(heir.evaluate(part) - model.evaluate(part)) for part in _sample(model, samples, random)]
+    seen = _sample(model, max(samples, LEAST_SEEN), random)
+    changes = [np.abs(heir.evaluate(part) - model.evaluate(part)) for part in seen]
     error = float(max(change.mean() for change in changes))
     replaced = bool(error <= tolerance)
     if replaced:
