@@ -12,9 +12,18 @@ def test_demo_learns_prints_and_draws(tmp_path):
     picture = tmp_path / "demo.png"
     result = run(app, ["demo", "--output", str(picture)])
     assert result.exit_code == 0, result.output
-    before, after = map(float, re.search(r"box: (\S+) before, (\S+) after", result.output).groups())
-    assert after < before / 5
-    assert float(re.search(r"Outside the box (\S+)%", result.output)[1]) > 40
+    pattern = (
+        r"with (.*), in .*error in the box (\S+); outside it\n *(\S+)% of predictions changed, by (\S+) on"
+    )
+    found = {name: list(map(float, numbers)) for name, *numbers in re.findall(pattern, result.output)}
+    (plain_error, plain_share, plain_change), (error, share, change) = (
+        found["plain training"],
+        found["a chart"],
+    )
+    assert error < 0.05
+    assert share < 1 < 40 < plain_share
+    assert change < 0.01 < plain_change
+    assert plain_error < 0.1
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 

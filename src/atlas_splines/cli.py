@@ -31,6 +31,7 @@ def run_demo(output: Path) -> None:
     """Two tasks in sequence: a smooth function on the unit square, then new values in one box of it."""
     import numpy as np
 
+    from atlas_splines.memory import Memory, update
     from atlas_splines.model import Atlas
     from atlas_splines.plots import save_maps
     from atlas_splines.training import train
@@ -38,34 +39,42 @@ def run_demo(output: Path) -> None:
     box = ((0.55, 0.8), (0.3, 0.55))
     low, high = np.array(box).T
     random = np.random.default_rng(0)
-
-    def target(X: np.ndarray, changed: bool) -> np.ndarray:
-        inside = ((low <= X) & (high >= X)).all(axis=1) & changed
-        smooth = np.sin(6 * X[:, 0]) * np.cos(5 * X[:, 1]) + X[:, 1]
-        return np.where(inside, 2 * np.cos(12 * X.sum(axis=1)), smooth)
-
-    model = Atlas(inputs=2)
-    X = random.random((10_000, 2))
-    first = train(model, X, target(X, False), epochs=50, random_state=0)
     side = (np.arange(200) + 0.5) / 200
     grid = np.stack(np.meshgrid(side, side, indexing="ij"), axis=-1).reshape(-1, 2)
     inside = ((grid >= low) & (grid <= high)).all(axis=1)
-    before = model(grid)[:, 0]
-    X = low + (high - low) * random.random((10_000, 2))
-    second = train(model, X, target(X, True), epochs=50, random_state=0)
-    after = model(grid)[:, 0]
 
-    change = np.abs(after - before)
-    wrong_before = np.abs(before - target(grid, True))[inside].mean()
-    wrong_after = np.abs(after - target(grid, True))[inside].mean()
-    typer.echo(f"Learned 10,000 samples of a function of two inputs in {first.seconds:.2f} s.")
-    typer.echo(f"Learned 10,000 samples of a changed box of it in {second.seconds:.2f} s.")
-    typer.echo(f"Mean error inside the box: {wrong_before:.3f} before, {wrong_after:.3f} after.")
-    typer.echo(f"Outside the box {(change[~inside] == 0).mean():.1%} of predictions kept every bit;")
-    typer.echo(f"the rest, in a cross around the box, moved by {change[~inside & (change > 0)].mean():.3f}.")
-    maps = {"after task 1": before, "task 2": target(grid, True), "after task 2": after}
-    image = {name: values.reshape(200, 200) for name, values in maps.items()}
-    save_maps(output, image, {"what changed": change.reshape(200, 200)}, box)
+    def old_target(X: np.ndarray) -> np.ndarray:
+        return np.sin(6 * X[:, 0]) * np.cos(5 * X[:, 1]) + X[:, 1]
+
+    def new_target(X: np.ndarray) -> np.ndarray:
+        return 2 * np.cos(12 * X.sum(axis=1))
+
+    model = Atlas(inputs=2)
+    X = random.random((10_000, 2))
+    seconds = train(model, X, old_target(X), random_state=0).seconds
+    typer.echo(f"Learned 10,000 samples of a function of two inputs in {seconds:.2f} s.")
+    before = model(grid)[:, 0]
+
+    X = low + (high - low) * random.random((10_000, 2))
+    y = new_target(X)
+    typer.echo("Now its values in one box change. Learned 10,000 samples from that box,")
+    kinds: dict[str, Memory] = {"plain training": "none", "a chart": "chart"}
+    changes = {}
+    for name, memory in kinds.items():
+        twin = model.copy()
+        done = update(twin, X, y, memory=memory, random_state=0)
+        after = twin(grid)[:, 0]
+        change = np.abs(after - before)
+        wrong = np.abs(after - new_target(grid))[inside].mean()
+        outside = change[~inside]
+        typer.echo(f"  with {name}, in {done.seconds:.2f} s: mean error in the box {wrong:.3f}; outside it")
+        typer.echo(
+            f"    {(outside > 0).mean():.1%} of predictions changed, by {outside.mean():.3f} on average."
+        )
+        changes[f"changed by {name}"] = change.reshape(200, 200)
+    wanted = np.where(inside, new_target(grid), before)
+    values = {"before": before, "wanted": wanted, "with a chart": after}
+    save_maps(output, {name: image.reshape(200, 200) for name, image in values.items()}, changes, box)
     typer.echo(f"The picture is {output}.")
 
 

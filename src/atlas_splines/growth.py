@@ -22,7 +22,8 @@ TERMS = 10
 COARSEST, FINEST = 3, 6  # densities a chart grows through, in coordinates where its box is the unit cube,
 FIRST_ROWS, LAST_ROWS = 8, 2  # coarser if an input has fewer rows for each function than this
 HELD_OUT, LEAST_HELD_OUT = 0.1, 10  # share of the rows that choose the density, and how many that must be
-SLOWER = (1, 3, 10, 30)  # the learning rate is divided by these, one after the other
+SLOWER = (1, 10)  # the learning rate is divided by these, one after the other,
+SLOWEST = 30  # and by this in the end
 PATIENCE = 5  # epochs without a lower loss on the held-out rows
 EPOCHS, STEPS = 50, 2000  # at least so many of each when the number of epochs is left open
 FAINTEST = 1e-3  # rows with a smaller window count as if it were this
@@ -144,8 +145,7 @@ def learn_chart(
         if finer.score >= best.score and recipe.density is None:
             break
         best = finer
-    if held_out.any():
-        fit(best.content, best.view.of(rows), None, recipe, random, SLOWER[-1])
+    fit(best.content, best.view.of(rows), None, recipe, random, SLOWEST)
     return best.chart(id), best.history
 
 

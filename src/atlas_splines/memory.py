@@ -108,7 +108,7 @@ def update(
         the bounding boxes to 70 % or less, with 8 charts at most and 50 rows at least in each.
     epochs
         Passes over the data; by default 50, or more if that makes fewer than 2000 batches. A chart makes at
-        most so many for each density and for each of four falling learning rates.
+        most so many for each density and for each of three falling learning rates.
     batch_size, learning_rate, loss, sample_weight, random_state, progress
         As in `train`.
 
