@@ -4,7 +4,7 @@ The limit loop does nothing but read the same rows, read-modify-write the same r
 number of exponentials and update the touched rows once: no locating, no weights, no loss, no bookkeeping.
 
     python benchmarks/step.py              the ratios for n = 1, 2, 8
-    python benchmarks/step.py --growth     and how the cost grows, as a table and benchmarks/step.png
+    python benchmarks/step.py --growth     and how the cost grows, as a table and docs/step.png
     python benchmarks/step.py --cold       and the time of the import and of the first call, without caches
 """
 
@@ -46,7 +46,8 @@ class Case:
         frozen = np.zeros((SAMPLES if fill else 0, model.channels), model.dtype)
         self.samples = kernels.Samples(X, y, np.ones(SAMPLES, model.dtype), frozen)
         self.moments, self.batch = fresh_moments(model), batch
-        self.order = random.permutation(SAMPLES)
+        self.batches = SAMPLES // batch
+        self.order = random.permutation(SAMPLES)[: self.batches * batch]
         rows = np.ones(model.table.shape[0], np.bool_)
         densities = np.array(model.trained_densities, np.int64)
         self.step = kernels.Step(kernels.MAE, OPTIMIZERS[optimizer], 0.01, densities, rows)
@@ -90,7 +91,8 @@ class Limit:
         )  # fmt: skip
 
     def predict(self):
-        limit_prediction(self.table, self.rows, self.case.model.inputs, self.exponentials, self.case.out)
+        out = self.case.out[: self.rows.size // self.case.model.inputs]
+        limit_prediction(self.table, self.rows, self.case.model.inputs, self.exponentials, out)
 
 
 @numba.njit(error_model="numpy", fastmath={"contract"})
@@ -160,9 +162,9 @@ def print_ratios() -> None:
         case = Case(inputs)
         limit = Limit(case)
         step, limit_step, row, limit_row = best_times([case.train, limit.train, case.predict, limit.predict])
-        batches = SAMPLES / case.batch
+        micro = 1e6 / case.batches
         print(
-            f"{inputs:3d} {step / batches * 1e6:9.2f} {limit_step / batches * 1e6:9.2f} {step / limit_step:6.2f}"
+            f"{inputs:3d} {step * micro:9.2f} {limit_step * micro:9.2f} {step / limit_step:6.2f}"
             f"   {row / SAMPLES * 1e9:7.1f} {limit_row / SAMPLES * 1e9:9.1f} {row / limit_row:6.2f}"
         )
 
@@ -181,22 +183,26 @@ def print_growth(picture: Path) -> None:
     panels = figure.subplots(1, len(GROWTH))
     print("\nGrowth from n = 8, M = 10, r = 4, batch 100, one output: µs per step, ns per predicted row")
     for axes, (name, values) in zip(panels, GROWTH.items(), strict=True):
-        steps, rows = [], []
+        steps, limits, rows = [], [], []
         for value in values:
             case = Case(**{name: value})
-            step, row = best_times([case.train, case.predict], rounds=15)
-            steps.append(step / np.ceil(SAMPLES / case.batch) * 1e6)
+            limit = Limit(case)
+            step, limit_step, row = best_times([case.train, limit.train, case.predict], rounds=15)
+            steps.append(step / case.batches * 1e6)
+            limits.append(limit_step / case.batches * 1e6)
             rows.append(row / SAMPLES * 1e9)
         print(f"{name:>8} " + " ".join(f"{value:>8}" for value in values))
         print("    step " + " ".join(f"{value:8.1f}" for value in steps))
+        print("   limit " + " ".join(f"{value:8.1f}" for value in limits))
         print("     row " + " ".join(f"{value:8.1f}" for value in rows))
         axes.plot(values, steps, "o-", label="training step, µs")
+        axes.plot(values, limits, "^:", label="limit loop of the step, µs")
         axes.plot(values, rows, "s--", label="predicted row, ns")
         axes.set(xlabel=name, yscale="log", title=f"cost against {name}")
         axes.grid(alpha=0.3)
     panels[0].legend()
     figure.savefig(picture, dpi=110)
-    print(f"The plot is {picture}.")
+    print(f"The plot is docs/{picture.name}.")
 
 
 def print_threads() -> None:
@@ -233,7 +239,7 @@ def main() -> None:
     numba.set_num_threads(1)
     print_ratios()
     if options.growth:
-        print_growth(Path(__file__).with_suffix(".png"))
+        print_growth(Path(__file__).parents[1] / "docs" / "step.png")
         print_threads()
     if options.cold:
         print_cold()

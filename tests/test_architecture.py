@@ -69,6 +69,15 @@ def test_heavy_libraries_have_one_importer(path):
         assert path.stem == owner, f"{path.stem} imports {name}, which belongs in {owner}"
 
 
+@pytest.mark.parametrize("path", sorted(SOURCE.glob("paper/*.py")), ids=lambda path: path.stem)
+def test_experiments_use_public_names_only(path):
+    for name in imports(path):
+        package, _, module = name.partition(".")
+        if package == "atlas_splines" and module:
+            public = module in atlas_splines.__all__ or module.startswith("paper")
+            assert public, f"paper/{path.name} imports {name}, which is not public"
+
+
 def test_importing_the_package_loads_nothing_heavy():
     heavy = ["torch", "matplotlib", "sklearn", "scipy", "typer", "tqdm", "numba"]
     code = f"import sys, atlas_splines; print([m for m in {heavy} if m in sys.modules])"

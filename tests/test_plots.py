@@ -18,5 +18,5 @@ def test_a_map_shows_the_first_input_from_left_to_right():
 def test_maps_are_saved_with_the_box(tmp_path):
     path = tmp_path / "maps.png"
     image = np.random.default_rng(0).random((5, 5))
-    plots.save_maps(path, {"a": image, "b": image}, {"c": image}, ((0.1, 0.2), (0.3, 0.4)))
+    plots.save_maps(path, {"a": image, "b": image}, {"c": image, "d": image}, ((0.1, 0.2), (0.3, 0.4)))
     assert path.stat().st_size > 5000

@@ -72,8 +72,7 @@ def run_demo(output: Path) -> None:
             f"    {(outside > 0).mean():.1%} of predictions changed, by {outside.mean():.3f} on average."
         )
         changes[f"changed by {name}"] = change.reshape(200, 200)
-    wanted = np.where(inside, new_target(grid), before)
-    values = {"before": before, "wanted": wanted, "with a chart": after}
+    values = {"before": before, "after, with a chart": after}
     save_maps(output, {name: image.reshape(200, 200) for name, image in values.items()}, changes, box)
     typer.echo(f"The picture is {output}.")
 

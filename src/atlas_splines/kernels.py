@@ -27,7 +27,7 @@ LANES = 8  # channels are padded to a multiple of this
 BLOCK = 128  # points evaluated together: their sums stay in the first-level cache
 TASK = 8 * BLOCK  # points handed to a thread at a time
 
-FIRST_DECAY, SECOND_DECAY, EPSILON = 0.9, 0.999, 1e-7  # Adam, as in the paper's program
+FIRST_DECAY, SECOND_DECAY, EPSILON = 0.9, 0.999, 1e-7  # Adam's usual constants
 BUCKETS = 256  # parts of each input in the index of charts
 BIAS_HORIZON = 20_000  # after so many steps the bias corrections are 1 to float32 precision
 
@@ -517,18 +517,21 @@ def enter_chart(charts, k, points, found, chosen, windows, x):
 
 @exact
 def add_charts_range(charts, points, out, start, stop):
-    """Add the charts to rows start … stop, a block at a time, always in the order of the charts."""
+    """Add the charts to rows start … stop, a task at a time, always in the order of the charts.
+
+    A chart is entered once for each task, so the points of a task are more than those of a block.
+    """
     # points (points, inputs), out (points, outputs)
     inputs, outputs, words = points.shape[1], out.shape[1], charts.index.shape[2]
-    found = np.empty((BLOCK, words), np.uint64)
-    chosen, windows = np.empty(BLOCK, np.int64), np.empty(BLOCK, out.dtype)
-    x, rows = np.empty(BLOCK * inputs, out.dtype), np.empty(BLOCK * inputs, np.int32)
-    weights, result = np.empty((4, BLOCK * inputs), out.dtype), np.empty((BLOCK, outputs), out.dtype)
+    found = np.empty((TASK, words), np.uint64)
+    chosen, windows = np.empty(TASK, np.int64), np.empty(TASK, out.dtype)
+    x, rows = np.empty(TASK * inputs, out.dtype), np.empty(TASK * inputs, np.int32)
+    weights, result = np.empty((4, TASK * inputs), out.dtype), np.empty((TASK, outputs), out.dtype)
     widest = np.diff(charts.slope_start).max()
-    sums = np.empty(BLOCK * widest, out.dtype)
-    exponentials = np.empty(BLOCK * widest + LANES, out.dtype)
-    for begin in range(start, stop, BLOCK):
-        block, total_of_block = points[begin : min(begin + BLOCK, stop)], out[begin:stop]
+    sums = np.empty(TASK * widest, out.dtype)
+    exponentials = np.empty(TASK * widest + LANES, out.dtype)
+    for begin in range(start, stop, TASK):
+        block, total_of_block = points[begin : min(begin + TASK, stop)], out[begin:stop]
         find_charts(charts, block, found)
         for word in range(words):
             near = np.uint64(0)

@@ -30,9 +30,8 @@ def draw_map(axes: Axes, image: Image, *, title: str, low: float, high: float, c
     >>> draw_map(axes, np.eye(3), title="identity", low=0, high=1) is axes
     True
     """
-    shown = axes.imshow(image.T, origin="lower", extent=(0, 1, 0, 1), cmap=colours, vmin=low, vmax=high)
+    axes.imshow(image.T, origin="lower", extent=(0, 1, 0, 1), cmap=colours, vmin=low, vmax=high)
     axes.set(title=title, xlabel="$x_1$", ylabel="$x_2$", xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])
-    axes.figure.colorbar(shown, ax=axes, shrink=0.8)
     return axes
 
 
@@ -52,18 +51,19 @@ def draw_box(axes: Axes, box: Box, label: str | None = None) -> Axes:
 
 
 def save_maps(path: Path, values: Mapping[str, Image], changes: Mapping[str, Image], box: Box) -> None:
-    """Save value maps and change maps side by side, each kind with one colour scale, the box outlined."""
-    figure = Figure(figsize=(4.2 * (len(values) + len(changes)), 3.6), layout="constrained")
-    panels = figure.subplots(1, len(values) + len(changes), squeeze=False)[0]
-    draw_maps(panels[: len(values)], values, min(m.min() for m in values.values()), VALUES)
-    draw_maps(panels[len(values) :], changes, 0.0, SIZES)
-    for axes in panels:
-        draw_box(axes, box)
+    """Save a row of value maps above a row of as many change maps, each row with one colour scale."""
+    figure = Figure(figsize=(8, 6.8), layout="constrained")
+    above, below = figure.subplots(2, len(values), squeeze=False)
+    draw_maps(above, values, box, min(float(image.min()) for image in values.values()), VALUES, "prediction")
+    draw_maps(below, changes, box, 0.0, SIZES, "size of the change")
     figure.savefig(path, dpi=110)
 
 
-def draw_maps(panels: NDArray[np.object_], maps: Mapping[str, Image], low: float, colours: str) -> None:
-    """Draw several maps with one colour scale."""
-    high = max(image.max() for image in maps.values())
+def draw_maps(
+    panels: NDArray[np.object_], maps: Mapping[str, Image], box: Box, low: float, colours: str, label: str
+) -> None:
+    """Draw maps side by side with one colour scale, and outline a box in each."""
+    high = max(float(image.max()) for image in maps.values())
     for axes, (title, image) in zip(panels, maps.items(), strict=True):
-        draw_map(axes, image, title=title, low=low, high=high, colours=colours)
+        draw_box(draw_map(axes, image, title=title, low=low, high=high, colours=colours), box)
+    panels[0].figure.colorbar(panels[0].images[0], ax=list(panels), label=label, shrink=0.85)
