@@ -44,13 +44,12 @@ class Case:
         X = random.random((SAMPLES, inputs)).astype(model.dtype)
         y = np.sin(5 * X.sum(axis=1, keepdims=True)).repeat(outputs, axis=1)
         frozen = np.zeros((SAMPLES if fill else 0, model.channels), model.dtype)
-        self.samples = kernels.Samples(X, y, np.ones(SAMPLES, model.dtype), frozen)
+        self.samples = kernels.Samples(X, y, np.ones(SAMPLES, model.dtype), frozen, frozen[:0, 0], y[:0])
         self.moments, self.batch = fresh_moments(model), batch
         self.batches = SAMPLES // batch
         self.order = random.permutation(SAMPLES)[: self.batches * batch]
-        rows = np.ones(model.table.shape[0], np.bool_)
         densities = np.array(model.trained_densities, np.int64)
-        self.step = kernels.Step(kernels.MAE, OPTIMIZERS[optimizer], 0.01, densities, rows)
+        self.step = kernels.Step(kernels.MAE, OPTIMIZERS[optimizer], 0.01, densities)
         self.filled = model.filled(list(range(density + 1))) if fill else densities
         self.out = np.empty_like(y)
         for _ in range(3):

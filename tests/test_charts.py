@@ -31,7 +31,7 @@ def random_chart(model, seed, density=5):
 @settings(max_examples=40, deadline=None)
 @given(
     st.integers(1, 4),
-    st.integers(2, 12),
+    st.integers(2, 8),
     st.sampled_from(["touch", "inside"]),
     st.sampled_from(["float32", "float64"]),
     st.integers(0, 999),

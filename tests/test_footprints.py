@@ -91,6 +91,7 @@ def test_repr_is_readable():
     assert text.startswith("<Footprint: a box, 0.02")
     assert "input 0: 0.199" in text
     assert repr(footprint(Atlas(2), [[0.5, 0.5]], memory="none")).startswith("<Footprint: a cross")
+    assert repr(footprint(Atlas(2), [[0.5, 0.5]], memory="rehearsal")) == "<Footprint: everything>"
     assert "and 2 more inputs" in repr(footprint(Atlas(10), cloud([0.4] * 10, [0.5] * 10)))
 
 
@@ -99,6 +100,7 @@ def test_repr_is_readable():
     [
         ({"memory": "charts"}, "memory must be 'chart', 'rehearsal', 'both' or 'none', not 'charts'"),
         ({"cover": "all"}, "cover must be 'touch' or 'inside', not 'all'"),
+        ({"cover": "all", "memory": "none"}, "cover must be 'touch' or 'inside', not 'all'"),
         ({"charts": 0}, "charts must be at least 1, not 0"),
     ],
 )

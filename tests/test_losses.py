@@ -31,7 +31,9 @@ def test_the_kernel_computes_the_same(loss):
     prediction, target = example(loss)
     weights = np.random.default_rng(2).random(prediction.shape[0])
     batch = np.array([3, 4, 11, 7])
-    samples = kernels.Samples(np.empty((0, 1)), target, weights, np.empty((0, 8)))
+    samples = kernels.Samples(
+        np.empty((0, 1)), target, weights, np.empty((0, 8)), np.empty(0), np.empty((0, 3))
+    )
     out = prediction[batch].copy()
     total = kernels.batch_loss(loss.code, samples, batch, out)
     share = weights[batch] / weights[batch].sum()

@@ -1,5 +1,8 @@
 import _thread
+import dataclasses
+import pickle
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import oracle
@@ -7,7 +10,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from atlas_splines import Atlas, Trainer, TrainingDiverged, consolidate, footprint, train, update
+from atlas_splines import (
+    Atlas,
+    Trainer,
+    TrainingDiverged,
+    consolidate,
+    footprint,
+    gradient_norm,
+    train,
+    update,
+)
 from atlas_splines import memory as memory_module
 
 
@@ -119,7 +131,8 @@ def test_updates_learn_and_do_not_forget(trained, memory, cover):
     assert np.abs(model(inside)[:, 0] - bump(inside)).mean() < 0.05
     far = random.random((2000, 2))
     far = far[~footprint(trained, X).contains(far)]
-    assert np.abs(model(far) - trained(far)).mean() < (1e-9 if memory == "chart" else 0.1)
+    change = np.abs(model(far) - trained(far)).mean()
+    assert (change == 0) if memory == "chart" else (change < 0.1)
     assert done.error_after < done.error_before / 20
 
 
@@ -218,14 +231,67 @@ def test_the_same_seed_gives_the_same_bits():
     assert first.fingerprint() == second.fingerprint()
 
 
-def test_training_goes_on_under_charts(trained):
+@pytest.mark.parametrize("replaces", [False, True])
+@pytest.mark.parametrize("loss", ["mae", "mse"])
+def test_training_sees_what_charts_say(trained, replaces, loss):
     model = trained.copy()
     X = 0.3 + 0.3 * np.random.default_rng(1).random((2000, 2))
     update(model, X, bump(X), random_state=0)
-    everywhere = np.random.default_rng(2).random((4000, 2))
+    model.charts = [dataclasses.replace(chart, replaces=replaces) for chart in model.charts]
+    everywhere = np.random.default_rng(2).random((3000, 2))
     target = model(everywhere)
-    train(model, everywhere, target, epochs=1, learning_rate=1e-4, random_state=0)
-    assert np.abs(model(everywhere) - target).mean() < 0.01  # it saw what the charts add
+    history = train(model, everywhere, target, loss=loss, epochs=1, learning_rate=1e-9, random_state=0)
+    assert history.loss[0] < 1e-5
+    before = model.copy()
+    train(model, everywhere, target + 1, loss="mse", epochs=20, random_state=0)
+    inside = np.full((1, 2), 0.45)
+    moved = abs(model(inside) - before(inside))[0, 0]
+    assert (moved == 0) if replaces else (moved > 0.5)  # what is replaced has no say
+
+
+def test_gradients_know_what_charts_replace(trained):
+    model = trained.copy()
+    X = 0.3 + 0.3 * np.random.default_rng(1).random((2000, 2))
+    update(model, X, bump(X), random_state=0)
+    model.charts = [dataclasses.replace(chart, replaces=True) for chart in model.charts]
+    assert gradient_norm(model, [[0.45, 0.45]]) == 0
+    assert gradient_norm(model, [[0.9, 0.9]]) > 1
+
+
+def test_edges_are_learned_too():
+    """Noise-free data up to the faces of the cube, and values far from the old ones."""
+    random = np.random.default_rng(0)
+    for low, high in ((0.0, 1.0), (0.2, 0.7)):
+        X = low + (high - low) * random.random((5000, 2))
+        model = Atlas(2)
+        update(model, X, 5 + np.sin(5 * X[:, 0]), random_state=0)
+        interior = low + (high - low) * (0.1 + 0.8 * random.random((1000, 2)))
+        assert np.abs(model(interior)[:, 0] - 5 - np.sin(5 * interior[:, 0])).mean() < 0.003
+        edge = low + (high - low) * np.stack(
+            [0.01 * random.random(1000), 0.01 + 0.98 * random.random(1000)], axis=1
+        )
+        assert np.abs(model(edge)[:, 0] - 5 - np.sin(5 * edge[:, 0])).mean() < 0.1
+    model = Atlas(2)
+    X = random.random((5000, 2))
+    update(model, X, np.full(5000, 5.0), random_state=0)
+    corners = [[0, 0], [0, 1], [1, 0], [1, 1]]
+    assert np.abs(model(corners) - 5).max() < 0.1
+
+
+def test_models_with_charts_survive_pickling(charted):
+    X = np.random.default_rng(0).random((500, 2))
+    twin = pickle.loads(pickle.dumps(charted))
+    np.testing.assert_array_equal(twin(X), charted(X))
+    assert twin.fingerprint() == charted.fingerprint()
+    assert twin.updates[0].id == 1
+
+
+def test_two_threads_can_predict_at_once(charted):
+    X = np.random.default_rng(0).random((20_000, 2))
+    expected = charted(X)
+    with ThreadPoolExecutor(4) as pool:
+        for result in pool.map(lambda _: charted(X), range(12)):
+            np.testing.assert_array_equal(result, expected)
 
 
 # --- log, revert, failure ------------------------------------------------------------------------------
@@ -280,10 +346,13 @@ def test_revert_says_what_can_be_reverted(trained):
     model = trained.copy()
     X, y = box_data(2, 0)
     update(model, X, y, memory="none", epochs=1)
-    with pytest.raises(ValueError, match="there is no update 1 to revert; none of its updates has charts"):
+    with pytest.raises(ValueError, match="update 1 cannot be reverted; of this model's updates, none can"):
         model.revert(1)
     update(model, X, y, epochs=1)
-    with pytest.raises(ValueError, match="there is no update 7 to revert; those with charts are 2"):
+    update(model, X, y, memory="both", epochs=1)
+    with pytest.raises(ValueError, match="update 3 cannot be reverted"):
+        model.revert(3)  # it changed the coefficients too
+    with pytest.raises(ValueError, match="update 7 cannot be reverted; of this model's updates, 2 can"):
         model.revert(7)
 
 
@@ -307,6 +376,28 @@ def test_a_failing_update_leaves_the_model_as_it_was(trained, memory, failure, m
         update(model, X, y, memory=memory, epochs=10)
     assert model.fingerprint() == before
     assert model.updates == log
+
+
+@pytest.mark.parametrize("moment", ["fingerprint", "loss"])
+def test_an_interrupt_after_learning_leaves_the_model_as_it_was(trained, moment, monkeypatch):
+    model = trained.copy()
+    X, y = box_data(2, 0)
+    before, calls = model.fingerprint(), []
+    owner, name = (Atlas, "fingerprint") if moment == "fingerprint" else (memory_module.Rows, "loss")
+    real = getattr(owner, name)
+
+    def interrupted(*arguments):
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return real(*arguments)
+
+    monkeypatch.setattr(owner, name, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        update(model, X, y, epochs=1)
+    monkeypatch.undo()
+    assert model.fingerprint() == before
+    assert model.updates == []
 
 
 def test_a_real_interrupt_leaves_the_model_as_it_was(trained):
@@ -380,14 +471,14 @@ def test_consolidation_folds_charts_in_and_tells_its_error(charted):
     assert np.abs(model(X) - charted(X)).mean() < done.error * 1.3
     assert done.error <= done.worst
     assert model.updates[-1] is done
-    with pytest.raises(ValueError, match="there is no update 1 to revert; none of its updates has charts"):
+    with pytest.raises(ValueError, match="update 1 cannot be reverted; of this model's updates, none can"):
         model.revert(1)
 
 
 def test_consolidation_never_exceeds_the_tolerance(charted):
     model = charted.copy()
     before = model.fingerprint()
-    done = consolidate(model, tolerance=1e-6, samples=1000, epochs=1, random_state=0)
+    done = consolidate(model, np.full((5, 2), 0.4), tolerance=1e-6, samples=1000, epochs=1, random_state=0)
     assert not done.replaced
     assert done.error > 1e-6
     assert model.fingerprint() == before

@@ -240,6 +240,13 @@ def test_overflow_is_an_error_and_never_a_silent_nan(dtype, method):
         getattr(model, method)([[0.5]])
 
 
+@pytest.mark.parametrize(("outputs", "terms"), [(2, 1), (3, 2), (8, 1), (8, 3)])
+def test_narrow_layouts_with_many_outputs(outputs, terms):
+    model = oracle.randomize(Atlas(2, outputs, terms, density=1))
+    X = random_points(model, 40)
+    np.testing.assert_allclose(model(X), oracle.evaluate(model, X), atol=1e-4)
+
+
 def test_integers_and_bools_are_numbers():
     model = oracle.randomize(Atlas(2))
     np.testing.assert_array_equal(model([[0, 1]]), model([[0.0, 1.0]]))

@@ -170,7 +170,7 @@ def pack(charts: Sequence[Chart]) -> kernels.Charts:
         terms=np.array([chart.layout.terms for chart in charts], np.int64),
         table=np.concatenate([chart.table.ravel() for chart in charts]),
         table_start=_starts([chart.table.size for chart in charts]),
-        slope=np.concatenate([chart.layout.slope for chart in charts]),
+        slope=np.concatenate([*(chart.layout.slope for chart in charts), np.zeros(kernels.LANES, dtype)]),
         slope_start=_starts([chart.layout.slope.size for chart in charts]),
         densities=np.concatenate([chart.densities for chart in charts]),
         density_start=_starts([chart.densities.size for chart in charts]),

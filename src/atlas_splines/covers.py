@@ -21,6 +21,7 @@ MOST_CHARTS = 8  # an automatic cover has at most so many charts,
 LEAST_ROWS = 50  # each with at least so many rows,
 WORTHWHILE = 0.7  # and a cut must bring the volume below this share
 COARSEST_FENCE, FINEST_FENCE = 5, 12
+NEAR_GAPS = 5  # a box so many mean gaps from a face of the cube reaches it
 
 
 def plan_fences(points: Array, cover: Cover, charts: Count) -> tuple[Fence, ...]:
@@ -29,7 +30,7 @@ def plan_fences(points: Array, cover: Cover, charts: Count) -> tuple[Fence, ...]
         raise ValueError(f"cover must be 'touch' or 'inside', not {cover!r}")
     most = MOST_CHARTS if charts == "auto" else check_size("charts", charts, least=1)
     parts = split(points, most, WORTHWHILE if charts == "auto" else np.inf)
-    return tuple(fence_around(part, fence_density(part), cover) for part in parts)
+    return tuple(fence_around(snapped(part), fence_density(part), cover) for part in parts)
 
 
 def fence_density(points: Array) -> int:
@@ -41,6 +42,16 @@ def fence_density(points: Array) -> int:
     densities = range(COARSEST_FENCE, FINEST_FENCE)
     fine_enough = (d for d in densities if narrowest * splines.cell_count(d) >= len(points))
     return next(fine_enough, FINEST_FENCE)
+
+
+def snapped(points: Array) -> Array:
+    """Corners of the bounding box, moved to a face of the cube where it is only a few gaps between rows away.
+
+    Data that fills the cube up to a face hardly ever has a row exactly on it.
+    """
+    low, high = points.min(axis=0), points.max(axis=0)
+    near = NEAR_GAPS * (high - low) / len(points)
+    return np.stack([np.where(low <= near, 0, low), np.where(1 - high <= near, 1, high)]).astype(points.dtype)
 
 
 def split(points: Array, most: int, worthwhile: float) -> list[Array]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -95,7 +95,7 @@ class BoxFootprint(Footprint):
 
     fences: tuple[Fence, ...]
 
-    @property
+    @cached_property
     def volume(self) -> float:
         """Exact volume of the union."""
         return union_volume(np.array([fence.box for fence in self.fences]))
@@ -138,6 +138,8 @@ class CrossFootprint(Footprint):
         return merge((cell / cells, (cell + 1) / cells) for cell in np.flatnonzero(self.touched[input]))
 
     def __repr__(self) -> str:
+        if self.touched.all():
+            return "<Footprint: everything>"
         return self._describe("Footprint: a cross, every point with one of these coordinates")
 
 

@@ -12,7 +12,7 @@ from atlas_splines.charts import Chart, Fence
 from atlas_splines.covers import Count, Cover
 from atlas_splines.losses import find_loss
 from atlas_splines.model import Atlas, check_size
-from atlas_splines.training import History, Trainer
+from atlas_splines.training import History, Trainer, TrainingDiverged
 
 __all__ = ["Recipe", "Rows", "learn_chart"]
 
@@ -133,20 +133,23 @@ def learn_chart(
     rows = rows.take(fence.contains(rows.points))
     held_out = choose_held_out(len(rows), random)
     learned = rows.take(~held_out)
-    learned = learned.join(rim_rows(model, fence, learned, random))
     views = [View.adding(model, fence, rows, recipe.loss)]
     if held_out.any():
         views.append(View.replacing(model, fence, rows, recipe.loss))
     densities = recipe.densities_for(len(rows))
     shoots = [Shoot.start(view, learned, rows.take(held_out), densities[0], recipe, random) for view in views]
     best = min(shoots, key=lambda shoot: shoot.score)
-    for density in densities[1:] if held_out.any() or recipe.density is not None else ():
-        finer = best.grown(density, recipe, random)
+    may_grow = held_out.any() or recipe.density is not None
+    for density in densities[1:] if may_grow else []:
+        try:
+            finer = best.grown(density, recipe, random)
+        except TrainingDiverged:
+            break
         if finer.score >= best.score and recipe.density is None:
             break
         best = finer
-    fit(best.content, best.view.of(rows), None, recipe, random, SLOWEST)
-    return best.chart(id), best.history
+    history = fit(best.content, best.view.of(rows), None, recipe, random, SLOWEST)
+    return best.chart(id), history
 
 
 @dataclass(frozen=True)
@@ -284,20 +287,3 @@ def choose_held_out(rows: int, random: np.random.Generator) -> NDArray[np.bool_]
     if count >= LEAST_HELD_OUT:
         mask[random.choice(rows, count, replace=False)] = True
     return mask
-
-
-def rim_rows(model: Atlas, fence: Fence, rows: Rows, random: np.random.Generator) -> Rows:
-    """Points of the fence beyond the data, labelled by the model: what it says there shall stay.
-
-    Each is a row of the data with one coordinate moved to the rim, below or above the data.
-    """
-    points = rows.points[random.integers(len(rows), size=len(rows) // 10)]
-    count, inputs = points.shape
-    column, lower = random.integers(inputs, size=count), random.random(count) < 0.5
-    rim_low, rim_high = fence.box[column].T
-    data_low, data_high = rows.points.min(axis=0)[column], rows.points.max(axis=0)[column]
-    start, end = np.where(lower, rim_low, data_high), np.where(lower, data_low, rim_high)
-    points[np.arange(count), column] = np.clip(start + random.random(count) * (end - start), 0, 1)
-    points = points[fence.contains(points)]
-    weights = np.full(len(points), rows.weights.mean(), model.dtype)
-    return Rows(points, model.evaluate(points), weights)

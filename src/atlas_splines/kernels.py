@@ -12,6 +12,10 @@ refer to docs/math.md. Throughout:
 
 from __future__ import annotations
 
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +34,8 @@ TASK = 8 * BLOCK  # points handed to a thread at a time
 FIRST_DECAY, SECOND_DECAY, EPSILON = 0.9, 0.999, 1e-7  # Adam's usual constants
 BUCKETS = 256  # parts of each input in the index of charts
 BIAS_HORIZON = 20_000  # after so many steps the bias corrections are 1 to float32 precision
+
+TURN, HOME = threading.Lock(), os.getpid()
 
 # `numpy` division never branches, `contract` allows fused multiply-add; nothing reorders a sum.
 exact = njit(cache=True, nogil=True, error_model="numpy")
@@ -257,6 +263,8 @@ class Samples(NamedTuple):
     targets: NDArray[np.floating]  # (samples, outputs)
     weights: NDArray[np.floating]  # (samples,)
     frozen: NDArray[np.floating]  # (samples, channels) sums of the frozen densities, or (0, channels)
+    keep: NDArray[np.floating]  # (samples,) what charts leave of the outputs; (0,) if they leave all
+    shift: NDArray[np.floating]  # (samples, outputs) what charts and offsets add; (0, outputs) if nothing
 
 
 class Step(NamedTuple):
@@ -266,7 +274,6 @@ class Step(NamedTuple):
     optimizer: int
     learning_rate: float
     densities: NDArray[np.int64]  # the densities that are trained
-    open_rows: NDArray[np.bool_]  # (rows,) the rows that may move
 
 
 @exact
@@ -299,14 +306,24 @@ def locate(x, inputs, density, rows, weights):
 
 
 @fused
+def weight_lanes(weights, q, stride):
+    """The four weights of one coordinate, each in lanes."""
+    return (
+        load_one(weights, q),
+        load_one(weights, q + stride),
+        load_one(weights, q + 2 * stride),
+        load_one(weights, q + 3 * stride),
+    )
+
+
+@fused
 def gather(table, channels, inputs, rows, weights, sums):
     """Add the active coefficients, weighted, to each point's sums: the additive part of (5) and (6)."""
     # table (rows·channels,), rows (points·inputs,), weights (4, ≥ points·inputs), sums (points·channels,)
     stride, weights = weights.shape[1], weights.reshape(-1)
     for i in range(rows.size // inputs):
         for q in range(i * inputs, (i + 1) * inputs):
-            w0, w1 = load_one(weights, q), load_one(weights, q + stride)
-            w2, w3 = load_one(weights, q + 2 * stride), load_one(weights, q + 3 * stride)
+            w0, w1, w2, w3 = weight_lanes(weights, q, stride)
             first = rows[q] * channels
             for c in range(0, channels, LANES):
                 row = first + c
@@ -324,8 +341,7 @@ def scatter(gradient, channels, inputs, rows, weights, slopes):
     stride, weights = weights.shape[1], weights.reshape(-1)
     for i in range(rows.size // inputs):
         for q in range(i * inputs, (i + 1) * inputs):
-            w0, w1 = load_one(weights, q), load_one(weights, q + stride)
-            w2, w3 = load_one(weights, q + 2 * stride), load_one(weights, q + 3 * stride)
+            w0, w1, w2, w3 = weight_lanes(weights, q, stride)
             first = rows[q] * channels
             for c in range(0, channels, LANES):
                 row = first + c
@@ -341,7 +357,7 @@ def scatter(gradient, channels, inputs, rows, weights, slopes):
 
 @fused
 def exponential32(x, result):
-    """Exponentials of float32 numbers, to rounding; overflow gives infinity, NaN stays NaN."""
+    """Exponentials of float32 numbers, to rounding; infinity from 88.37 on, NaN stays NaN."""
     real, low, high, shift = np.float32, np.float32(-87.3), np.float32(88.8), np.float32(1.5 * 2**23)
     for i in range(x.size):
         y = low if x[i] < low else x[i]
@@ -447,8 +463,24 @@ def predict(
     out: NDArray[np.floating],
 ) -> None:
     """Evaluate all rows, in parallel when there are many; the bits do not depend on the threads."""
-    large = inputs.shape[0] >= 2 * TASK and get_num_threads() > 1
-    (predict_parallel if large else predict_serial)(table, layout, densities, inputs, out)
+    with parallel_turn(inputs.shape[0]) as parallel:
+        (predict_parallel if parallel else predict_serial)(table, layout, densities, inputs, out)
+
+
+@contextmanager
+def parallel_turn(rows: int) -> Iterator[bool]:
+    """Whether to use numba's threads: for many rows, one call at a time, and not in a forked process.
+
+    Some of numba's threading layers survive neither calls from two threads nor a fork.
+    """
+    wanted = rows >= 2 * TASK and get_num_threads() > 1 and os.getpid() == HOME
+    if not (wanted and TURN.acquire(blocking=False)):
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        TURN.release()
 
 
 @exact
@@ -460,7 +492,7 @@ def find_charts(charts, points, found):
         for word in range(words):
             bits = ~np.uint64(0)
             for j in range(inputs):
-                bucket = min(np.int64(points[i, j] * BUCKETS), BUCKETS - 1)
+                bucket = min(np.int64(points[i, j] * points.dtype.type(BUCKETS)), BUCKETS - 1)
                 bits &= charts.index[j, bucket, word]
                 if bits == 0:
                     break
@@ -469,7 +501,7 @@ def find_charts(charts, points, found):
 
 @exact
 def window_at(charts, k, point):
-    """Window of chart k at a point, equation (22): exactly 0 outside its box, exactly 1 on its data."""
+    """Window of chart k at a point, equation (22): exactly 0 outside its box, exactly 1 where all is open."""
     real = point.dtype.type
     cells = (4 << charts.fence[k]) - 3
     window = real(1)
@@ -510,55 +542,63 @@ def enter_chart(charts, k, points, found, chosen, windows, x):
         chosen[count], windows[count] = i, window
         for j in range(inputs):
             local = (points[i, j] - charts.origin[k, j]) * charts.scale[k, j]
-            x[count * inputs + j] = min(max(local, 0), 1)
+            x[count * inputs + j] = min(max(local, x.dtype.type(0)), x.dtype.type(1))
         count += 1
     return count
 
 
 @exact
-def add_charts_range(charts, points, out, start, stop):
-    """Add the charts to rows start … stop, a task at a time, always in the order of the charts.
+def apply_chart(charts, k, count, chosen, windows, x, scratch, out):
+    """Let chart k speak at the chosen points, equation (23)."""
+    # x (count·inputs,) local coordinates, out (points, outputs)
+    rows, weights, sums, exponentials, result = scratch
+    outputs, inputs = out.shape[1], charts.first.shape[1]
+    slope = charts.slope[charts.slope_start[k] : charts.slope_start[k + 1]]
+    layout = Layout(inputs, outputs, charts.terms[k], slope)
+    table = charts.table[charts.table_start[k] : charts.table_start[k + 1]]
+    densities = charts.densities[charts.density_start[k] : charts.density_start[k + 1]]
+    sums[: count * slope.size] = 0
+    sum_splines(table, layout, densities, x, rows, weights, sums)
+    finish(layout, sums, count, exponentials, result)
+    for c in range(count):
+        i = chosen[c]
+        keep = out.dtype.type(1) - windows[c] * charts.replaces[k]
+        for p in range(outputs):
+            out[i, p] = keep * out[i, p] + windows[c] * result[c, p]
 
-    A chart is entered once for each task, so the points of a task are more than those of a block.
+
+@exact
+def add_charts_range(charts, points, out, start, stop):
+    """Let the charts speak at rows start … stop, a task at a time, always in the order of the charts.
+
+    A chart is entered once for each task, so a task has more points than a block.
     """
     # points (points, inputs), out (points, outputs)
     inputs, outputs, words = points.shape[1], out.shape[1], charts.index.shape[2]
     found = np.empty((TASK, words), np.uint64)
     chosen, windows = np.empty(TASK, np.int64), np.empty(TASK, out.dtype)
-    x, rows = np.empty(TASK * inputs, out.dtype), np.empty(TASK * inputs, np.int32)
-    weights, result = np.empty((4, TASK * inputs), out.dtype), np.empty((TASK, outputs), out.dtype)
-    widest = np.diff(charts.slope_start).max()
-    sums = np.empty(TASK * widest, out.dtype)
-    exponentials = np.empty(TASK * widest + LANES, out.dtype)
+    x, widest = np.empty(TASK * inputs, out.dtype), np.diff(charts.slope_start).max()
+    scratch = (
+        np.empty(TASK * inputs, np.int32),
+        np.empty((4, TASK * inputs), out.dtype),
+        np.empty(TASK * widest, out.dtype),
+        np.empty(TASK * widest + LANES, out.dtype),
+        np.empty((TASK, outputs), out.dtype),
+    )
     for begin in range(start, stop, TASK):
-        block, total_of_block = points[begin : min(begin + TASK, stop)], out[begin:stop]
-        find_charts(charts, block, found)
+        end = min(begin + TASK, stop)
+        task, task_out = points[begin:end], out[begin:end]
+        find_charts(charts, task, found)
         for word in range(words):
             near = np.uint64(0)
-            for i in range(block.shape[0]):
+            for i in range(end - begin):
                 near |= found[i, word]
             while near:
                 k = 64 * word + np.int64(lowest_bit(near))
                 near &= near - np.uint64(1)
-                count = enter_chart(charts, k, block, found, chosen, windows, x)
-                if count == 0:
-                    continue
-                layout = Layout(
-                    inputs,
-                    outputs,
-                    charts.terms[k],
-                    charts.slope[charts.slope_start[k] : charts.slope_start[k + 1]],
-                )
-                table = charts.table[charts.table_start[k] : charts.table_start[k + 1]]
-                densities = charts.densities[charts.density_start[k] : charts.density_start[k + 1]]
-                sums[: count * layout.slope.size] = 0
-                sum_splines(table, layout, densities, x[: count * inputs], rows, weights, sums)
-                finish(layout, sums, count, exponentials, result)
-                for c in range(count):
-                    keeps = 1 - windows[c] * charts.replaces[k]
-                    for p in range(outputs):
-                        before = total_of_block[chosen[c], p]
-                        total_of_block[chosen[c], p] = keeps * before + windows[c] * result[c, p]
+                count = enter_chart(charts, k, task, found, chosen, windows, x)
+                if count:
+                    apply_chart(charts, k, count, chosen, windows, x[: count * inputs], scratch, task_out)
 
 
 @exact
@@ -576,9 +616,9 @@ def add_charts_parallel(charts, points, out):
 
 
 def add_charts(charts: Charts, points: NDArray[np.floating], out: NDArray[np.floating]) -> None:
-    """Add the charts to the outputs, in parallel when there are many; bits do not depend on the threads."""
-    large = points.shape[0] >= 2 * TASK and get_num_threads() > 1
-    (add_charts_parallel if large else add_charts_serial)(charts, points, out)
+    """Let the charts speak, in parallel when there are many rows; bits do not depend on the threads."""
+    with parallel_turn(points.shape[0]) as parallel:
+        (add_charts_parallel if parallel else add_charts_serial)(charts, points, out)
 
 
 @exact
@@ -597,7 +637,7 @@ def frozen_sums(table, layout, densities, inputs, sums):
 def batch_loss(loss, samples, batch, out):
     """Weighted sum of the losses of a batch; replaces its outputs by the slopes of the weighted mean."""
     # batch (points,), out (≥ points, outputs)
-    outputs, real = out.shape[1], out.dtype.type
+    outputs, real, charted = out.shape[1], out.dtype.type, samples.keep.size > 0
     total_weight = 0.0
     for i in range(batch.size):
         total_weight += samples.weights[batch[i]]
@@ -607,13 +647,17 @@ def batch_loss(loss, samples, batch, out):
     for i in range(batch.size):
         row = batch[i]
         weight = samples.weights[row]
+        keep = samples.keep[row] if charted else real(1)
+        if charted:
+            for p in range(outputs):
+                out[i, p] = keep * out[i, p] + samples.shift[row, p]
         if loss == CROSS_ENTROPY:
             value += weight * cross_entropy(out[i], samples.targets[row])
         else:
             for p in range(outputs):
                 value += weight * error_loss(loss, out, i, p, samples.targets[row, p])
         for p in range(outputs):
-            out[i, p] *= weight * factor
+            out[i, p] *= weight * factor * keep
     return share * value
 
 
@@ -667,20 +711,27 @@ def chain(layout, slopes_of_outputs, points, slopes):
 
 
 @exact
-def mark(rows, marks):
-    """Set the bits of four rows for each entry, without a branch; there is a spare word at the end."""
+def mark(rows, marks, words, count):
+    """Set the bits of four rows for each entry, and list the words that were empty; returns how many."""
     four = np.uint64(15)
     for row in rows:
         word, bit = row >> 6, np.uint64(row & 63)
+        words[count] = word
+        count += marks[word] == 0
         marks[word] |= four << bit
-        marks[word + 1] |= (four >> np.uint64(1)) >> (np.uint64(63) - bit)  # those that do not fit
+        overhang = (four >> np.uint64(1)) >> (np.uint64(63) - bit)  # the bits that do not fit
+        if overhang:
+            words[count] = word + 1
+            count += marks[word + 1] == 0
+            marks[word + 1] |= overhang
+    return count
 
 
 @exact
-def unmark(marks, rows):
-    """List the rows whose bits are set, in order, and clear the bits; returns how many there are."""
+def unmark(marks, words, rows):
+    """List the rows whose bits are set in the listed words, and clear them; returns how many there are."""
     count = 0
-    for word in range(marks.size):
+    for word in words:
         bits = marks[word]
         marks[word] = 0
         while bits:
@@ -700,9 +751,6 @@ def adam_rows(table, moments, step, rows):
     keep_second, take_second = spread(real(SECOND_DECAY)), spread(real(1 - SECOND_DECAY))
     epsilon, zero = spread(real(EPSILON)), spread(real(0))
     for row in rows:
-        if not step.open_rows[row]:
-            moments.gradient[row] = 0
-            continue
         count = min(moments.steps[row] + 1, BIAS_HORIZON - 1)
         moments.steps[row] = count
         rate = spread(-real(step.learning_rate) * moments.correction[count])
@@ -720,10 +768,9 @@ def adam_rows(table, moments, step, rows):
 def sgd_rows(table, moments, step, rows):
     """One step of plain gradient descent of the listed rows."""
     for row in rows:
-        if step.open_rows[row]:
-            for c in range(table.shape[1]):
-                table[row, c] -= table.dtype.type(step.learning_rate) * moments.gradient[row, c]
-        moments.gradient[row] = 0
+        for c in range(table.shape[1]):
+            table[row, c] -= table.dtype.type(step.learning_rate) * moments.gradient[row, c]
+            moments.gradient[row, c] = 0
 
 
 @exact
@@ -756,6 +803,7 @@ def train_batches(table, layout, moments, samples, order, batch_size, step):
     slopes = np.empty(size * channels + LANES, table.dtype)  # of the sums; first their exponentials
     out = np.empty((size, layout.outputs), table.dtype)
     marks = np.zeros(table.shape[0] // 64 + 2, np.uint64)
+    words = np.empty(marks.size + 1, np.int64)  # one more, for `mark` writes before it counts
     touched = np.empty(min(table.shape[0], 4 * rows.size), np.int32)
     every_row = trained_rows(inputs, densities) if step.optimizer == ADAM else touched
 
@@ -770,10 +818,11 @@ def train_batches(table, layout, moments, samples, order, batch_size, step):
         finish(layout, sums, points, slopes, out)
         loss += batch_loss(step.loss, samples, batch, out)
         chain(layout, out, points, slopes)
+        marked = 0
         for d in range(densities.size):
             scatter(flat_gradient, channels, inputs, rows[d, :used], weights[d], slopes)
-            mark(rows[d, :used], marks)
-        count = unmark(marks, touched)
+            marked = mark(rows[d, :used], marks, words, marked)
+        count = unmark(marks, words[:marked], touched)
         if step.optimizer == SGD:
             sgd_rows(table, moments, step, touched[:count])
         else:

@@ -1,4 +1,4 @@
-"""Each loss once: how targets are prepared, its value in plain NumPy, and its code in the kernels."""
+"""Each loss once: its value and gradient in plain NumPy, and its code in the kernels."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ class Loss:
     code
         What the kernels call it.
     per_row
-        Loss of each row, averaged over the outputs, shape (rows,).
+        Loss of each row, shape (rows,): of errors the mean over the outputs, of classes the cross-entropy.
     gradient
-        Derivative of each row's loss with respect to its predictions, shape (rows, outputs).
+        Derivative of each row's loss with respect to its predictions, shape (rows, outputs); what the kernels
+        compute is tested against it.
     """
 
     name: str

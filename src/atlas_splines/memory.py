@@ -42,7 +42,7 @@ class Update(Record):
     error_before, error_after
         Mean loss on the new data before and after.
     history
-        Training of the last chart, or of the model.
+        The last training: of the last chart at its finest, or of the model.
     """
 
     footprint: Footprint
@@ -105,7 +105,8 @@ def update(
         Pairs of exponentials of each chart; by default 10.
     charts
         How many charts. "auto" splits the data in two along one input as long as that shrinks the volume of
-        the bounding boxes to 70 % or less, with 8 charts at most and 50 rows at least in each.
+        the bounding boxes to 70 % or less, with 8 charts at most. Each has at least 50 rows, so a number that
+        is given may not be reached.
     epochs
         Passes over the data; by default 50, or more if that makes fewer than 2000 batches. A chart makes at
         most so many for each density and for each of three falling learning rates.
@@ -140,24 +141,24 @@ def update(
     table, old_charts = model.table.copy(), model.charts
     try:
         history = _learn(model, rows, memory, recipe, random)
+        done = Update(
+            id=_next_id(model),
+            kind=memory,
+            time=datetime.now(timezone.utc),
+            rows=len(rows),
+            before=before,
+            after=model.fingerprint(),
+            footprint=area,
+            seconds=time.perf_counter() - start,
+            error_before=error_before,
+            error_after=rows.loss(model, loss),
+            history=history,
+        )
+        model.updates.append(done)
     except BaseException:  # Ctrl-C too: the model stays exactly as it was
         model.table[:] = table
         model.charts = old_charts
         raise
-    done = Update(
-        id=_next_id(model),
-        kind=memory,
-        time=datetime.now(timezone.utc),
-        rows=rows.points.shape[0],
-        before=before,
-        after=model.fingerprint(),
-        footprint=area,
-        seconds=time.perf_counter() - start,
-        error_before=error_before,
-        error_after=rows.loss(model, loss),
-        history=history,
-    )
-    model.updates.append(done)
     return done
 
 
@@ -191,8 +192,9 @@ def footprint(
     points = model.points(X)
     if memory not in ("chart", "rehearsal", "both", "none"):
         raise ValueError(f"memory must be 'chart', 'rehearsal', 'both' or 'none', not {memory!r}")
+    fences = plan_fences(points, cover, charts)
     if memory == "chart":
-        return BoxFootprint(model.inputs, model.dtype, plan_fences(points, cover, charts))
+        return BoxFootprint(model.inputs, model.dtype, fences)
     if memory == "none":
         return CrossFootprint(model.inputs, model.dtype, _touched_cells(points, model.trained_densities[0]))
     return CrossFootprint(model.inputs, model.dtype, np.ones((model.inputs, 1), np.bool_))  # everything
@@ -282,8 +284,9 @@ def consolidate(
     """Fold all charts into the coefficients of the model by rehearsal, if that costs little.
 
     A model of the chosen size learns what the present one says, on points of the whole domain and of each
-    chart. It takes its place only if, on new points, the mean absolute change over the domain and within
-    each chart's box is at most the tolerance. Its charts are then gone, and can no longer be reverted.
+    chart. It takes its place only if the mean absolute change is at most the tolerance: on new points over
+    the domain, on new points of each chart's box, and on X. Its charts are then gone, and can no longer be
+    reverted.
 
     Parameters
     ----------
@@ -327,12 +330,12 @@ def consolidate(
             heir, points, model.evaluate(points), epochs=epochs, learning_rate=rate, random_state=random,
             progress=progress,
         )  # fmt: skip
-    seen = _sample(model, max(samples, LEAST_SEEN), random)
+    seen = _sample(model, max(samples, LEAST_SEEN), random) + ([] if X is None else [model.points(X)])
     changes = [np.abs(heir.evaluate(part) - model.evaluate(part)) for part in seen]
     error = float(max(change.mean() for change in changes))
     replaced = bool(error <= tolerance)
     if replaced:
-        model.terms, model.density, model.table, model.charts = heir.terms, heir.density, heir.table, ()
+        model.adopt(heir)
     done = Consolidation(
         id=_next_id(model),
         kind="consolidation",

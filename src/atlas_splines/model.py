@@ -83,9 +83,9 @@ class Atlas:
         if not np.isfinite(damping) or damping < 0:
             raise ValueError(f"damping must be a finite number of at least 0, not {damping!r}")
         self.damping = float(damping)
-        if np.dtype(dtype) not in (np.float32, np.float64):
+        if np.dtype(dtype).name not in ("float32", "float64"):
             raise ValueError(f"dtype must be 'float32' or 'float64', not {np.dtype(dtype).name!r}")
-        self.dtype: np.dtype[Any] = np.dtype(dtype)
+        self.dtype: np.dtype[Any] = np.dtype(np.dtype(dtype).name)  # in this machine's byte order
         self.table = self._zero_table()
         self.charts = ()
         self.updates: list[Record] = []
@@ -198,11 +198,34 @@ class Atlas:
     @property
     def layout(self) -> kernels.Layout:
         """What the kernels must know besides the table; `slope` is dA/dsum over the sum's exponential."""
-        slope = np.zeros(self.channels, self.dtype)
+        # kernels load whole lanes, and may look beyond the last channel
+        slope = np.zeros(self.channels + kernels.LANES, self.dtype)[: self.channels]
         scale = np.exp(-self.damping) / np.arange(1, self.terms + 1) ** 2  # equation (7)
         one_output = np.concatenate([scale, -scale, [1.0]])  # G, H, F
         slope[: self.outputs * one_output.size] = np.tile(one_output, self.outputs)
         return kernels.Layout(self.inputs, self.outputs, self.terms, slope)
+
+    @property
+    def frozen_densities(self) -> list[int]:
+        """Densities whose coefficients training leaves alone."""
+        return [d for d in range(self.density + 1) if d not in self.trained_densities]
+
+    @property
+    def active_densities(self) -> NDArray[np.int64]:
+        """Densities that an evaluation needs: the trained ones, and frozen ones that are not all zero."""
+        return np.concatenate([self.filled(self.frozen_densities), self.trained_densities]).astype(np.int64)
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether no exponential can overflow anywhere in the unit cube.
+
+        A spline stays below its largest coefficient, equation (4), so the largest of each input add up.
+        """
+        highest = np.zeros(self.channels)
+        for density in range(self.density + 1):
+            rows = self.table[self._rows(density)].reshape(self.inputs, -1, self.channels)
+            highest += rows.max(axis=1).sum(axis=0, dtype=np.float64)
+        return bool((highest < (80 if self.dtype == np.float32 else 700)).all())
 
     def filled(self, densities: list[int]) -> NDArray[np.int64]:
         """Those of the densities that have a coefficient other than zero; the rest add exactly nothing."""
@@ -236,8 +259,7 @@ class Atlas:
     def evaluate(self, points: NDArray[np.floating]) -> NDArray[np.floating]:
         """Evaluate at checked points of the model's dtype; an overflow shows as inf or NaN."""
         out = np.empty((points.shape[0], self.outputs), self.dtype)
-        densities = self.filled(list(range(self.density + 1)))
-        kernels.predict(self.table, self.layout, densities, points, out)
+        kernels.predict(self.table, self.layout, self.active_densities, points, out)
         self.add_charts(points, out)
         return out
 
@@ -252,9 +274,22 @@ class Atlas:
         self._packed = pack(self._charts) if self._charts else None
 
     def add_charts(self, points: NDArray[np.floating], out: NDArray[np.floating]) -> None:
-        """Add what the charts say to the outputs of the coefficient table."""
+        """Let the charts speak over the outputs of the coefficient table, equation (23)."""
         if self._packed is not None:
             kernels.add_charts(self._packed, points, out)
+
+    def kept(self, points: NDArray[np.floating]) -> NDArray[np.floating]:
+        """Share of the coefficient table's output that charts leave in the prediction, shape (rows,)."""
+        keep = np.ones(points.shape[0], self.dtype)
+        for chart in self.charts:
+            if chart.replaces:
+                keep *= 1 - chart.fence.window(points)
+        return keep
+
+    def adopt(self, other: Atlas) -> None:
+        """Take over size, coefficients and charts of another model, all at once."""
+        names = ("terms", "density", "table", "_charts", "_packed")
+        self.__dict__.update({name: other.__dict__[name] for name in names})
 
     def gradient(self, X: ArrayLike) -> csr_matrix:
         """Gradient of each output with respect to the trainable coefficients, equation (10).
@@ -296,13 +331,12 @@ class Atlas:
         """Derivative of each output with respect to its sums F, G_k, H_k: shape (rows, outputs, 2M + 1)."""
         sums = np.zeros((points.shape[0], self.channels), self.dtype)
         layout = self.layout
-        densities = self.filled(list(range(self.density + 1)))
-        kernels.frozen_sums(self.table, layout, densities, points, sums)
+        kernels.frozen_sums(self.table, layout, self.active_densities, points, sums)
         width = 2 * self.terms + 1
         sums = sums[:, : self.outputs * width].reshape(-1, self.outputs, width)
         sums[:, :, -1] = 0.0  # exp(0) = 1, the slope of F
         with np.errstate(over="ignore"):
-            slopes = np.exp(sums) * layout.slope[:width]
+            slopes = np.exp(sums) * layout.slope[:width] * self.kept(points)[:, None, None]
         check_overflow(slopes.reshape(points.shape[0], -1))
         return np.concatenate([slopes[:, :, -1:], slopes[:, :, :-1]], axis=2)
 
@@ -329,21 +363,17 @@ class Atlas:
         >>> Atlas(inputs=1).fingerprint() == Atlas(inputs=1).fingerprint()
         True
         """
-        digest = hashlib.sha256(repr(self).encode())
+        configuration = (self.inputs, self.outputs, self.terms, self.density, self.trainable, self.damping)
+        digest = hashlib.sha256(repr((configuration, self.dtype.name)).encode())
         digest.update(self.table.tobytes())
         for chart in self.charts:
-            for part in (
-                chart.fence.density,
-                chart.fence.first,
-                chart.fence.last,
-                *chart.layout,
-                chart.table,
-            ):
+            fence = (chart.fence.density, chart.fence.first, chart.fence.last)
+            for part in (*fence, chart.replaces, chart.densities, *chart.layout, chart.table):
                 digest.update(np.asarray(part).tobytes())
         return digest.hexdigest()
 
     def revert(self, id: int) -> None:
-        """Take back an update that added charts.
+        """Take back an update of kind "chart".
 
         If it was the newest, every prediction has again the bits it had before. If others came later, they
         stay as they are: they were fitted on top of this one, and what it had added is missing under them.
@@ -353,23 +383,16 @@ class Atlas:
         >>> Atlas(inputs=1).revert(1)
         Traceback (most recent call last):
         ...
-        ValueError: there is no update 1 to revert; the model has had none
+        ValueError: update 1 cannot be reverted; of this model's updates, none can
         """
-        kept = [chart for chart in self.charts if chart.update != id]
-        if len(kept) == len(self.charts):
-            raise ValueError(f"there is no update {id} to revert; {self._revertible()}")
-        self.charts = tuple(kept)
-        for record in self.updates:
-            if record.id == id:
-                record.reverted = datetime.now(timezone.utc)
-
-    def _revertible(self) -> str:
-        if not self.updates:
-            return "the model has had none"
-        ids = sorted({chart.update for chart in self.charts})
-        if not ids:
-            return "none of its updates has charts"
-        return f"those with charts are {', '.join(map(str, ids))}"
+        charted = {chart.update for chart in self.charts}
+        revertible = [record for record in self.updates if record.kind == "chart" and record.id in charted]
+        record = next((record for record in revertible if record.id == id), None)
+        if record is None:
+            ids = ", ".join(str(record.id) for record in revertible) or "none"
+            raise ValueError(f"update {id} cannot be reverted; of this model's updates, {ids} can")
+        self.charts = tuple(chart for chart in self.charts if chart.update != id)
+        record.reverted = datetime.now(timezone.utc)
 
     # --- growth -------------------------------------------------------------------------------------
 
@@ -439,26 +462,40 @@ def check_size(name: str, value: SupportsIndex, *, least: int, most: int | None 
     return size
 
 
+def as_array(name: str, values: ArrayLike) -> NDArray[Any]:
+    """Return an array, or say that the rows have different lengths."""
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{name} is not a table; give all rows the same number of values") from None
+
+
 def check_numbers(name: str, values: ArrayLike, dtype: np.dtype[Any]) -> NDArray[np.floating]:
     """Return a contiguous array of finite real numbers, or say where it is not one."""
-    array = np.asarray(values)
+    array = as_array(name, values)
     if array.dtype.kind not in "fiub":
         raise TypeError(f"{name} has dtype {array.dtype}; give it as an array of real numbers")
     if array.size == 0:
         raise ValueError(f"{name} is empty, with shape {array.shape}; give at least one row")
-    array = np.ascontiguousarray(array, dtype)
-    finite = np.isfinite(array)
+    with np.errstate(over="ignore"):
+        numbers = np.ascontiguousarray(array, dtype)
+    finite = np.isfinite(numbers)
     if not finite.all():
-        where = np.argwhere(~finite)[0]
-        raise ValueError(f"{name}{where.tolist()} is {array[tuple(where)]}; remove or fill such values first")
-    return array
+        where = tuple(np.argwhere(~finite)[0].tolist())
+        advice = (
+            f"{dtype.name} does not reach that far"
+            if np.isfinite(array[where])
+            else "remove or fill such values"
+        )
+        raise ValueError(f"{name}{list(where)} is {array[where]}; {advice}")
+    return numbers
 
 
 def check_inputs(
     X: ArrayLike, inputs: int, dtype: np.dtype[np.floating], name: str = "X"
 ) -> NDArray[np.floating]:
     """Return X in the model's dtype, contiguous, or raise one clear error."""
-    shape = np.shape(np.asarray(X))
+    shape = as_array(name, X).shape
     if len(shape) != 2:
         raise ValueError(f"{name} has shape {shape}; expected two dimensions, (rows, {inputs})")
     if shape[1] != inputs:

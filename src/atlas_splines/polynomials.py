@@ -5,10 +5,9 @@ Equation numbers refer to docs/math.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from math import inf, isfinite, nan
-from typing import SupportsFloat, TypeAlias
+from typing import NamedTuple, SupportsFloat, TypeAlias
 
 import numpy as np
 from numpy.polynomial import Polynomial
@@ -17,13 +16,12 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from atlas_splines import splines
 from atlas_splines.model import Atlas, check_size
 
-__all__ = ["SplitPolynomial", "continued_log", "error_bound", "from_polynomial", "quasi_interpolant", "split"]
+__all__ = ["from_polynomial"]
 
 MAX_DENSITY = 12  # log x on [0.1, 1] is then exact to about 1e-14: finer cells would meet rounding
 MAX_EXPONENT = 1000  # polynomials of one input are stored densely
 SAMPLES_PER_CELL = 16  # the error is a smooth bump in each cell: its top is missed by less than 0.4 percent
 SAFETY = 1.01  # and this makes up for it
-ROUNDING_SAMPLES = 4096
 
 Array: TypeAlias = NDArray[np.floating]
 Function: TypeAlias = Callable[[Array], Array]
@@ -32,12 +30,7 @@ Terms: TypeAlias = Mapping[tuple[int, ...], float]
 
 @np.errstate(all="ignore")  # what overflows has an infinite error, and that is reported
 def from_polynomial(
-    terms: Terms,
-    inputs: int,
-    tolerance: float,
-    *,
-    box: ArrayLike = (0.1, 1.0),
-    dtype: DTypeLike = "float64",
+    terms: Terms, inputs: int, tolerance: float, *, box: ArrayLike = (0.1, 1.0), dtype: DTypeLike = "float64"
 ) -> Atlas:
     """Build the smallest model whose error bound for a polynomial is below a tolerance.
 
@@ -67,14 +60,16 @@ def from_polynomial(
     --------
     >>> model = from_polynomial({(1, 1): 2.0, (2, 0): -1.0, (0, 0): 3.0}, inputs=2, tolerance=1e-4)
     >>> model.terms, model.density
-    (1, 5)
+    (1, 4)
     >>> model([[0.5, 0.8]]).round(3)  # 2·0.5·0.8 − 0.5² + 3
     array([[3.55]])
     """
     inputs = check_size("inputs", inputs, least=1)
     polynomial = split(terms, inputs)
     edges = check_box(box, inputs)
-    tolerance = check_tolerance(tolerance)
+    tolerance = check_number("tolerance", tolerance)
+    if tolerance <= 0:
+        raise ValueError(f"tolerance must be positive, not {tolerance:g}")
     best = inf
     for density in range(MAX_DENSITY + 1):
         model = build(polynomial, edges, density, dtype)
@@ -89,34 +84,12 @@ def from_polynomial(
     )
 
 
-# --- the polynomial ---------------------------------------------------------------------------------
+class SplitPolynomial(NamedTuple):
+    """p(x) = Σ_j f_j(x_j) + Σ_k a_k Π_j x_j^{i_kj}: sums of one-input parts, and the products that remain."""
 
-
-@dataclass(frozen=True)
-class SplitPolynomial:
-    """p(x) = Σ_j f_j(x_j) + Σ_k a_k Π_j x_j^{i_kj}: sums of one-input parts, and the products that remain.
-
-    Attributes
-    ----------
-    additive
-        The polynomial f_j of each input; the constant belongs to the first.
-    coefficients
-        a_k of each product, the largest first; shape (terms,).
-    exponents
-        i_kj, shape (terms, inputs).
-    """
-
-    additive: list[Polynomial]
-    coefficients: Array
-    exponents: NDArray[np.int64]
-
-    def factors(self) -> tuple[Array, Array]:
-        """Return positive γ_k and β_k with a_k = γ_k − β_k, equation (16).
-
-        The paper takes 1 + |a| and 1; 2|a| and |a| scale with a, and so does the error.
-        """
-        size = np.abs(self.coefficients)
-        return size + np.maximum(self.coefficients, 0), size + np.maximum(-self.coefficients, 0)
+    additive: list[Polynomial]  # f_j; the constant belongs to the first
+    coefficients: Array  # a_k, the largest first, shape (terms,)
+    exponents: NDArray[np.int64]  # i_kj, shape (terms, inputs)
 
 
 def split(terms: Terms, inputs: int) -> SplitPolynomial:
@@ -130,21 +103,20 @@ def split(terms: Terms, inputs: int) -> SplitPolynomial:
     >>> p.coefficients, p.exponents.tolist()
     (array([-4.,  2.]), [[3, 1], [1, 1]])
     """
-    monomials = check_terms(terms, inputs).items()
+    if not isinstance(terms, Mapping):
+        raise TypeError(f"terms must map exponents to coefficients, such as {{(1, 1): 2.0}}, not {terms!r}")
     additive = [Polynomial([0.0]) for _ in range(inputs)]
-    for exponents, coefficient in monomials:
+    products: dict[tuple[int, ...], float] = {}
+    for key, value in terms.items():
+        exponents = check_exponents(key, inputs)
+        coefficient = check_number(f"the coefficient of {key}", value)
         if np.count_nonzero(exponents) <= 1:
             additive[np.argmax(exponents)] += coefficient * Polynomial.basis(max(exponents))
-    products = [(i, a) for i, a in monomials if np.count_nonzero(i) > 1 and a != 0]
-    products.sort(key=lambda product: (-abs(product[1]), product[0]))  # whatever order was given
-    return SplitPolynomial(
-        additive,
-        np.array([a for _, a in products]),
-        np.array([i for i, _ in products], np.int64).reshape(-1, inputs),
-    )
-
-
-# --- its splines ------------------------------------------------------------------------------------
+        elif coefficient != 0:
+            products[exponents] = coefficient
+    order = sorted(products, key=lambda i: (-abs(products[i]), i))  # whatever order was given
+    coefficients = np.array([products[i] for i in order])
+    return SplitPolynomial(additive, coefficients, np.array(order, np.int64).reshape(-1, inputs))
 
 
 def quasi_interpolant(phi: Function, second_derivative: Function, density: int) -> Array:
@@ -178,77 +150,78 @@ def continued_log(low: float) -> tuple[Function, Function]:
     array([-12.,  -4.,  -1.])
     """
 
-    def below(x: Array) -> Array:
-        depth: Array = np.minimum(x / low - 1, 0)  # zero in the box, where it must not matter
-        return depth
-
     def log(x: Array) -> Array:
-        u = below(x)
+        u: Array = np.minimum(x / low - 1, 0)  # zero in the box
         return np.log(np.maximum(x, low)) + u - u**2 / 2 + u**3 / 3
 
     def second_derivative(x: Array) -> Array:
-        return (2 * below(x) / low - 1 / np.maximum(x, low)) / np.maximum(x, low)
+        curvature: Array = (2 * np.minimum(x / low - 1, 0) - 1) / np.maximum(x, low) ** 2
+        return curvature
 
     return log, second_derivative
 
 
-def additive_splines(polynomial: SplitPolynomial, density: int) -> Array:
-    """Coefficients of the f_j, shape (inputs, λ)."""
-    return np.stack([quasi_interpolant(f, f.deriv(2), density) for f in polynomial.additive])
-
-
-def log_splines(edges: Array, density: int) -> Array:
-    """Coefficients of log x_j on each input's side of the box, shape (inputs, λ)."""
-    return np.stack([quasi_interpolant(*continued_log(low), density) for low in edges[:, 0]])
+def fit_splines(polynomial: SplitPolynomial, edges: Array, density: int) -> tuple[Array, Array]:
+    """Coefficients of the f_j, and of log x_j on each side of the box: two arrays of shape (inputs, λ)."""
+    additive = [quasi_interpolant(f, f.deriv(2), density) for f in polynomial.additive]
+    logs = [quasi_interpolant(*continued_log(low), density) for low in edges[:, 0]]
+    return np.stack(additive), np.stack(logs)
 
 
 def build(polynomial: SplitPolynomial, edges: Array, density: int, dtype: DTypeLike) -> Atlas:
-    """Write the splines into the finest density of a new model, equation (17)."""
-    terms = polynomial.coefficients.size
-    model = Atlas(inputs=len(edges), terms=terms, density=density, dtype=dtype)
-    model.f(density)[0] = additive_splines(polynomial, density)
-    exponential = polynomial.exponents[:, :, None] * log_splines(edges, density)  # (terms, inputs, λ)
-    k = np.arange(1, terms + 1)
-    for view, factor in zip((model.g(density), model.h(density)), polynomial.factors(), strict=True):
+    """Write the splines into the finest density of a new model, equations (16) and (17)."""
+    a = polynomial.coefficients
+    model = Atlas(inputs=len(edges), terms=a.size, density=density, dtype=dtype)
+    model.f(density)[0], logs = fit_splines(polynomial, edges, density)
+    exponential = polynomial.exponents[:, :, None] * logs  # (terms, inputs, λ)
+    gamma = np.abs(a) + np.maximum(a, 0)
+    for view, factor in ((model.g(density), gamma), (model.h(density), gamma - a)):
+        constant = np.log(factor * np.arange(1, a.size + 1) ** 2)  # the model multiplies by k⁻²
         view[0] = exponential
-        view[0, :, 0] = exponential[:, 0] + np.log(factor * k**2)[:, None]  # the model multiplies by k⁻²
+        view[0, :, 0] = exponential[:, 0] + constant[:, None]
     return model
 
 
-# --- its error --------------------------------------------------------------------------------------
+def spline_errors(theta: Array, phi: Function, edge: Array) -> tuple[Array, Array]:
+    """Points of one input's side of the box, and the spline's error at each: measured, and a little more."""
+    x = np.linspace(edge[0], edge[1], SAMPLES_PER_CELL * theta.size + 1)
+    return x, SAFETY * np.abs(splines.spline(theta, x) - phi(x))
 
 
-def spline_errors(coefficients: Array, functions: Sequence[Function], edges: Array) -> Array:
-    """Largest error of each input's spline on its side of the box: measured, and a little more."""
-    errors = []
-    for theta, phi, (low, high) in zip(coefficients, functions, edges, strict=True):
-        x = np.linspace(low, high, SAMPLES_PER_CELL * theta.size + 1)
-        errors.append(np.abs(splines.spline(theta, x) - phi(x)).max())
-    return SAFETY * np.array(errors)
+def power_errors(theta: Array, edge: Array, exponents: NDArray[np.int64]) -> Array:
+    """D of each exponent i: how far exp(i·spline) can be from x^i on one input's side of the box.
+
+    Examples
+    --------
+    >>> theta = quasi_interpolant(*continued_log(0.1), density=3)
+    >>> power_errors(theta, np.array([0.1, 1.0]), np.array([0, 1, 9])).round(6)
+    array([0.0e+00, 7.8e-05, 1.0e-06])
+    """
+    x, errors = spline_errors(theta, np.log, edge)
+    log = np.log(np.append(x[1:], x[-1]))  # an error counts up to the next point, where the power is largest
+    powers, where = np.unique(exponents, return_inverse=True)
+    # x^i (exp(i·error) − 1), written so that zero never meets infinity
+    largest = [(np.exp(i * (log + errors)) * np.abs(np.expm1(-i * errors))).max() for i in powers]
+    return np.array(largest)[where]
 
 
 def error_bound(polynomial: SplitPolynomial, edges: Array, density: int) -> float:
     """Bound on the error in the box of the model that `build` returns, rounding apart, equation (19).
 
-    Parameters
-    ----------
-    polynomial
-        What is approximated.
-    edges
-        The (low, high) of each input, shape (inputs, 2).
-    density
-        The finest density of the model.
-
     Examples
     --------
     >>> edges = np.array([[0.1, 1.0], [0.1, 1.0]])
     >>> [f"{error_bound(split({(1, 1): 1.0}, 2), edges, density):.0e}" for density in (4, 5, 6)]
-    ['3e-04', '2e-05', '1e-06']
+    ['1e-05', '6e-07', '4e-08']
     """
-    additive = spline_errors(additive_splines(polynomial, density), polynomial.additive, edges)
-    logs = spline_errors(log_splines(edges, density), [np.log] * len(edges), edges)
-    largest = np.sum(polynomial.factors(), axis=0) * (edges[:, 1] ** polynomial.exponents).prod(axis=1)
-    return float(additive.sum() + largest @ np.expm1(polynomial.exponents @ logs))
+    additive, logs = fit_splines(polynomial, edges, density)
+    sums = sum(spline_errors(*one)[1].max() for one in zip(additive, polynomial.additive, edges, strict=True))
+    product, error = np.abs(polynomial.coefficients), np.zeros(polynomial.coefficients.size)
+    for theta, edge, exponents in zip(logs, edges, polynomial.exponents.T, strict=True):
+        power, off = edge[1] ** exponents, power_errors(theta, edge, exponents)  # B and D
+        error = error * (power + off) + product * off  # Π (B + D) − Π B, factor by factor: nothing cancels
+        product = product * power
+    return float(sums + error.sum())
 
 
 def rounding_error(model: Atlas, polynomial: SplitPolynomial, edges: Array) -> float:
@@ -256,7 +229,7 @@ def rounding_error(model: Atlas, polynomial: SplitPolynomial, edges: Array) -> f
     random = np.random.default_rng(0)
     low, high = edges.T
     # crowded towards the upper corner, where every product is largest and so is its rounding
-    depth = random.random((ROUNDING_SAMPLES, 1)) * random.random((ROUNDING_SAMPLES, model.inputs))
+    depth = random.random((4096, 1)) ** 2 * random.random((4096, model.inputs))
     X = high - (high - low) * depth
     outputs = model.evaluate(X.astype(model.dtype))[:, 0]
     return 2 * float(np.abs(outputs - evaluate_splines(polynomial, edges, model.density, X)).max())
@@ -264,12 +237,10 @@ def rounding_error(model: Atlas, polynomial: SplitPolynomial, edges: Array) -> f
 
 def evaluate_splines(polynomial: SplitPolynomial, edges: Array, density: int, X: Array) -> Array:
     """Evaluate Σ_j f_j(x_j) + Σ_k a_k exp(Σ_j i_kj log x_j) with splines for f_j and log, in float64."""
-    additive = map(splines.spline, additive_splines(polynomial, density), X.T)
-    logs = np.stack(list(map(splines.spline, log_splines(edges, density), X.T)))  # (inputs, rows)
-    return sum(additive, start=polynomial.coefficients @ np.exp(polynomial.exponents @ logs))
-
-
-# --- checks -----------------------------------------------------------------------------------------
+    additive, logs = fit_splines(polynomial, edges, density)
+    sums = sum(map(splines.spline, additive, X.T))
+    logarithms = np.stack(list(map(splines.spline, logs, X.T)))  # (inputs, rows)
+    return sums + polynomial.coefficients @ np.exp(polynomial.exponents @ logarithms)
 
 
 def check_number(name: str, value: SupportsFloat) -> float:
@@ -281,24 +252,6 @@ def check_number(name: str, value: SupportsFloat) -> float:
     if not isfinite(number):
         raise ValueError(f"{name} must be a finite number, not {value!r}")
     return number
-
-
-def check_tolerance(tolerance: float) -> float:
-    """Return a positive float, or say what is wrong with it."""
-    tolerance = check_number("tolerance", tolerance)
-    if tolerance <= 0:
-        raise ValueError(f"tolerance must be positive, not {tolerance:g}")
-    return tolerance
-
-
-def check_terms(terms: Terms, inputs: int) -> dict[tuple[int, ...], float]:
-    """Return exponents as tuples of int and coefficients as finite floats, or say what is wrong."""
-    if not isinstance(terms, Mapping):
-        raise TypeError(f"terms must map exponents to coefficients, such as {{(1, 1): 2.0}}, not {terms!r}")
-    return {
-        check_exponents(exponents, inputs): check_number(f"the coefficient of {exponents}", coefficient)
-        for exponents, coefficient in terms.items()
-    }
 
 
 def check_exponents(exponents: tuple[int, ...], inputs: int) -> tuple[int, ...]:

@@ -81,14 +81,18 @@ class TrainingDiverged(ArithmeticError):
             f"the loss was no longer finite in epoch {good + 1}; the model is as it was after epoch {good}: "
             f"lower learning_rate (now {learning_rate:g}) or scale the targets to about 1"
         )
-        self.history = history
+        self.history, self.learning_rate = history, learning_rate
+
+    def __reduce__(self) -> tuple[type, tuple[History, float]]:
+        return type(self), (self.history, self.learning_rate)
 
 
 class Trainer:
     """Trains one model and keeps the optimiser's state from one `run` to the next.
 
     To carry the state over, call `run` again; to drop it, call `reset` or make a new trainer. The
-    history's ``state`` says which it was. A model that has grown in between starts fresh.
+    history's ``state`` says which it was. A model that has grown in between starts fresh, and so does one
+    whose coefficients were put back, by early stopping, divergence or Ctrl-C.
 
     Parameters
     ----------
@@ -105,8 +109,6 @@ class Trainer:
         data keeps its bits. "adam" moves every row in every batch, as in the paper. "sgd" is plain.
     random_state
         Seed or generator for the order of the samples. The same seed gives the same bits.
-    open_rows
-        Which rows of ``model.table`` may move; by default all rows of the trained densities.
 
     Examples
     --------
@@ -128,7 +130,6 @@ class Trainer:
         learning_rate: float = 0.01,
         optimizer: str = "lazy-adam",
         random_state: Seed = None,
-        open_rows: NDArray[np.bool_] | None = None,
     ) -> None:
         self.model = model
         self.loss: Loss = find_loss(loss)
@@ -142,7 +143,6 @@ class Trainer:
             raise ValueError(f"optimizer must be one of {', '.join(OPTIMIZERS)}, not {optimizer!r}")
         self.optimizer = optimizer
         self.random = np.random.default_rng(random_state)
-        self.open_rows = open_rows
         self.reset()
 
     def reset(self) -> None:
@@ -156,11 +156,12 @@ class Trainer:
         False
         """
         self._moments: kernels.Moments | None = None
+        self._size: tuple[int, int] | None = None
 
     @property
     def carries_state(self) -> bool:
         """Whether the next run goes on from the state of the last one."""
-        return self._moments is not None and self._moments.first.shape == self.model.table.shape
+        return self._size == (self.model.density, self.model.terms)
 
     def run(
         self,
@@ -220,7 +221,7 @@ class Trainer:
             except BaseException:  # Ctrl-C above all
                 self._restore(trained, last)
                 raise
-            if not np.isfinite(loss + validation):
+            if not np.isfinite(loss + validation) or self._overflows(samples.inputs):
                 self._restore(trained, last)
                 raise TrainingDiverged(history, self.learning_rate)
             history.loss.append(loss)
@@ -236,8 +237,12 @@ class Trainer:
             elif patience is not None and len(history.loss) - 1 - history.best_epoch >= patience:
                 history.stopped = "patience"
                 break
-        if patience is not None and history.best_epoch != len(history.loss) - 1:
+        if patience is not None and history.loss and history.best_epoch != len(history.loss) - 1:
             self._restore(trained, best)
+
+    def _overflows(self, points: Array) -> bool:
+        """Whether the last step of an epoch has broken the model, which the epoch's loss does not show."""
+        return not (self.model.is_bounded or np.isfinite(self.model.evaluate(points)).all())
 
     def _restore(self, trained: Array, saved: Array) -> None:
         """Put coefficients back; the optimiser's state belonged to others, so it is dropped."""
@@ -252,10 +257,9 @@ class Trainer:
             OPTIMIZERS[self.optimizer],
             self.learning_rate,
             np.array(model.trained_densities, np.int64),
-            np.ones(model.table.shape[0], np.bool_) if self.open_rows is None else self.open_rows,
         )
         if not self.carries_state:
-            self._moments = fresh_moments(model)
+            self._moments, self._size = fresh_moments(model), (model.density, model.terms)
         order = self.random.permutation(samples.weights.size)
         per_call = max(SAMPLES_PER_CALL // self.batch_size, 1) * self.batch_size
         total = 0.0
@@ -299,22 +303,27 @@ class Trainer:
         if not used.all():
             points, targets, weights = points[used], targets[used], weights[used]
             offset = None if offset is None else offset[used]
-        return kernels.Samples(points, targets, weights, self._frozen_sums(points, offset))
+        return kernels.Samples(
+            points, targets, weights, self._frozen_sums(points), *self._fixed(points, offset)
+        )
 
-    def _frozen_sums(self, points: Array, offset: Array | None) -> Array:
-        """What training does not move: the sums of the frozen densities; charts and offset count as F."""
+    def _frozen_sums(self, points: Array) -> Array:
+        """Sums of the densities that training does not move; no rows if they are all zero."""
         model = self.model
-        frozen = [d for d in range(model.density + 1) if d not in model.trained_densities]
-        densities = model.filled(frozen)
-        if densities.size == 0 and offset is None and not model.charts:
-            return np.zeros((0, model.channels), model.dtype)
-        sums = np.zeros((points.shape[0], model.channels), model.dtype)
-        kernels.frozen_sums(model.table, model.layout, densities, points, sums)
-        fixed = np.zeros((points.shape[0], model.outputs), model.dtype) if offset is None else offset.copy()
-        model.add_charts(points, fixed)
-        width = 2 * model.terms + 1
-        sums[:, width - 1 : model.outputs * width : width] += fixed
+        densities = model.filled(model.frozen_densities)
+        sums = np.zeros((points.shape[0] if densities.size else 0, model.channels), model.dtype)
+        if densities.size:
+            kernels.frozen_sums(model.table, model.layout, densities, points, sums)
         return sums
+
+    def _fixed(self, points: Array, offset: Array | None) -> tuple[Array, Array]:
+        """What charts leave of the outputs, and what they and the offset add; no rows if there is neither."""
+        model = self.model
+        if not model.charts and offset is None:
+            return np.zeros(0, model.dtype), np.zeros((0, model.outputs), model.dtype)
+        shift = np.zeros((points.shape[0], model.outputs), model.dtype)
+        model.add_charts(points, shift)
+        return model.kept(points), shift if offset is None else shift + offset.astype(model.dtype)
 
     def _targets(self, y: ArrayLike, rows: int, name: str) -> Array:
         """Targets as (rows, outputs); class labels become indicator rows."""
@@ -326,10 +335,15 @@ class Trainer:
             raise ValueError(f"{name} has shape {array.shape}; expected ({rows}, {model.outputs})")
         if array.shape[0] != rows:
             raise ValueError(f"{name} has {array.shape[0]} rows but X has {rows}")
-        if self.loss.code == kernels.CROSS_ENTROPY:
-            return _indicators(array, model.outputs, name) if array.shape[1] == 1 else array
+        if self.loss.code == kernels.CROSS_ENTROPY and array.shape[1] == 1:
+            return _indicators(array, model.outputs, name)
         if array.shape[1] != model.outputs:
             raise ValueError(f"{name} has {array.shape[1]} columns but the model has {model.outputs} outputs")
+        if self.loss.code == kernels.CROSS_ENTROPY and array.min() < 0:
+            row = int(np.argwhere(array < 0)[0, 0])
+            raise ValueError(
+                f"{name}[{row}] has a negative probability; give one of at least 0 for each class"
+            )
         return array
 
     def _weights(self, sample_weight: ArrayLike | None, rows: int) -> Array:
