@@ -3,6 +3,7 @@ import re
 import pytest
 from typer.testing import CliRunner
 
+from atlas_splines import __version__
 from atlas_splines.cli import app
 
 run = CliRunner().invoke
@@ -33,8 +34,18 @@ def test_demo_names_a_missing_folder(tmp_path):
     assert re.search(r"cannot write .*demo\.png: the folder .*nowhere does not exist", result.output)
 
 
-@pytest.mark.parametrize("command", [[], ["demo"]])
-def test_help_explains(command):
+def test_demo_names_an_unknown_kind_of_picture(tmp_path):
+    result = run(app, ["demo", "--output", str(tmp_path / "demo.xyz")])
+    assert result.exit_code == 2
+    assert "a picture ends in .png, .svg or .pdf" in result.output
+
+
+@pytest.mark.parametrize(("command", "says"), [([], "demo"), (["demo"], "Where to write the picture")])
+def test_help_explains(command, says):
     result = run(app, [*command, "--help"])
     assert result.exit_code == 0
-    assert "Usage" in result.output
+    assert says in result.output
+
+
+def test_version_is_told():
+    assert run(app, ["--version"]).output == f"atlas-splines {__version__}\n"

@@ -84,6 +84,8 @@ def test_the_number_of_charts_can_be_given():
     X = cloud([0.2, 0.2], [0.8, 0.8], rows=1000)
     assert len(footprint(Atlas(2), X, charts=4).fences) == 4
     assert footprint(Atlas(2), X, charts=4).contains(X).all()
+    few = np.vstack([cloud([0.1, 0.1], [0.2, 0.2], rows=40), cloud([0.7, 0.8], [0.8, 0.9], rows=40)])
+    assert footprint(Atlas(2), few, charts=2).volume < 0.03
 
 
 def test_repr_is_readable():

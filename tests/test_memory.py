@@ -196,6 +196,36 @@ def test_losses_and_outputs(loss):
     assert np.abs(model(X) - y).mean() < 0.03
 
 
+@pytest.mark.parametrize("rows", [500, 2000])
+@pytest.mark.parametrize(
+    "target",
+    [
+        lambda x, y: 100 * (x - 0.35) * (y - 0.35),
+        lambda x, y: np.sin(20 * x) * np.sin(20 * y),
+        lambda x, y: np.sin(40 * x * y) - 3,
+    ],
+    ids=["product", "waves", "chirp"],
+)
+def test_interactions_are_learned_from_few_rows(target, rows):
+    X = 0.2 + 0.3 * np.random.default_rng(0).random((rows, 2))
+    y = target(*X.T)
+    done = update(Atlas(2), X, y, random_state=0)
+    assert done.error_after < 0.1 * np.abs(y - np.median(y)).mean()
+
+
+def test_a_wild_target_and_outputs_of_different_size_do_no_harm():
+    X = 0.2 + 0.5 * np.random.default_rng(0).random((1000, 2))
+    u = np.sin(6 * X[:, 0]) + X[:, 1]
+    model, wild = Atlas(2), u.copy()
+    wild[7] = 1e6
+    update(model, X, wild, random_state=0)
+    assert np.abs(model(X)[:, 0] - u)[np.arange(1000) != 7].mean() < 0.1
+    model = Atlas(2, outputs=3)
+    update(model, X, np.stack([u, 1e6 * u, 0 * u], axis=1), random_state=0)
+    error = np.abs(model(X) - np.stack([u, 1e6 * u, 0 * u], axis=1)).mean(axis=0)
+    assert (error < [0.05, 5e4, 0.05]).all()
+
+
 def test_classification_updates():
     random = np.random.default_rng(0)
     X = random.random((1500, 2))
@@ -400,7 +430,7 @@ def test_an_interrupt_after_learning_leaves_the_model_as_it_was(trained, moment,
     assert model.updates == []
 
 
-def test_a_real_interrupt_leaves_the_model_as_it_was(trained):
+def test_a_real_interrupt_leaves_the_model_as_it_was(trained, interruptible):
     model = trained.copy()
     before = model.fingerprint()
     X, y = box_data(2, 0, rows=5000)
@@ -495,6 +525,10 @@ def test_consolidation_learns_the_points_that_matter(charted):
 
 def test_consolidation_names_bad_arguments(charted):
     before = charted.fingerprint()
+    with pytest.raises(ValueError, match="the model has no charts to fold in"):
+        consolidate(Atlas(2), tolerance=1)
+    with pytest.raises(ValueError, match="density must be at most 20, not 21"):
+        consolidate(charted, tolerance=1, density=21)
     with pytest.raises(ValueError, match="tolerance must be a finite number of at least 0, not -1"):
         consolidate(charted, tolerance=-1)
     with pytest.raises(ValueError, match="density must be at least 4, not 2"):

@@ -179,6 +179,7 @@ def test_repr_names_the_configuration_and_size():
         ({"inputs": 2, "density": 21}, ValueError, "density must be at most 20, not 21"),
         ({"inputs": 2, "trainable": "some"}, ValueError, "trainable must be 'finest' or 'all', not 'some'"),
         ({"inputs": 2, "damping": -1}, ValueError, "damping must be a finite number of at least 0, not -1"),
+        ({"inputs": 2, "damping": "a"}, ValueError, "damping must be a finite number of at least 0, not 'a'"),
         (
             {"inputs": 2, "dtype": "float16"},
             ValueError,
@@ -227,7 +228,7 @@ def test_a_failed_expansion_changes_nothing():
 
 
 def test_unknown_densities_are_named():
-    with pytest.raises(ValueError, match="density 5 is not in the model, which has densities 0 to 4"):
+    with pytest.raises(ValueError, match="density must be at most 4, not 5"):
         Atlas(2).f(5)
 
 

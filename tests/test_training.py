@@ -232,7 +232,7 @@ def test_interrupt_leaves_a_whole_epoch(data, monkeypatch):
     np.testing.assert_array_equal(model.table, expected.table)
 
 
-def test_a_real_signal_interrupts(data):
+def test_a_real_signal_interrupts(data, interruptible):
     model = Atlas(2)
     timer = threading.Timer(0.3, _thread.interrupt_main)
     timer.start()
@@ -291,6 +291,7 @@ def test_classification_by_cross_entropy():
         ({"y": np.array(["a"] * 2000)}, TypeError, "y has dtype <U1"),
         ({"X": np.full((2000, 3), 0.5)}, ValueError, "X has 3 columns but the model has 2 inputs"),
         ({"loss": "mad"}, ValueError, "loss must be one of"),
+        ({"validation": np.ones((3, 2))}, ValueError, r"validation must be a pair \(X, y\)"),
         (
             {"optimizer": "rmsprop"},
             ValueError,
@@ -299,8 +300,8 @@ def test_classification_by_cross_entropy():
         ({"epochs": -1}, ValueError, "epochs must be at least 0, not -1"),
         ({"epochs": 1.5}, TypeError, "epochs must be a whole number"),
         ({"batch_size": 0}, ValueError, "batch_size must be at least 1, not 0"),
-        ({"learning_rate": 0}, ValueError, "learning_rate must be a positive number, not 0"),
-        ({"learning_rate": np.nan}, ValueError, "learning_rate must be a positive number"),
+        ({"learning_rate": 0}, ValueError, "learning_rate must be a finite number of at least 1e-300, not 0"),
+        ({"learning_rate": np.nan}, ValueError, "learning_rate must be a finite number"),
         ({"patience": 3}, ValueError, r"patience needs validation=\(X, y\)"),
         (
             {"validation": ([[0.5]], [1.0])},

@@ -7,11 +7,24 @@ from typing import Annotated
 
 import typer
 
+from atlas_splines import __version__
+
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 
+def show_version(wanted: bool) -> None:
+    """Print the version and end."""
+    if wanted:
+        typer.echo(f"atlas-splines {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def main() -> None:
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
     """Models that are updated all their life and do not forget."""
 
 
@@ -24,6 +37,8 @@ def demo(
     """Learn a 2-D function, then a changed box of it, and show what was forgotten."""
     if not output.parent.is_dir():
         fail(f"cannot write {output}: the folder {output.parent} does not exist")
+    if output.suffix not in (".png", ".svg", ".pdf"):
+        fail(f"cannot write {output}: a picture ends in .png, .svg or .pdf")
     run_demo(output)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +28,10 @@ def plan_fences(points: Array, cover: Cover, charts: Count) -> tuple[Fence, ...]
     """Fences of the charts that an update with these inputs would open."""
     if cover not in ("touch", "inside"):
         raise ValueError(f"cover must be 'touch' or 'inside', not {cover!r}")
-    most = MOST_CHARTS if charts == "auto" else check_size("charts", charts, least=1)
-    parts = split(points, most, WORTHWHILE if charts == "auto" else np.inf)
+    if charts == "auto":
+        parts = split(points, MOST_CHARTS, LEAST_ROWS, WORTHWHILE)
+    else:
+        parts = split(points, check_size("charts", charts, least=1), 1, np.inf)
     return tuple(fence_around(snapped(part), fence_density(part), cover) for part in parts)
 
 
@@ -54,26 +56,31 @@ def snapped(points: Array) -> Array:
     return np.stack([np.where(low <= near, 0, low), np.where(1 - high <= near, 1, high)]).astype(points.dtype)
 
 
-def split(points: Array, most: int, worthwhile: float) -> list[Array]:
+def split(points: Array, most: int, least_rows: int, worthwhile: float) -> list[Array]:
     """Cut the points into boxes, always at the cut that saves most volume, while it is worthwhile."""
     parts = [points]
+    cuts = [best_cut(points, least_rows, worthwhile)]
     while len(parts) < most:
-        cuts = [best_cut(part) for part in parts]
-        savings = [
-            box_volume(part) - volume if volume < worthwhile * box_volume(part) else -np.inf
-            for part, (volume, _) in zip(parts, cuts, strict=True)
-        ]
-        k = int(np.argmax(savings))
-        mask = cuts[k][1]
-        if mask is None or savings[k] == -np.inf:
+        k = max(range(len(parts)), key=lambda part: cuts[part].saving)
+        if cuts[k].saving == -np.inf:
             break
-        parts[k : k + 1] = [parts[k][mask], parts[k][~mask]]
+        halves = [parts[k][cuts[k].lower], parts[k][~cuts[k].lower]]
+        parts[k : k + 1] = halves
+        cuts[k : k + 1] = [best_cut(half, least_rows, worthwhile) for half in halves]
     return parts
 
 
-def best_cut(points: Array) -> tuple[float, NDArray[np.bool_] | None]:
-    """Volume of both halves, and the rows of the lower one, for the best cut along any input."""
-    best: tuple[float, NDArray[np.bool_] | None] = (np.inf, None)
+class Cut(NamedTuple):
+    """A cut in two: the volume it saves, and the rows of the lower half."""
+
+    saving: float
+    lower: NDArray[np.bool_]
+
+
+def best_cut(points: Array, least_rows: int, worthwhile: float) -> Cut:
+    """The cut along any input that saves most volume, with a saving of −∞ if none is worthwhile."""
+    whole = box_volume(points)
+    best = Cut(-np.inf, np.zeros(len(points), np.bool_))
     for j in range(points.shape[1]):
         ordered = np.unique(points[:, j])
         if ordered.size < 2:
@@ -81,9 +88,10 @@ def best_cut(points: Array) -> tuple[float, NDArray[np.bool_] | None]:
         gap = int(np.argmax(np.diff(ordered)))
         for edge in (ordered[gap], *np.quantile(points[:, j], [0.25, 0.5, 0.75])):
             lower = points[:, j] <= edge
-            if min(lower.sum(), (~lower).sum()) >= LEAST_ROWS:
+            if min(lower.sum(), (~lower).sum()) >= least_rows:
                 volume = box_volume(points[lower]) + box_volume(points[~lower])
-                best = min(best, (volume, lower), key=lambda cut: cut[0])
+                if volume < worthwhile * whole:
+                    best = max(best, Cut(whole - volume, lower), key=lambda cut: cut.saving)
     return best
 
 

@@ -24,8 +24,10 @@ FIRST_ROWS, LAST_ROWS = 8, 2  # coarser if an input has fewer rows for each func
 HELD_OUT, LEAST_HELD_OUT = 0.1, 10  # share of the rows that choose the density, and how many that must be
 SLOWER = (1, 10)  # the learning rate is divided by these, one after the other,
 SLOWEST = 30  # and by this in the end
-PATIENCE = 5  # epochs without a lower loss on the held-out rows
-EPOCHS, STEPS = 50, 2000  # at least so many of each when the number of epochs is left open
+PATIENCE, PATIENCE_STEPS = 5, 500  # epochs and batches without a lower loss on the held-out rows; products of
+# inputs start on a plateau, so few rows need many epochs
+EPOCHS, STEPS = 50, 5000  # at least so many of each when the number of epochs is left open
+USUAL = 0.9  # what is usual among the rows is this quantile, so that a few wild targets do not count
 FAINTEST = 1e-3  # rows with a smaller window count as if it were this
 
 
@@ -101,7 +103,15 @@ class Recipe:
 
     def epochs_for(self, rows: int) -> int:
         """Number of epochs: as given, or enough for EPOCHS passes and STEPS batches."""
-        return self.epochs or max(EPOCHS, STEPS // -(-rows // self.batch_size))
+        return self.epochs or max(EPOCHS, STEPS // self.batches(rows))
+
+    def patience_for(self, rows: int) -> int:
+        """Epochs to wait for a lower loss on the held-out rows."""
+        return max(PATIENCE, PATIENCE_STEPS // self.batches(rows))
+
+    def batches(self, rows: int) -> int:
+        """Batches in an epoch."""
+        return -(-rows // self.batch_size)
 
     def densities_for(self, rows: int) -> range:
         """Densities that a chart with so many rows grows through."""
@@ -137,7 +147,8 @@ def learn_chart(
     if held_out.any():
         views.append(View.replacing(model, fence, rows, recipe.loss))
     densities = recipe.densities_for(len(rows))
-    shoots = [Shoot.start(view, learned, rows.take(held_out), densities[0], recipe, random) for view in views]
+    test = rows.take(held_out) if held_out.any() else None
+    shoots = [Shoot.start(view, learned, test, densities[0], recipe, random) for view in views]
     best = min(shoots, key=lambda shoot: shoot.score)
     may_grow = held_out.any() or recipe.density is not None
     for density in densities[1:] if may_grow else []:
@@ -154,25 +165,30 @@ def learn_chart(
 
 @dataclass(frozen=True)
 class Shoot:
-    """A chart on its way from coarse to fine."""
+    """A chart on its way from coarse to fine: its content so far, and the data it grows on."""
 
     view: View
-    data: Residual
-    test: Residual | None
+    learned: Rows
+    test: Rows | None  # held-out rows
     content: Atlas
-    history: History
+    score: float = np.inf  # loss on the held-out rows
 
     @classmethod
     def start(
-        cls, view: View, rows: Rows, test: Rows, density: int, recipe: Recipe, random: np.random.Generator
+        cls,
+        view: View,
+        learned: Rows,
+        test: Rows | None,
+        density: int,
+        recipe: Recipe,
+        random: np.random.Generator,
     ) -> Shoot:
         """Train the coarsest density."""
         model = view.model
         terms = TERMS if recipe.terms is None else recipe.terms
         content = Atlas(model.inputs, model.outputs, terms, density, dtype=model.dtype)
         content.f(0)[:, 0] = (view.level / view.size)[:, None]  # a constant, for the weights sum to one
-        seed = cls(view, view.of(rows), view.of(test) if len(test) else None, content, History())
-        return seed.trained(recipe, random)
+        return cls(view, learned, test, content).trained(recipe, random)
 
     def grown(self, density: int, recipe: Recipe, random: np.random.Generator) -> Shoot:
         """Train a finer density on top of this one."""
@@ -181,22 +197,21 @@ class Shoot:
 
     def trained(self, recipe: Recipe, random: np.random.Generator) -> Shoot:
         """Train the finest density, in the end with smaller steps."""
+        data, test = self.view.of(self.learned), None if self.test is None else self.view.of(self.test)
         for slower in SLOWER:
-            history = fit(self.content, self.data, self.test, recipe, random, slower)
-        return replace(self, history=history)
-
-    @property
-    def score(self) -> float:
-        """Loss on the held-out rows, or of training without any, in units of the targets."""
-        losses = self.history.validation or self.history.loss
-        return min(losses) * (self.view.size**2 if self.view.loss == "mse" else self.view.size)
+            fit(self.content, data, test, recipe, random, slower)
+        return self if self.test is None else replace(self, score=self.view.score(self.content, self.test))
 
     def chart(self, id: int) -> Chart:
         """The chart, its content scaled back to the units of the targets."""
         content, view = self.content, self.view
-        layout = content.layout._replace(slope=content.layout.slope * content.dtype.type(view.size))
+        width = 2 * content.terms + 1
+        slope = content.layout.slope.copy()
+        slope[: view.size.size * width] *= np.repeat(view.size, width)
         filled = content.filled(list(range(content.density + 1)))
-        return Chart(id, view.fence, layout, content.table, filled, view.replaces)
+        return Chart(
+            id, view.fence, content.layout._replace(slope=slope), content.table, filled, view.replaces
+        )
 
 
 def fit(
@@ -213,7 +228,7 @@ def fit(
         data.targets,
         epochs=recipe.epochs_for(len(data.points)),
         validation=None if test is None else (test.points, test.targets),
-        patience=None if test is None else PATIENCE,
+        patience=None if test is None else recipe.patience_for(len(data.points)),
         sample_weight=data.weights,
         offset=data.offset,
         validation_offset=None if test is None else test.offset,
@@ -244,40 +259,54 @@ class View:
     loss: str
     replaces: bool
     level: Array  # (outputs,) where the content starts
-    size: float  # one learning rate suits all targets if they are divided by this
+    size: Array  # (outputs,) one learning rate suits all targets if they are divided by this
 
     @classmethod
     def adding(cls, model: Atlas, fence: Fence, rows: Rows, loss: str) -> View:
         """A chart that learns what the model leaves."""
-        size = (
-            1.0 if loss == "cross-entropy" else root_mean_square(rows.targets - model.evaluate(rows.points))
+        level = np.zeros(model.outputs, model.dtype)
+        return cls(
+            model, fence, loss, False, level, usual_size(rows.targets - model.evaluate(rows.points), loss)
         )
-        return cls(model, fence, loss, False, np.zeros(model.outputs, model.dtype), size)
 
     @classmethod
     def replacing(cls, model: Atlas, fence: Fence, rows: Rows, loss: str) -> View:
-        """A chart that learns the targets from their mean on."""
-        if loss == "cross-entropy":
-            return cls(model, fence, loss, True, np.zeros(model.outputs, model.dtype), 1.0)
-        level = rows.targets.mean(axis=0)
-        return cls(model, fence, loss, True, level, root_mean_square(rows.targets - level))
+        """A chart that learns the targets from their middle on."""
+        classes = loss == "cross-entropy"
+        level = np.zeros(model.outputs, model.dtype) if classes else np.median(rows.targets, axis=0)
+        return cls(model, fence, loss, True, level, usual_size(rows.targets - level, loss))
 
     def of(self, rows: Rows) -> Residual:
         """Data for the chart's content: both sides divided by w·size, weighted by w."""
-        window = np.maximum(self.fence.window(rows.points), FAINTEST).astype(self.model.dtype)[:, None]
-        old = self.model.evaluate(rows.points)
-        old = (1 - window) * old if self.replaces else old
+        window, old = self.through(rows)
         weights = rows.weights * (window**2 if self.loss == "mse" else window)[:, 0]
         points = self.fence.to_local(rows.points)
         if self.loss == "cross-entropy":
             return Residual(points, rows.targets, old, weights)
-        unit = window * window.dtype.type(self.size)
-        return Residual(points, rows.targets / unit, old / unit, weights)
+        return Residual(points, rows.targets / (window * self.size), old / (window * self.size), weights)
+
+    def through(self, rows: Rows) -> tuple[Array, Array]:
+        """Window at each row, shape (rows, 1), and what it leaves of the old predictions."""
+        window = np.maximum(self.fence.window(rows.points), FAINTEST).astype(self.model.dtype)[:, None]
+        old = self.model.evaluate(rows.points)
+        return window, (1 - window) * old if self.replaces else old
+
+    def score(self, content: Atlas, rows: Rows) -> float:
+        """Loss of the new predictions, each output in units of its own spread, so that views compare."""
+        window, old = self.through(rows)
+        spread = usual_size(rows.targets - np.median(rows.targets, axis=0), self.loss)
+        new = old + window * self.size * content.evaluate(self.fence.to_local(rows.points))
+        scale = 1 if self.loss == "cross-entropy" else spread
+        return find_loss(self.loss)(new / scale, rows.targets / scale, rows.weights)
 
 
-def root_mean_square(values: Array) -> float:
-    """Root of the mean square, or one if all values are zero."""
-    return float(np.sqrt(np.mean(np.square(values, dtype=np.float64)))) or 1.0
+def usual_size(values: Array, loss: str) -> Array:
+    """Usual size of the values of each output, shape (outputs,); one where they are all zero."""
+    if loss == "cross-entropy":
+        return np.ones(values.shape[1], values.dtype)
+    size = np.quantile(np.abs(values), USUAL, axis=0)
+    size = np.where(size > 0, size, np.abs(values).max(axis=0))
+    return np.where(size > 0, size, 1).astype(values.dtype)
 
 
 def choose_held_out(rows: int, random: np.random.Generator) -> NDArray[np.bool_]:

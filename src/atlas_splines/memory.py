@@ -18,7 +18,7 @@ from atlas_splines.charts import Record
 from atlas_splines.covers import Count, Cover, plan_fences
 from atlas_splines.footprints import BoxFootprint, CrossFootprint, Footprint
 from atlas_splines.growth import Recipe, Rows, learn_chart
-from atlas_splines.model import Atlas, check_size
+from atlas_splines.model import MAX_DENSITY, Atlas, check_number, check_size
 from atlas_splines.training import History, Seed, train
 
 __all__ = ["Consolidation", "Update", "consolidate", "footprint", "update"]
@@ -105,10 +105,9 @@ def update(
         Pairs of exponentials of each chart; by default 10.
     charts
         How many charts. "auto" splits the data in two along one input as long as that shrinks the volume of
-        the bounding boxes to 70 % or less, with 8 charts at most. Each has at least 50 rows, so a number that
-        is given may not be reached.
+        the bounding boxes to 70 % or less, with 8 charts at most and 50 rows at least in each.
     epochs
-        Passes over the data; by default 50, or more if that makes fewer than 2000 batches. A chart makes at
+        Passes over the data; by default 50, or more if that makes fewer than 5000 batches. A chart makes at
         most so many for each density and for each of three falling learning rates.
     batch_size, learning_rate, loss, sample_weight, random_state, progress
         As in `train`.
@@ -318,8 +317,9 @@ def consolidate(
     (True, ())
     """
     start, before = time.perf_counter(), model.fingerprint()
-    if not np.isfinite(tolerance) or tolerance < 0:
-        raise ValueError(f"tolerance must be a finite number of at least 0, not {tolerance!r}")
+    check_number("tolerance", tolerance, least=0)
+    if not model.charts:
+        raise ValueError("the model has no charts to fold in")
     random = np.random.default_rng(random_state)
     heir = _heir(model, density, terms)
     points = np.vstack(_sample(model, check_size("samples", samples, least=1), random))
@@ -355,7 +355,9 @@ def consolidate(
 
 def _heir(model: Atlas, density: int | None, terms: int | None) -> Atlas:
     """The model without charts, grown to a size."""
-    finest = model.density + 1 if density is None else check_size("density", density, least=model.density)
+    finest = min(model.density + 1, MAX_DENSITY)
+    if density is not None:
+        finest = check_size("density", density, least=model.density, most=MAX_DENSITY)
     pairs = model.terms + 10 if terms is None else check_size("terms", terms, least=model.terms)
     heir = model.copy()
     heir.charts = ()

@@ -10,6 +10,7 @@ import hashlib
 import operator
 from collections.abc import Iterable
 from datetime import datetime, timezone
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 import numpy as np
@@ -80,9 +81,7 @@ class Atlas:
         if trainable not in ("finest", "all"):
             raise ValueError(f"trainable must be 'finest' or 'all', not {trainable!r}")
         self.trainable = trainable
-        if not np.isfinite(damping) or damping < 0:
-            raise ValueError(f"damping must be a finite number of at least 0, not {damping!r}")
-        self.damping = float(damping)
+        self.damping = check_number("damping", damping, least=0)
         if np.dtype(dtype).name not in ("float32", "float64"):
             raise ValueError(f"dtype must be 'float32' or 'float64', not {np.dtype(dtype).name!r}")
         self.dtype: np.dtype[Any] = np.dtype(np.dtype(dtype).name)  # in this machine's byte order
@@ -108,10 +107,7 @@ class Atlas:
 
     def _blocks(self, density: int) -> NDArray[np.floating]:
         """View of a density as (outputs, 2M + 1, inputs, λ); along the second axis stand G, H and F."""
-        if not 0 <= operator.index(density) <= self.density:
-            raise ValueError(
-                f"density {density} is not in the model, which has densities 0 to {self.density}"
-            )
+        check_size("density", density, least=0, most=self.density)
         width = 2 * self.terms + 1
         rows = self.table[self._rows(density), : self.outputs * width]
         return rows.reshape(self.inputs, -1, self.outputs, width).transpose(2, 3, 0, 1)
@@ -460,6 +456,13 @@ def check_size(name: str, value: SupportsIndex, *, least: int, most: int | None 
     if most is not None and size > most:
         raise ValueError(f"{name} must be at most {most}, not {size}")
     return size
+
+
+def check_number(name: str, value: Any, *, least: float) -> float:
+    """Return a finite number of at least so much, or say what is wrong with it."""
+    if not isinstance(value, Real) or not np.isfinite(float(value)) or value < least:
+        raise ValueError(f"{name} must be a finite number of at least {least}, not {value!r}")
+    return float(value)
 
 
 def as_array(name: str, values: ArrayLike) -> NDArray[Any]:

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from atlas_splines import kernels
 from atlas_splines.losses import Loss, find_loss
-from atlas_splines.model import Atlas, check_numbers, check_size
+from atlas_splines.model import Atlas, check_number, check_numbers, check_size
 
 __all__ = ["History", "Trainer", "TrainingDiverged", "train"]
 
@@ -136,9 +136,7 @@ class Trainer:
         if loss == "cross-entropy" and model.outputs < 2:
             raise ValueError("cross-entropy needs a model with two outputs or more, one for each class")
         self.batch_size = check_size("batch_size", batch_size, least=1)
-        if not np.isfinite(learning_rate) or learning_rate <= 0:
-            raise ValueError(f"learning_rate must be a positive number, not {learning_rate!r}")
-        self.learning_rate = float(learning_rate)
+        self.learning_rate = check_number("learning_rate", learning_rate, least=1e-300)
         if optimizer not in OPTIMIZERS:
             raise ValueError(f"optimizer must be one of {', '.join(OPTIMIZERS)}, not {optimizer!r}")
         self.optimizer = optimizer
@@ -192,6 +190,8 @@ class Trainer:
             patience = check_size("patience", patience, least=1)
             if validation is None:
                 raise ValueError("patience needs validation=(X, y) to measure by")
+        if validation is not None and (not isinstance(validation, tuple | list) or len(validation) != 2):
+            raise ValueError("validation must be a pair (X, y)")
         samples = self._samples(X, y, sample_weight, offset)
         held_out = None if validation is None else self._held_out(*validation, validation_offset)
         history = History(state="carried" if self.carries_state else "fresh")
