@@ -178,10 +178,10 @@ GROWTH = {
 
 
 def print_growth(picture: Path) -> None:
-    figure = Figure(figsize=(4 * len(GROWTH), 3.4), layout="constrained")
-    panels = figure.subplots(1, len(GROWTH))
+    figure = Figure(figsize=(13, 7), layout="constrained")
+    panels = figure.subplots(2, 3, sharey=True).ravel()
     print("\nGrowth from n = 8, M = 10, r = 4, batch 100, one output: µs per step, ns per predicted row")
-    for axes, (name, values) in zip(panels, GROWTH.items(), strict=True):
+    for axes, (name, values) in zip(panels, GROWTH.items(), strict=False):
         steps, limits, rows = [], [], []
         for value in values:
             case = Case(**{name: value})
@@ -194,23 +194,37 @@ def print_growth(picture: Path) -> None:
         print("    step " + " ".join(f"{value:8.1f}" for value in steps))
         print("   limit " + " ".join(f"{value:8.1f}" for value in limits))
         print("     row " + " ".join(f"{value:8.1f}" for value in rows))
-        axes.plot(values, steps, "o-", label="training step, µs")
-        axes.plot(values, limits, "^:", label="limit loop of the step, µs")
-        axes.plot(values, rows, "s--", label="predicted row, ns")
-        axes.set(xlabel=name, yscale="log", title=f"cost against {name}")
+        axes.plot(values, steps, "o-", color="black", label="training step, µs")
+        axes.plot(values, limits, "^:", color="#d55e00", label="limit loop of the step, µs")
+        axes.plot(values, rows, "s--", color="#0072b2", label="predicted row, ns")
+        axes.set(xlabel=name, xscale="linear" if name == "density" else "symlog")
+        axes.set_xticks(values, map(str, values))
+    threads, rows = thread_times()
+    panels[-1].plot(threads, rows, "s--", color="#0072b2")
+    panels[-1].set(xlabel="threads (prediction, all five densities filled)", xticks=threads)
+    for axes in panels:
+        axes.set_yscale("log")
         axes.grid(alpha=0.3)
+        axes.minorticks_off()
+    panels[0].set_ylabel("time: µs per step, ns per row")
+    panels[3].set_ylabel("time: µs per step, ns per row")
     panels[0].legend()
-    figure.savefig(picture, dpi=110)
+    figure.suptitle("Cost of a training step and of a prediction, from n = 8, M = 10, r = 4, batch 100")
+    figure.savefig(picture, dpi=100)
     print(f"The plot is docs/{picture.name}.")
 
 
-def print_threads() -> None:
+def thread_times() -> tuple[list[int], list[float]]:
     case = Case(8, fill=True)
+    threads, rows = list(range(1, numba.config.NUMBA_NUM_THREADS + 1)), []
     print("\nPrediction with n = 8 and all five densities filled, by threads")
-    for threads in range(1, numba.config.NUMBA_NUM_THREADS + 1):
-        numba.set_num_threads(threads)
+    for count in threads:
+        numba.set_num_threads(count)
         (row,) = best_times([case.predict], rounds=20)
-        print(f"{threads} threads: {row / SAMPLES * 1e9:.1f} ns per row")
+        rows.append(row / SAMPLES * 1e9)
+        print(f"{count} threads: {rows[-1]:.1f} ns per row")
+    numba.set_num_threads(1)
+    return threads, rows
 
 
 def print_cold() -> None:
@@ -239,7 +253,6 @@ def main() -> None:
     print_ratios()
     if options.growth:
         print_growth(Path(__file__).parents[1] / "docs" / "step.png")
-        print_threads()
     if options.cold:
         print_cold()
 
