@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from atlas_splines import splines
-from atlas_splines.model import Atlas, check_size
+from atlas_splines.checks import check_size
+from atlas_splines.model import Atlas
 
 __all__ = [
     "expected_off_target",

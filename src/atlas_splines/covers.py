@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from atlas_splines import splines
 from atlas_splines.charts import Fence, fence_around
-from atlas_splines.model import check_size
+from atlas_splines.checks import check_size
 
 __all__ = ["Count", "Cover", "plan_fences"]
 

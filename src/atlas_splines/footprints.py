@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from atlas_splines import splines
 from atlas_splines.charts import Fence
-from atlas_splines.model import check_inputs, check_size
+from atlas_splines.checks import check_inputs, check_size
 
 __all__ = ["BoxFootprint", "CrossFootprint", "Footprint"]
 

@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from atlas_splines import splines
 from atlas_splines.charts import Chart, Fence
+from atlas_splines.checks import check_size
 from atlas_splines.covers import Count, Cover
 from atlas_splines.losses import find_loss
-from atlas_splines.model import Atlas, check_size
+from atlas_splines.model import Atlas
 from atlas_splines.training import History, Trainer, TrainingDiverged
 
 __all__ = ["Recipe", "Rows", "learn_chart"]

@@ -15,10 +15,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from atlas_splines import splines
 from atlas_splines.charts import Record
+from atlas_splines.checks import check_number, check_size
 from atlas_splines.covers import Count, Cover, plan_fences
 from atlas_splines.footprints import BoxFootprint, CrossFootprint, Footprint
 from atlas_splines.growth import Recipe, Rows, learn_chart
-from atlas_splines.model import MAX_DENSITY, Atlas, check_number, check_size
+from atlas_splines.model import MAX_DENSITY, Atlas
 from atlas_splines.training import History, Seed, train
 
 __all__ = ["Consolidation", "Update", "consolidate", "footprint", "update"]

@@ -14,7 +14,8 @@ from numpy.polynomial import Polynomial
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from atlas_splines import splines
-from atlas_splines.model import Atlas, check_size
+from atlas_splines.checks import check_size
+from atlas_splines.model import Atlas
 
 __all__ = ["from_polynomial"]
 

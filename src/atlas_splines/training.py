@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from atlas_splines import kernels
+from atlas_splines.checks import check_number, check_numbers, check_size
 from atlas_splines.losses import Loss, find_loss
-from atlas_splines.model import Atlas, check_number, check_numbers, check_size
+from atlas_splines.model import Atlas
 
 __all__ = ["History", "Trainer", "TrainingDiverged", "train"]
 

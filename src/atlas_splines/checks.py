@@ -1,0 +1,90 @@
+"""Checks: each returns what it was given in the form that is needed, or raises one clear sentence."""
+
+from __future__ import annotations
+
+import operator
+from numbers import Real
+from typing import Any, SupportsIndex
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["check_inputs", "check_number", "check_numbers", "check_overflow", "check_size"]
+
+
+def check_size(name: str, value: SupportsIndex, *, least: int, most: int | None = None) -> int:
+    """Return a whole number within bounds, or say what is wrong with it."""
+    try:
+        size = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be a whole number, not {value!r}") from None
+    if size < least:
+        raise ValueError(f"{name} must be at least {least}, not {size}")
+    if most is not None and size > most:
+        raise ValueError(f"{name} must be at most {most}, not {size}")
+    return size
+
+
+def check_number(name: str, value: Any, *, least: float) -> float:
+    """Return a finite number of at least so much, or say what is wrong with it."""
+    if not isinstance(value, Real) or not np.isfinite(float(value)) or value < least:
+        raise ValueError(f"{name} must be a finite number of at least {least}, not {value!r}")
+    return float(value)
+
+
+def as_array(name: str, values: ArrayLike) -> NDArray[Any]:
+    """Return an array, or say that the rows have different lengths."""
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{name} is not a table; give all rows the same number of values") from None
+
+
+def check_numbers(name: str, values: ArrayLike, dtype: np.dtype[Any]) -> NDArray[np.floating]:
+    """Return a contiguous array of finite real numbers, or say where it is not one."""
+    array = as_array(name, values)
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"{name} has dtype {array.dtype}; give it as an array of real numbers")
+    if array.size == 0:
+        raise ValueError(f"{name} is empty, with shape {array.shape}; give at least one row")
+    with np.errstate(over="ignore"):
+        numbers = np.ascontiguousarray(array, dtype)
+    finite = np.isfinite(numbers)
+    if not finite.all():
+        where = tuple(np.argwhere(~finite)[0].tolist())
+        advice = (
+            f"{dtype.name} does not reach that far"
+            if np.isfinite(array[where])
+            else "remove or fill such values"
+        )
+        raise ValueError(f"{name}{list(where)} is {array[where]}; {advice}")
+    return numbers
+
+
+def check_inputs(
+    X: ArrayLike, inputs: int, dtype: np.dtype[np.floating], name: str = "X"
+) -> NDArray[np.floating]:
+    """Return X in the model's dtype, contiguous, or raise one clear error."""
+    shape = as_array(name, X).shape
+    if len(shape) != 2:
+        raise ValueError(f"{name} has shape {shape}; expected two dimensions, (rows, {inputs})")
+    if shape[1] != inputs:
+        raise ValueError(f"{name} has {shape[1]} columns but the model has {inputs} inputs")
+    array = check_numbers(name, X, dtype)
+    if array.min() < 0 or array.max() > 1:
+        where = np.argwhere((array < 0) | (array > 1))[0]
+        raise ValueError(
+            f"{name}{where.tolist()} is {array[tuple(where)]}; inputs must lie in [0, 1], "
+            f"so rescale column {where[1]}"
+        )
+    return array
+
+
+def check_overflow(values: NDArray[np.floating]) -> None:
+    """Raise where an exponential left the range of the dtype, instead of returning inf or NaN."""
+    if not np.isfinite(values).all():
+        row = int(np.argwhere(~np.isfinite(values))[0, 0])
+        raise OverflowError(
+            f"an exponential overflowed {values.dtype.name} at row {row}; "
+            "train with a lower learning rate, or use dtype='float64'"
+        )
