@@ -215,13 +215,14 @@ def print_growth(picture: Path) -> None:
 
 
 def thread_times() -> tuple[list[int], list[float]]:
-    case = Case(8, fill=True)
+    model = Case(8, fill=True).model
+    X = np.random.default_rng(0).random((100_000, 8)).astype(np.float32)
     threads, rows = list(range(1, numba.config.NUMBA_NUM_THREADS + 1)), []
-    print("\nPrediction with n = 8 and all five densities filled, by threads")
+    print("\nPrediction of 100,000 rows with n = 8 and all five densities filled, by threads")
     for count in threads:
         numba.set_num_threads(count)
-        (row,) = best_times([case.predict], rounds=20)
-        rows.append(row / SAMPLES * 1e9)
+        (row,) = best_times([lambda: model.evaluate(X)], rounds=10)
+        rows.append(row / len(X) * 1e9)
         print(f"{count} threads: {rows[-1]:.1f} ns per row")
     numba.set_num_threads(1)
     return threads, rows

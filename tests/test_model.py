@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atlas_splines import Atlas, splines
-from atlas_splines.kernels import TASK
+from atlas_splines.kernels import MANY
 
 GOLDEN = sorted((Path(__file__).parent / "golden").glob("case_*.npz"))
 
@@ -139,7 +139,7 @@ def test_an_empty_model_is_zero():
 
 def test_threads_do_not_change_a_bit():
     model = oracle.randomize(Atlas(3, outputs=2))
-    X = random_points(model, 3 * TASK + 17)
+    X = random_points(model, MANY + 17)
     threads = numba.get_num_threads()
     try:
         numba.set_num_threads(1)

@@ -30,6 +30,7 @@ LAZY_ADAM, ADAM, SGD = 0, 1, 2
 LANES = 8  # channels are padded to a multiple of this
 BLOCK = 128  # points evaluated together: their sums stay in the first-level cache
 TASK = 8 * BLOCK  # points handed to a thread at a time
+MANY = 16 * TASK  # points from which threads are worth waking
 
 FIRST_DECAY, SECOND_DECAY, EPSILON = 0.9, 0.999, 1e-7  # Adam's usual constants
 BUCKETS = 256  # parts of each input in the index of charts
@@ -473,7 +474,7 @@ def parallel_turn(rows: int) -> Iterator[bool]:
 
     Some of numba's threading layers survive neither calls from two threads nor a fork.
     """
-    wanted = rows >= 2 * TASK and get_num_threads() > 1 and os.getpid() == HOME
+    wanted = rows >= MANY and get_num_threads() > 1 and os.getpid() == HOME
     if not (wanted and TURN.acquire(blocking=False)):
         yield False
         return
