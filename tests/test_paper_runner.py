@@ -217,3 +217,17 @@ def test_a_killed_dask_worker_loses_no_trial(tmp_path, cluster, monkeypatch):
     assert sorted(saved) == keys  # each once
     results, _ = collect(tmp_path / "out", keys)
     assert len(results) == 4 * len(keys)
+
+
+def test_a_reproduction_writes_a_report_and_draws_again_without_recomputing(tmp_path, monkeypatch):
+    from atlas_splines.paper import reproduction
+
+    monkeypatch.setattr(reproduction, "all_keys", lambda trials: [*KEYS[:2], Key("C", 2, 0.1, 0)])
+    report = reproduction.reproduce(tmp_path, 1, TINY)
+    before = listing(tmp_path)
+    page = report.read_text(encoding="utf8")
+    assert "adam, damping 0, 2 epochs a task" in page
+    report.unlink()
+    assert reproduction.reproduce(tmp_path, 1, TINY) == report
+    assert report.exists()
+    assert listing(tmp_path) == before

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
 from atlas_splines import __version__
+
+
+class Optimizer(str, Enum):
+    """Optimisers that the paper's experiments can be run with."""
+
+    adam = "adam"
+    lazy_adam = "lazy-adam"
+
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
@@ -40,6 +49,38 @@ def demo(
     if output.suffix not in (".png", ".svg", ".pdf"):
         fail(f"cannot write {output}: a picture ends in .png, .svg or .pdf")
     run_demo(output)
+
+
+@app.command()
+def paper(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for results and report.")] = Path(
+        "atlas-paper"
+    ),
+    quick: Annotated[bool, typer.Option("--quick", help="One trial instead of thirty.")] = False,
+    trials: Annotated[int, typer.Option(min=1, help="Trials of each experiment.")] = 30,
+    jobs: Annotated[int, typer.Option(min=1, help="Local processes.")] = 2,
+    scheduler: Annotated[str | None, typer.Option(help="Dask scheduler, such as tcp://host:8786.")] = None,
+    damping: Annotated[float, typer.Option(min=0, help="The paper's formula has 0, its authors ran 10.")] = 0,
+    optimizer: Annotated[Optimizer, typer.Option(help="The paper's is adam.")] = Optimizer.adam,
+) -> None:
+    """Run every experiment of the paper, draw every figure, and write a report.
+
+    A run that was stopped goes on where it was; a finished one only draws again.
+    """
+    try:
+        import pandas  # noqa: F401
+    except ImportError:
+        fail("this command needs more packages: pip install 'atlas-splines[paper]'")
+    from atlas_splines.paper.reproduction import reproduce
+    from atlas_splines.paper.runner import PaperError
+    from atlas_splines.paper.trials import Settings
+
+    settings = Settings(damping=damping, optimizer=optimizer.value)
+    try:
+        report = reproduce(output, 1 if quick else trials, settings, jobs=jobs, scheduler=scheduler)
+    except PaperError as error:
+        fail(str(error))
+    typer.echo(f"The report is {report}.")
 
 
 def run_demo(output: Path) -> None:
@@ -92,7 +133,7 @@ def run_demo(output: Path) -> None:
     typer.echo(f"The picture is {output}.")
 
 
-def fail(message: str) -> None:
+def fail(message: str) -> NoReturn:
     """End the command with one line on standard error."""
     typer.echo(f"atlas: {message}", err=True)
     raise typer.Exit(2)
