@@ -172,7 +172,7 @@ def collect(output: Path, keys: Iterable[Key]) -> tuple[Any, Pictures]:
     for name, value in read_json(output / "run.json").items():
         results[name] = value
     try:
-        results.to_parquet(output / "results.parquet", index=False)
+        results.to_parquet(output / "results.parquet", index=False, compression="zstd")
     except OSError as error:
         raise PaperError(f"cannot write {output / 'results.parquet'}: {error.strerror}") from error
     files: Mapping[str, Path] = {p.stem.replace(".", "/"): p for p in (output / "trials").glob("*.npy")}
