@@ -31,7 +31,8 @@ def plan_fences(points: Array, cover: Cover, charts: Count) -> tuple[Fence, ...]
     if charts == "auto":
         parts = split(points, MOST_CHARTS, LEAST_ROWS, WORTHWHILE)
     else:
-        parts = split(points, check_size("charts", charts, least=1), 1, np.inf)
+        count = check_size("charts", charts, least=1)
+        parts = split(points, count, max(len(points) // (4 * count), 1), np.inf)
     return tuple(fence_around(snapped(part), fence_density(part), cover) for part in parts)
 
 

@@ -106,7 +106,8 @@ def update(
         Pairs of exponentials of each chart; by default 10.
     charts
         How many charts. "auto" splits the data in two along one input as long as that shrinks the volume of
-        the bounding boxes to 70 % or less, with 8 charts at most and 50 rows at least in each.
+        the bounding boxes to 70 % or less, with 8 charts at most and 50 rows at least in each. A given
+        number is kept to while each chart can have a quarter of its even share of the rows.
     epochs
         Passes over the data; by default 50, or more if that makes fewer than 5000 batches. A chart makes at
         most so many for each density and for each of three falling learning rates.
