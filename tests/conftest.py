@@ -1,6 +1,10 @@
 import signal
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("repeatable", derandomize=True, deadline=None)  # a run tells the same tomorrow
+settings.load_profile("repeatable")
 
 
 @pytest.fixture
