@@ -18,7 +18,8 @@ LEVELS = [
     {"model"},
     {"training", "footprints", "covers"},
     {"growth"},
-    {"memory", "analysis", "polynomials"},
+    {"memory", "analysis", "polynomials", "domains", "fitting"},
+    {"estimators", "storage"},
     {"plots", "paper"},
     {"cli"},
 ]

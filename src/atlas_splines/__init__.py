@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         overlap,
         sparsity,
     )
+    from atlas_splines.estimators import AtlasClassifier, AtlasRegressor
     from atlas_splines.footprints import Footprint
     from atlas_splines.memory import Consolidation, Update, consolidate, footprint, update
     from atlas_splines.model import Atlas
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Atlas",
+    "AtlasClassifier",
+    "AtlasRegressor",
     "Consolidation",
     "Footprint",
     "History",
@@ -48,6 +51,8 @@ __all__ = [
 
 _HOME = {
     "Atlas": "model",
+    "AtlasClassifier": "estimators",
+    "AtlasRegressor": "estimators",
     "Consolidation": "memory",
     "Footprint": "footprints",
     "History": "training",
