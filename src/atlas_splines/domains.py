@@ -60,6 +60,9 @@ class Domain:
         fill = [
             np.median(column) if column.size else k.mean() for column, k in zip(columns, knots, strict=True)
         ]
+        wide = [j for j, k in enumerate(knots) if not np.isfinite(np.diff(k)).all()]
+        if wide:
+            raise ValueError(f"column {wide[0]} spans more than a float can hold; rescale it")
         return cls(np.array(knots), np.array(fill), np.flatnonzero(missing.any(axis=0)))
 
     @property

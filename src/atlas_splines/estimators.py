@@ -185,7 +185,7 @@ class AtlasEstimator(BaseEstimator):
             model,
             loss=self._loss,
             batch_size=self.batch_size,
-            learning_rate=self.learning_rate / 10,
+            learning_rate=self.learning_rate / 30,
             random_state=self._seed(),
         )
         trainer.run(points, self._targets(y), epochs=1, sample_weight=weights)
@@ -307,8 +307,6 @@ class AtlasEstimator(BaseEstimator):
             **self._nan_policy,
         )
         weights = _check_sample_weight(sample_weight, checked[0], dtype=np.float32, ensure_non_negative=True)
-        if not weights.any():
-            raise ValueError("sample_weight is zero for every row; give some rows a positive weight")
         return *checked, weights
 
     def _inputs(self, X: ArrayLike) -> Array:
@@ -607,7 +605,7 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
         announced = getattr(self, "_announced", None)
         classes = np.unique(y) if announced is None else announced
         if len(classes) < 2:
-            raise ValueError(f"y has one class only, {classes[0]!r}; a classifier needs two or more")
+            raise ValueError(f"y has one class only, {classes.tolist()[0]!r}; a classifier needs two or more")
         self.classes_ = classes
         return len(classes)
 
@@ -615,7 +613,7 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
         known = np.isin(y, self.classes_)
         if not known.all():
             raise ValueError(
-                f"y has the class {y[~known][0]!r}, which was not announced; "
+                f"y has the class {y[~known].tolist()[0]!r}, which was not announced; "
                 "give all classes to the first call of partial_fit, or fit again"
             )
         return (y[:, None] == self.classes_).astype(np.float32)

@@ -25,7 +25,7 @@ Mapper = Callable[[Callable[[int], "Member"], Iterable[int]], list["Member"]]
 SPREAD = 1.0  # standard deviation of the coefficients that terms start from, the same in G_k and in H_k
 TERMS = (4, 16, 64)  # tried in this order while that helps
 FINEST = 6  # density
-HELPS = 0.98  # a larger model must lower the loss on held-out rows to this share of what it was
+HELPS = 0.99  # a larger model must lower the loss on held-out rows to this share of what it was
 SLOWER = (1, 3, 10)  # the learning rate is divided by these, one after the other
 LEAST_ROWS = 40  # with fewer rows none are held out
 PATIENCE_STEPS = 2000  # batches without a lower loss after which training stops, but
@@ -70,14 +70,28 @@ def fit_model(rows: Rows, plan: Plan, seeds: Sequence[int], run: Mapper) -> tupl
     The first one finds the number of terms for all. `run` maps a function over numbers, in threads or not.
     """
     folds = split_folds(len(rows), plan.held_out, np.random.default_rng(seeds[0]))
-    terms = choose_terms(rows, folds[0], plan, seeds[0]) if plan.terms == "auto" else plan.terms
 
-    def member(k: int) -> Member:
+    def member(k: int, terms: int) -> Member:
         random = np.random.default_rng(seeds[k])
         return grow(sprout(rows, plan, terms, random), rows, folds[k % len(folds)], plan, random)
 
-    members = run(member, range(len(seeds)))
+    first = member(0, plan.terms) if plan.terms != "auto" else first_member(member, bool(folds[0].any()))
+    others = run(lambda k: member(k, first.model.terms), range(1, len(seeds)))
+    members = [first, *others]
     return average([member.model for member in members]), members
+
+
+def first_member(member: Callable[[int, int], Member], judged: bool) -> Member:
+    """A member with as many terms as help on held-out rows; with none at all if there are no such rows."""
+    if not judged:
+        return member(0, 0)
+    best = member(0, TERMS[0])
+    for terms in TERMS[1:]:
+        larger = member(0, terms)
+        if larger.loss > HELPS * best.loss:
+            break
+        best = larger
+    return best
 
 
 def split_folds(rows: int, share: float, random: np.random.Generator) -> list[NDArray[np.bool_]]:
@@ -86,20 +100,6 @@ def split_folds(rows: int, share: float, random: np.random.Generator) -> list[ND
         return [np.zeros(rows, np.bool_)]
     fold = random.permutation(rows) % max(round(1 / share), 2)
     return [fold == k for k in range(fold.max() + 1)]
-
-
-def choose_terms(rows: Rows, held_out: NDArray[np.bool_], plan: Plan, seed: int) -> int:
-    """Number of terms from which on more do not help, at the coarsest density; none if rows are few."""
-    if not held_out.any():
-        return 0
-    best, least = TERMS[0], np.inf
-    for terms in TERMS:
-        random = np.random.default_rng(seed)
-        member = train_stage(sprout(rows, plan, terms, random), rows, held_out, plan, random)
-        if member.loss > HELPS * least:
-            break
-        best, least = terms, member.loss
-    return best
 
 
 def sprout(rows: Rows, plan: Plan, terms: int, random: np.random.Generator) -> Atlas:
