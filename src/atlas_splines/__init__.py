@@ -19,10 +19,12 @@ if TYPE_CHECKING:
         overlap,
         sparsity,
     )
+    from atlas_splines.archives import StorageError
     from atlas_splines.footprints import Footprint
     from atlas_splines.memory import Consolidation, Update, consolidate, footprint, update
     from atlas_splines.model import Atlas
     from atlas_splines.polynomials import from_polynomial
+    from atlas_splines.storage import load, save
     from atlas_splines.training import History, Trainer, TrainingDiverged, train
 
 __all__ = [
@@ -30,6 +32,7 @@ __all__ = [
     "Consolidation",
     "Footprint",
     "History",
+    "StorageError",
     "Trainer",
     "TrainingDiverged",
     "Update",
@@ -39,8 +42,10 @@ __all__ = [
     "from_polynomial",
     "gradient_bound",
     "gradient_norm",
+    "load",
     "orthogonality_distance",
     "overlap",
+    "save",
     "sparsity",
     "train",
     "update",
@@ -51,6 +56,7 @@ _HOME = {
     "Consolidation": "memory",
     "Footprint": "footprints",
     "History": "training",
+    "StorageError": "archives",
     "Trainer": "training",
     "TrainingDiverged": "training",
     "Update": "memory",
@@ -60,8 +66,10 @@ _HOME = {
     "from_polynomial": "polynomials",
     "gradient_bound": "analysis",
     "gradient_norm": "analysis",
+    "load": "storage",
     "orthogonality_distance": "analysis",
     "overlap": "analysis",
+    "save": "storage",
     "sparsity": "analysis",
     "train": "training",
     "update": "memory",
