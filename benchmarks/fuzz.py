@@ -32,7 +32,8 @@ class Verdict(Exception):
 
 def check_valid(model: Atlas, path: Path) -> None:
     """What was loaded must be a model like any other."""
-    points = np.random.default_rng(0).random((20, model.inputs)).astype(model.dtype)
+    low, high = model.domain.T
+    points = (low + (high - low) * np.random.default_rng(0).random((20, model.inputs))).astype(model.dtype)
     with np.errstate(all="ignore"):
         predictions = model.evaluate(points)  # large coefficients may overflow
     save(model, path)

@@ -28,7 +28,7 @@ def main() -> None:
         path = GOLDEN / f"{name}_v{VERSION}.atlas"
         if path.exists():
             raise SystemExit(f"{path} is there already, and must load for ever: raise VERSION first")
-        low, high = np.tile([[0.0], [1.0]], model.inputs)
+        low, high = model.domain.T
         points = low + (high - low) * np.random.default_rng(1).random((100, model.inputs))
         save(model, path)
         np.savez(path.with_suffix(".npz"), points=points, predictions=model(points), table=model.table)

@@ -391,6 +391,8 @@ def lock(path: str | os.PathLike[str], timeout: float = 10.0) -> Iterator[None]:
     ...     save(Atlas(inputs=1), path)
     """
     target = Path(os.path.realpath(path))
+    if not target.parent.is_dir():  # or else it would be made
+        raise StorageError(f"{path} cannot be locked: there is no folder {target.parent}; check the name")
     holder = FileLock(target.with_name(f".{target.name}.lock"), timeout=timeout)
     try:
         holder.acquire()

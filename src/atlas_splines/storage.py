@@ -14,12 +14,12 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from atlas_splines import kernels, splines
+from atlas_splines import splines
 from atlas_splines.archives import Archive, Fields, StorageError, lock, naming, read_archive, write_archive
-from atlas_splines.charts import Chart, Fence, Record
+from atlas_splines.charts import Chart, Domain, Fence, Record
 from atlas_splines.footprints import BoxFootprint, CrossFootprint, Footprint
 from atlas_splines.memory import Consolidation, Update
-from atlas_splines.model import MAX_DENSITY, Atlas
+from atlas_splines.model import MAX_DENSITY, MAX_WIDTH, Atlas, check_reach
 from atlas_splines.training import History
 
 __all__ = ["LOADERS", "StorageError", "load", "lock", "model_from_archive", "model_to_archive", "save"]
@@ -33,7 +33,7 @@ CONSOLIDATION = ("replaced", "error", "worst", "seconds")
 HISTORY = ("seconds", "steps", "stopped", "best_epoch", "state")
 UPDATE_KINDS = ("chart", "rehearsal", "both", "none")
 HASH = "[0-9a-f]{64}"
-UNIT = (0.0, 1.0)
+WIDEST = np.array([[-float(MAX_WIDTH), float(MAX_WIDTH)]])
 
 
 def save(model: Atlas, path: str | os.PathLike[str]) -> None:
@@ -113,7 +113,7 @@ def model_to_archive(model: Atlas, name: str = "model") -> Archive:
     width = _width(model.outputs, model.terms)
     tensors = {
         f"{name}.table": model.table[:, :width],  # without the padding that kernels like
-        f"{name}.domain": np.tile(UNIT, (model.inputs, 1)),
+        f"{name}.domain": model.domain,
     }
     for k, chart in enumerate(model.charts):
         tensors |= _chart_tensors(chart, f"{name}.charts.{k}")
@@ -151,15 +151,38 @@ def _bare_model(archive: Archive, value: object, name: str) -> Atlas:
     terms, density = fields.whole("terms"), fields.whole("density", most=MAX_DENSITY)
     dtype = fields.choice("dtype", ("float32", "float64"))
     trainable = fields.choice("trainable", ("finest", "all"))
-    # the tensor is there already, so a model of its size can be afforded
-    shape = (inputs * _functions(density), _width(outputs, terms))
+    domain = _read_domain(archive, f"{name}.domain", inputs)
+    check_reach(domain, density)
+    # sizes must agree before anything is allocated: the tensor is there already, so its size can be afforded
+    shape = (_row_count(domain, density, dtype), _width(outputs, terms))
     table = archive.tensor(f"{name}.table", dtype, shape)
-    if (archive.tensor(f"{name}.domain", "float64", (inputs, 2)) != UNIT).any():
-        raise ValueError("the domain is not the unit cube")
     damping = fields.number("damping", least=0)
     model = Atlas(inputs, outputs, terms, density, cast(Any, trainable), damping, dtype)
+    model.restart(domain)
     model.table[:, : table.shape[1]] = table
     return model
+
+
+def _read_domain(archive: Archive, name: str, inputs: int, most: Domain = WIDEST) -> Domain:
+    """A domain that holds the unit cube, and lies within another."""
+    domain = archive.tensor(name, "float64", (inputs, 2))
+    if (domain[:, 0] > 0).any() or (domain[:, 1] < 1).any():
+        raise ValueError(f"tensor {name!r} leaves out a part of the unit cube")
+    if (domain[:, 0] < most[:, 0]).any() or (domain[:, 1] > most[:, 1]).any():
+        raise ValueError(f"tensor {name!r} reaches too far")
+    return domain
+
+
+def _row_count(domain: Domain, density: int, dtype: str) -> int:
+    """Basis functions of all inputs at all densities up to one, equation (27)."""
+    ranges = (_function_range(domain, rho, dtype) for rho in range(density + 1))
+    return sum(int((last - first + 1).sum()) for first, last in ranges)
+
+
+def _function_range(domain: Domain, density: int, dtype: str) -> NDArray[np.intp]:
+    """First and last basis function of each input that a domain meets: shape (2, inputs)."""
+    cells, _ = splines.active(domain.T.astype(dtype), density)
+    return cells + np.array([[0], [splines.ACTIVE - 1]])
 
 
 def _width(outputs: int, terms: int) -> int:
@@ -168,7 +191,7 @@ def _width(outputs: int, terms: int) -> int:
 
 
 def _functions(density: int) -> int:
-    """Basis functions of an input at all densities up to one, equation (9)."""
+    """Basis functions of an input of the unit cube at all densities up to one, equation (9)."""
     return splines.basis_size(density + 1) - 4
 
 
@@ -205,6 +228,7 @@ def _chart_tensors(chart: Chart, name: str) -> dict[str, NDArray[Any]]:
         f"{name}.table": chart.table[:, :width],
         f"{name}.slope": chart.layout.slope[:width],
         f"{name}.fence": _fence_range(chart.fence),
+        f"{name}.domain": np.broadcast_to(chart.fence.domain, (chart.layout.inputs, 2)),
     }
 
 
@@ -213,15 +237,16 @@ def _read_chart(archive: Archive, value: object, model: Atlas, name: str) -> Cha
     terms, density = fields.whole("terms"), fields.whole("density", most=MAX_DENSITY)
     shape = (model.inputs * _functions(density), _width(model.outputs, terms))
     table = archive.tensor(f"{name}.table", model.dtype.name, shape)
-    fence = archive.tensor(f"{name}.fence", "int32", (model.inputs, 2))
+    open_range = archive.tensor(f"{name}.fence", "int32", (model.inputs, 2))
+    domain = _read_domain(archive, f"{name}.domain", model.inputs, model.domain)
     content = Atlas(model.inputs, model.outputs, terms, density, dtype=model.dtype)
     content.table[:, : shape[1]] = table
     slope = content.layout.slope
     slope[: shape[1]] = _read_slope(archive, model, terms, name)
     return Chart(
         update=fields.whole("update", least=1),
-        fence=_read_fence(fields.whole("fence", most=MAX_DENSITY), fence, name),
-        layout=kernels.Layout(model.inputs, model.outputs, terms, slope),
+        fence=_read_fence(fields.whole("fence", most=MAX_DENSITY), open_range, domain, model, name),
+        layout=content.layout._replace(slope=slope),
         table=content.table,
         densities=_read_filled(fields.items("filled"), density, name),
         replaces=fields.flag("replaces"),
@@ -250,11 +275,19 @@ def _fence_range(fence: Fence) -> NDArray[np.int32]:
     return np.stack([fence.first, fence.last], axis=1).astype(np.int32)
 
 
-def _read_fence(density: int, open_range: NDArray[np.int32], name: str) -> Fence:
+def _read_fence(
+    density: int, open_range: NDArray[np.int32], domain: Domain, model: Atlas, name: str
+) -> Fence:
     first, last = np.ascontiguousarray(open_range.T)
-    if (first < 0).any() or (first > last).any() or (last >= splines.basis_size(density)).any():
+    lowest, highest = _function_range(domain, density, model.dtype.name)
+    if (first < lowest).any() or (first > last).any() or (last > highest).any():
         raise ValueError(f"a fence of {name} leaves the functions of density {density}")
-    return Fence(density, first, last)
+    if highest.max() > np.iinfo(np.int32).max:  # the kernels count cells in 32 bits
+        raise ValueError(f"a fence of {name} is too fine for the domain")
+    fence = Fence(density, first, last, domain)
+    if (np.diff(fence.box) <= 0).any():
+        raise ValueError(f"a fence of {name} is empty")
+    return fence
 
 
 # --- the log ------------------------------------------------------------------------------------------
@@ -378,31 +411,55 @@ def _footprint_header(footprint: Footprint) -> dict[str, Any]:
     if isinstance(footprint, BoxFootprint):
         return {"type": "boxes", "densities": [fence.density for fence in footprint.fences]}
     if isinstance(footprint, CrossFootprint):
-        return {"type": "cross"}
+        return {"type": "cross", "densities": [footprint.density]}
     raise TypeError(f"a footprint of type {type(footprint).__name__} has no place in a file")
 
 
 def _footprint_tensors(footprint: Footprint, name: str) -> dict[str, NDArray[Any]]:
+    tensors: dict[str, NDArray[Any]] = {f"{name}.domain": footprint.domain}
     if isinstance(footprint, BoxFootprint):
-        return {f"{name}.fences": np.stack([_fence_range(fence) for fence in footprint.fences])}
-    return {f"{name}.touched": cast(CrossFootprint, footprint).touched}
+        return tensors | {f"{name}.fences": np.stack([_fence_range(fence) for fence in footprint.fences])}
+    touched = cast(CrossFootprint, footprint).touched
+    return tensors | {
+        f"{name}.touched": np.concatenate(touched).astype(np.int64),
+        f"{name}.counts": np.array([cells.size for cells in touched], np.int64),
+    }
 
 
 def _read_footprint(archive: Archive, value: object, model: Atlas, name: str) -> Footprint:
-    is_cross = isinstance(value, dict) and value.get("type") == "cross"
-    fields = Fields(value, f"the footprint of {name}", ("type",) if is_cross else ("type", "densities"))
-    if is_cross:
-        touched = archive.tensor(f"{name}.touched", "bool", (model.inputs, None))
-        if touched.shape[1] not in map(splines.cell_count, range(MAX_DENSITY + 1)):
-            raise ValueError(f"tensor '{name}.touched' has {touched.shape[1]} cells, as no density has")
-        return CrossFootprint(model.inputs, model.dtype, touched)
-    fields.choice("type", ("boxes", "cross"))
+    fields = Fields(value, f"the footprint of {name}", ("type", "densities"))
+    is_cross = fields.choice("type", ("boxes", "cross")) == "cross"
     densities = fields.items("densities")
     if not densities or any(type(d) is not int or not 0 <= d <= MAX_DENSITY for d in densities):
-        raise ValueError(f"the footprint of {name} needs a density from 0 to {MAX_DENSITY} for each box")
+        raise ValueError(f"{fields.name} needs densities from 0 to {MAX_DENSITY}")
+    domain = _read_domain(archive, f"{name}.domain", model.inputs, model.domain)
+    if is_cross:
+        if len(densities) != 1:
+            raise ValueError(f"{fields.name} is a cross, and needs one density")
+        touched = _read_touched(archive, domain, densities[0], model, name)
+        return CrossFootprint(domain, model.dtype, densities[0], touched)
     ranges = archive.tensor(f"{name}.fences", "int32", (len(densities), model.inputs, 2))
-    fences = (_read_fence(density, part, name) for density, part in zip(densities, ranges, strict=True))
-    return BoxFootprint(model.inputs, model.dtype, tuple(fences))
+    fences = (
+        _read_fence(density, part, domain, model, name)
+        for density, part in zip(densities, ranges, strict=True)
+    )
+    return BoxFootprint(domain, model.dtype, tuple(fences))
+
+
+def _read_touched(
+    archive: Archive, domain: Domain, density: int, model: Atlas, name: str
+) -> tuple[NDArray[np.intp], ...]:
+    """Cells of each input, rising, in the domain or up to three cells beyond it."""
+    counts = archive.tensor(f"{name}.counts", "int64", (model.inputs,))
+    cells = archive.tensor(f"{name}.touched", "int64", (None,)).astype(np.intp, copy=False)
+    if (counts < 0).any() or (counts > cells.size).any() or counts.sum() != cells.size:
+        raise ValueError(f"tensor '{name}.counts' does not add up to the cells that were touched")
+    touched = tuple(np.split(cells, np.cumsum(counts)[:-1]))
+    first, last = _function_range(domain, density, model.dtype.name) + np.array([[-3], [0]])
+    for part, least, most in zip(touched, first, last, strict=True):
+        if (np.diff(part) <= 0).any() or (part < least).any() or (part > most).any():
+            raise ValueError(f"tensor '{name}.touched' must hold rising cells near the domain")
+    return touched
 
 
 # What a file says it holds is looked up here, and nowhere else.
