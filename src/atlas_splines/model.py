@@ -232,8 +232,8 @@ class Atlas:
 
     @property
     def is_extended(self) -> bool:
-        """Whether the domain is more than the unit cube."""
-        return bool((self.domain != (0, 1)).any())
+        """Whether the domain is more than the unit cube: then there are more rows than in equation (9)."""
+        return self._starts[-1] > self.inputs * (splines.basis_size(self.density + 1) - 4)
 
     @property
     def frozen_densities(self) -> list[int]:
