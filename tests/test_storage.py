@@ -269,6 +269,7 @@ def test_cut_and_changed_bytes_get_a_sentence(rich_bytes, refusal):
         safetensors.numpy.save({"a": np.zeros(3)}, {"format": "pt"}),
         b"\2\0\0\0\0\0\0\0[]",
         (2**40).to_bytes(8, "little") + b"{}",
+        bytes(8) + b"{}" * 1000,
     ],
 )
 def test_other_files_are_told_apart(data, refusal):
@@ -310,7 +311,7 @@ def test_a_tensor_of_terabytes(size, refusal_of_edit):
     ("value", "what"),
     [
         ("[" * 500_000, "its header is nested too deep"),
-        ("[]," * 1_000_000, "its header has more than 1,000,000 values"),
+        ("[]," * 400_000, "its header has more than 700,000 values"),
         ("NaN", "its header holds NaN"),
         ("[1,]", "its header is not JSON at character 3"),
     ],
@@ -424,12 +425,18 @@ def test_wrong_numbers_are_refused(name, number, what, refusal_of_edit):
     assert refusal_of_edit(edit) == what
 
 
-def test_a_fence_that_the_kernels_could_not_count(path):
+def test_a_fence_that_the_kernels_could_not_count():
     model = Atlas(inputs=1).extend([0], [900])
-    archive = model_to_archive(model)
-    archive.tensors["model.charts.0.fence"] = np.zeros((1, 2), np.int32)
     with pytest.raises(ValueError, match="a fence of part is too fine for the domain"):
         storage._read_fence(20, np.zeros((1, 2), np.int32), model.domain, model, "part")
+
+
+def test_a_fence_without_any_extent():
+    # rounded to float32, this face lies a little within a cell more
+    cell = next(m for m in range(30, 90) if np.float32(m / 29) * np.float32(29) > m)
+    domain, beyond = np.array([[0, cell / 29]]), np.full((1, 2), cell + 3, np.int32)
+    with pytest.raises(ValueError, match="a fence of part is empty"):
+        storage._read_fence(3, beyond, domain, Atlas(inputs=1), "part")
 
 
 def test_a_tensor_too_many_or_too_few_is_refused(refusal_of_edit):
@@ -513,7 +520,7 @@ def test_a_model_that_could_not_be_loaded_is_not_written(path):
 
 def test_a_header_that_could_not_be_loaded_is_not_written(path):
     with pytest.raises(StorageError, match=r"was not written: its header would be too long; shorten the log"):
-        write_archive(path, Archive("thing", {"many": [0] * 1_000_001}, {}))
+        write_archive(path, Archive("thing", {"many": [0] * 700_001}, {}))
     assert not path.exists()
 
 

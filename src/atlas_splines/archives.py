@@ -34,8 +34,8 @@ __all__ = ["Archive", "Fields", "StorageError", "lock", "naming", "read_archive"
 FORMAT, VERSION = "atlas-splines", 1
 ENVELOPE = ("format", "version", "sha256", "kind", "header")
 DTYPES = ("F32", "F64", "I32", "I64", "U8", "BOOL")
-MOST_HEADER = 64 * 2**20  # bytes; coefficients are not in the header, so no model comes near it
-MOST_VALUES = 1_000_000  # in a JSON text: many small values take far more memory than their text
+MOST_HEADER = 32 * 2**20  # bytes, enough for a log of some ten thousand updates,
+MOST_VALUES = 700_000  # and so are these; many small values take far more memory than their text
 UNSEALED = b"0" * 64  # stands in the place of the digest while it is computed
 
 
@@ -211,6 +211,8 @@ def read_archive(path: str | os.PathLike[str]) -> Archive:
         envelope, extent = _read_envelope(head, path)
         if size - len(head) != extent:
             raise ValueError(f"it should have {len(head) + extent:,} bytes but has {size:,}")
+        if size > _memory():  # a system may promise more than it has
+            raise MemoryError
         file.seek(0)
         content = file.read(size + 1)
         if len(content) != size or not content.startswith(head):
@@ -225,11 +227,18 @@ def _opened(path: str | os.PathLike[str]) -> BinaryIO:
     return open(path, "rb")
 
 
+def _memory() -> float:
+    """Bytes of memory of this machine, if it tells."""
+    if "SC_PHYS_PAGES" not in getattr(os, "sysconf_names", ()):
+        return math.inf
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
 def _read_head(file: BinaryIO, path: str | os.PathLike[str], size: int) -> bytes:
     """Everything before the tensors: the length of the safetensors header, and that header."""
     start = file.read(9)
     length = int.from_bytes(start[:8], "little")
-    if len(start) < 9 or start[8:] != b"{" or length > MOST_HEADER:
+    if len(start) < 9 or start[8:] != b"{" or not 2 <= length <= MOST_HEADER:
         raise StorageError(f"{path} is not an atlas-splines file; check the name")
     if 8 + length > size:
         raise ValueError(f"it was cut off within its header, at {size:,} bytes")
