@@ -72,7 +72,8 @@ def in_turn(function, numbers):
 
 
 def test_more_terms_are_taken_where_they_help():
-    additive = rows_of(lambda X: X[:, 0] + X[:, 1] ** 2, 3)
+    noise = np.random.default_rng(1).normal(0, 0.3, 600)
+    additive = rows_of(lambda X: X[:, 0] + X[:, 1] ** 2 + noise, 3)
     twisted = rows_of(
         lambda X: np.sin(7 * X[:, 0] * X[:, 1]) * np.cos(5 * X[:, 1] + 4 * X[:, 2]), 3, rows=2000
     )

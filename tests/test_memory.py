@@ -158,6 +158,14 @@ def test_a_chart_learns_a_constant_coordinate(trained):
     assert (model([[0.51, 0.5]]) == trained([[0.51, 0.5]])).all()
 
 
+def test_a_constant_coordinate_does_not_sharpen_the_fence_elsewhere():
+    X = np.random.default_rng(0).random((200, 2)) * 0.5 + 0.2
+    [wide] = footprint(Atlas(2), X).fences
+    X[:, 1] = 0.4
+    [narrow] = footprint(Atlas(2), X).fences
+    assert narrow.density == wide.density
+
+
 @pytest.mark.parametrize("rows", [1, 2, 30, 120])
 def test_few_rows_are_enough(rows):
     random = np.random.default_rng(0)

@@ -39,9 +39,11 @@ def plan_fences(points: Array, domain: Domain, cover: Cover, charts: Count) -> t
 def fence_density(points: Array) -> int:
     """Density whose cells are as narrow as the mean gap between rows along the narrowest input.
 
-    The rim of a fence is three cells wide: about what the data leaves open of its own box.
+    The rim of a fence is three cells wide: about what the data leaves open of its own box. An input along
+    which the data is constant does not count.
     """
-    narrowest = float(np.ptp(points, axis=0).min())
+    spans = np.ptp(points, axis=0)
+    narrowest = float(spans[spans > 0].min()) if spans.any() else 0.0
     densities = range(COARSEST_FENCE, FINEST_FENCE)
     fine_enough = (d for d in densities if narrowest * splines.cell_count(d) >= len(points))
     return next(fine_enough, FINEST_FENCE)
