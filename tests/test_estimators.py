@@ -243,6 +243,7 @@ def test_partial_fit_changes_its_footprint_and_nothing_else(model):
     assert 1.95e-3 < high < 2.2e-3
     [update] = model.update_log_
     assert (update.kind, update.rows) == ("chart", 300)
+    assert (model.in_columns(update.footprint).contains(X) == inside).all()
     assert (model.revert(update.id).predict(X) == before).all()
 
 

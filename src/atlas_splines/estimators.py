@@ -221,12 +221,19 @@ class AtlasEstimator(BaseEstimator):
         """
         check_is_fitted(self)
         model, points = self._reach(self._inputs(X))
-        return self._area(memory.footprint(model, points, memory=self.memory), model)
+        return self.in_columns(memory.footprint(model, points, memory=self.memory))
 
-    def _area(self, area: Footprint, model: Atlas) -> ColumnFootprint:
-        """A footprint in the units of the columns."""
+    def in_columns(self, area: Footprint) -> ColumnFootprint:
+        """A footprint, such as that of an entry of `update_log_`, in the units of the columns.
+
+        Parameters
+        ----------
+        area
+            A footprint in the coordinates of `model_`.
+        """
+        check_is_fitted(self)
         names = getattr(self, "feature_names_in_", [f"column {j}" for j in range(self.n_features_in_)])
-        return ColumnFootprint(area, self.domain_, model.domain, tuple(map(str, names)))
+        return ColumnFootprint(area, self.domain_, tuple(map(str, names)))
 
     def revert(self: Self, id: int) -> Self:
         """Take back the update of this number in `update_log_`, exactly; see `Atlas.revert`.
@@ -638,15 +645,12 @@ class ColumnFootprint:
         The footprint in the model's coordinates.
     domain
         The map of the columns to these coordinates.
-    bounds
-        The model's domain when the footprint was taken, shape (inputs, 2).
     names
         Names of the columns.
     """
 
     area: Footprint
     domain: Domain
-    bounds: Array
     names: tuple[str, ...]
 
     def contains(self, X: ArrayLike) -> NDArray[np.bool_]:
@@ -658,7 +662,7 @@ class ColumnFootprint:
             Inputs, shape (rows, columns). Outside the domain, predictions follow those at its edge.
         """
         points = self.domain.to_unit(np.asarray(X, np.float64))
-        inside = points.clip(*self.bounds.T)
+        inside = points.clip(*self.area.domain.T)
         found = self.area.contains(inside)
         for _, rows, inward in steps_inward(points, inside):
             found[rows] |= self.area.contains(inward)
