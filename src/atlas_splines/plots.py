@@ -1,24 +1,67 @@
-"""Pictures: the only importer of matplotlib."""
+"""Pictures: the only importer of matplotlib.
+
+Functions that draw take axes first and return them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, SubFigure
 from matplotlib.patches import Rectangle
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import logsumexp, softmax
 
-__all__ = ["draw_box", "draw_map", "save_maps"]
+from atlas_splines.checks import check_size
+from atlas_splines.footprints import BoxFootprint, Footprint
+from atlas_splines.model import Atlas
+from atlas_splines.training import History
+
+if TYPE_CHECKING:
+    from atlas_splines.charts import Record
+    from atlas_splines.estimators import AtlasEstimator, ColumnFootprint
+
+__all__ = [
+    "draw_box",
+    "draw_footprint",
+    "draw_history",
+    "draw_map",
+    "draw_shape",
+    "draw_terms",
+    "draw_updates",
+    "save_inspection",
+    "save_maps",
+]
 
 VALUES = "cividis"  # colour-blind safe, and monotone in grey
 SIZES = "Greys"  # how large a change is: white means none at all
 ACCENT = "#d55e00"
+MAIN = "#0072b2"
+QUIET = "#777777"
+PALE = "#f2c4a0"  # of what was reverted
+LANE = "#f3f3f3"
+GAP = 0.06  # on either side of a lane
+LINES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 
+GRID = 121  # places along a column
+SAMPLE = 300  # points whose predictions are averaged
+BAND = (10, 90)  # per cent
+RUG = 0.1  # share of the height for the data's density
+MOST_COLUMNS = 12
+MOST_UPDATES = 20
+SUFFIXES = (".png", ".svg", ".pdf")
+
+Array = NDArray[np.float64]
 Image = NDArray[np.floating]
 Box = tuple[tuple[float, float], tuple[float, float]]
+Column = int | str
+
+
+# --- maps of the unit square ----------------------------------------------------------------------------
 
 
 def draw_map(axes: Axes, image: Image, *, title: str, low: float, high: float, colours: str = VALUES) -> Axes:
@@ -67,3 +110,511 @@ def draw_maps(
     for axes, (title, image) in zip(panels, maps.items(), strict=True):
         draw_box(draw_map(axes, image, title=title, low=low, high=high, colours=colours), box)
     panels[0].figure.colorbar(panels[0].images[0], ax=list(panels), label=label, shrink=0.85)
+
+
+# --- shapes: the effect of a column ---------------------------------------------------------------------
+
+
+def draw_shape(
+    axes: Axes, estimator: AtlasEstimator, column: Column, *, X: ArrayLike | None = None, output: int = 0
+) -> Axes:
+    """Draw the effect of one column on the prediction of a fitted estimator, in the column's units.
+
+    - Thick line: the partial dependence, which is the mean over up to 300 points of the prediction when the
+      column of each point is set to the value on the axis.
+    - Band: where 80 % of these points are. Each point's own curve is first shifted to the mean of all, so
+      that the band shows how much the effect differs from point to point; without interactions it has no
+      width.
+    - Thin dashed line: the spline f_j of F alone, shifted to the same mean, without exponentials and charts;
+      for a regressor only. Where it leaves the thick line, the exponentials or charts act.
+    - Grey, at the bottom: how often the values on the axis occur in X.
+
+    Parameters
+    ----------
+    axes
+        Where to draw.
+    estimator
+        A fitted `AtlasRegressor` or `AtlasClassifier`.
+    column
+        Its number, or its name.
+    X
+        Rows to average over, in raw units, such as the training data; without it random points of the
+        domain. Rows outside the domain count as on its edge.
+    output
+        Target of a regressor, or class of a classifier, whose probability is drawn; counted from zero.
+
+    Examples
+    --------
+    >>> from atlas_splines import AtlasRegressor
+    >>> X = np.random.default_rng(0).random((200, 2))
+    >>> model = AtlasRegressor(terms=0, density=0, random_state=0).fit(X, 3 * X[:, 0])
+    >>> axes = draw_shape(Figure().subplots(), model, column=0, X=X)
+    >>> axes.get_xlabel(), axes.get_ylabel()
+    ('column 0', 'prediction')
+    """
+    names = names_of(estimator)
+    j = number_of(column, names)
+    check_size("output", output, least=0, most=estimator.model_.outputs - 1)
+    places, curves = effect(estimator, j, sample_points(estimator, X), output)
+    x, low, high = estimator.domain_.to_raw(j, places), *np.percentile(curves, BAND, axis=1)
+    axes.fill_between(x, low, high, color=MAIN, alpha=0.2, lw=0, label="80 % of points")
+    axes.plot(x, curves.mean(axis=1), color=MAIN, lw=2, label="mean prediction")
+    if not hasattr(estimator, "classes_"):
+        spline = additive_shape(estimator, j, output) + curves.mean()
+        axes.plot(x, spline, color="black", lw=0.9, ls=(0, (4, 2)), label="additive part")
+    if X is not None:
+        draw_density(axes, as_rows(estimator, X)[:, j])
+    axes.set(xlabel=names[j], ylabel=meaning(estimator, output), xlim=(x[0], x[-1]))
+    return axes
+
+
+def effect(
+    estimator: AtlasEstimator, j: int, sample: Array, output: int, grid: int = GRID
+) -> tuple[Array, Array]:
+    """Places along a column, shape (grid,), and the prediction of each point there, shape (grid, points).
+
+    The curve of each point is shifted so that all have the same mean.
+    """
+    places = places_along(estimator.model_, j, grid)
+    points = np.repeat(sample[None], grid, axis=0)  # (grid, points, inputs)
+    points[:, :, j] = places[:, None]
+    indicators = estimator.domain_.indicators
+    points[:, :, len(estimator.domain_.knots) + np.flatnonzero(indicators == j)] = 0  # it is not missing
+    curves = predict(estimator, points.reshape(-1, sample.shape[1]))[:, output].reshape(grid, -1)
+    return places, curves - curves.mean(axis=0) + curves.mean()
+
+
+def predict(estimator: AtlasEstimator, points: Array) -> Array:
+    """Targets or probabilities at points in the model's coordinates, shape (points, outputs)."""
+    outputs = estimator.model_(points).astype(np.float64)
+    if hasattr(estimator, "classes_"):
+        return softmax(outputs, axis=1)
+    return outputs * estimator.target_scale_ + estimator.target_mean_
+
+
+def additive_shape(estimator: AtlasEstimator, j: int, output: int) -> Array:
+    """The spline f_j in units of the target, with mean zero."""
+    values = sums_along(estimator.model_, j, output)[:, -1]
+    return (values - values.mean()) * estimator.target_scale_[output]
+
+
+def places_along(model: Atlas, j: int, grid: int = GRID) -> Array:
+    """Coordinates that cover the domain of an input evenly."""
+    low, high = model.domain[j].tolist()
+    return np.linspace(low, high, grid)
+
+
+def sums_along(model: Atlas, j: int, output: int) -> Array:
+    """G_k, H_k and F along one input, on the lower edge of the others: shape (grid, 2M + 1)."""
+    points = np.tile(model.domain[:, 0], (GRID, 1))
+    points[:, j] = places_along(model, j)
+    return model.sums(model.points(points))[:, output].astype(np.float64)
+
+
+def sample_points(estimator: AtlasEstimator, X: ArrayLike | None) -> Array:
+    """Some rows of X, or of the domain, in the model's coordinates; the same ones each time."""
+    random, (low, high) = np.random.default_rng(0), estimator.model_.domain.T
+    if X is None:
+        points = low + (high - low) * random.random((SAMPLE, low.size))
+        points[:, len(estimator.domain_.knots) :] = 0  # no value is missing
+        return points
+    rows = as_rows(estimator, X)
+    chosen = rows[random.permutation(len(rows))[:SAMPLE]]
+    return estimator.domain_.to_unit(chosen).clip(low, high)
+
+
+def as_rows(estimator: AtlasEstimator, X: ArrayLike) -> Array:
+    """X as an array, with the columns of the estimator."""
+    rows = np.asarray(X, np.float64)
+    columns = estimator.n_features_in_
+    if rows.ndim != 2 or rows.shape[1] != columns or not len(rows):
+        raise ValueError(f"X has shape {rows.shape}; expected rows of the estimator's {columns} columns")
+    return rows
+
+
+def draw_density(axes: Axes, values: Array) -> None:
+    """Show how often values occur, as grey bars at the bottom."""
+    bottom = axes.get_xaxis_transform()  # x in units of the data, y as a share of the height
+    known = values[np.isfinite(values)]
+    distinct, counts = np.unique(known, return_counts=True)
+    axes.margins(y=RUG + 0.05)
+    if distinct.size <= GRID // 3:
+        axes.vlines(distinct, 0, RUG * counts / counts.max(), color=QUIET, alpha=0.6, lw=3, transform=bottom)
+    else:
+        counts, edges = np.histogram(known, bins=GRID // 3)
+        heights = RUG * np.append(counts, 0) / counts.max()
+        axes.fill_between(edges, 0, heights, step="post", color=QUIET, alpha=0.5, lw=0, transform=bottom)
+
+
+def meaning(estimator: AtlasEstimator, output: int) -> str:
+    """What an output says."""
+    if hasattr(estimator, "classes_"):
+        return f"probability of {estimator.classes_[output]}"
+    return "prediction" if estimator.model_.outputs == 1 else f"prediction of target {output}"
+
+
+def names_of(estimator: AtlasEstimator) -> list[str]:
+    """Names of the columns of a fitted estimator."""
+    if not hasattr(estimator, "model_"):
+        raise ValueError("the estimator has learned nothing yet; call fit first")
+    unnamed = numbered("column", estimator.n_features_in_)
+    return [str(name) for name in getattr(estimator, "feature_names_in_", unnamed)]
+
+
+def numbered(kind: str, count: int) -> list[str]:
+    """Names for what has none."""
+    return [f"{kind} {j}" for j in range(count)]
+
+
+def number_of(column: Column, names: Sequence[str]) -> int:
+    """Number of a column that is given by its number or its name."""
+    if not isinstance(column, str):
+        return check_size("column", column, least=0, most=len(names) - 1)
+    if column not in names:
+        raise ValueError(f"there is no column {column!r}; the columns are {', '.join(names)}")
+    return list(names).index(column)
+
+
+# --- the multiplicative terms -----------------------------------------------------------------------------
+
+
+def draw_terms(
+    axes: Axes, model: Atlas | AtlasEstimator, input: Column, *, output: int = 0, most: int = 6
+) -> Axes:
+    """Draw the strongest factors exp g_kj and exp h_kj along one input j.
+
+    A term k⁻²·exp G_k is a product of one factor for each input. Each factor is divided by its mean along
+    the input, and the legend tells the mean of the whole term over the domain, in units of the output. Terms
+    are ranked by that mean times the standard deviation of the factor. Terms that are subtracted, those with
+    h_kj, are dashed. Charts do not take part.
+
+    Parameters
+    ----------
+    axes
+        Where to draw.
+    model
+        A model, or a fitted estimator: then in units of its columns and target.
+    input
+        Number of the input, or the name of an estimator's column.
+    output
+        Which output, counted from zero.
+    most
+        How many factors to draw at most.
+
+    Examples
+    --------
+    >>> model = Atlas(inputs=2, terms=1)
+    >>> model.g(4)[0, 0, 1] = np.linspace(0, 2, 64)
+    >>> [line.get_label() for line in draw_terms(Figure().subplots(), model, input=1).lines]
+    ['+3.2 (k = 1)']
+    """
+    atlas, j, name, x, unit = look_along(model, input)
+    check_size("output", output, least=0, most=atlas.outputs - 1)
+    factors, sizes = term_factors(atlas, j, output)
+    strengths = sizes * factors.std(axis=0)  # (2M,)
+    ranked = np.argsort(-strengths)[: check_size("most", most, least=1)]
+    for number, term in enumerate(ranked[strengths[ranked] > 0].tolist()):
+        negative, k = divmod(term, atlas.terms)
+        label = f"{'−' if negative else '+'}{sizes[term] * unit[output]:.2g} (k = {k + 1})"
+        colour, dashes = LINES[number % len(LINES)], "--" if negative else "-"
+        axes.plot(x, factors[:, term], color=colour, ls=dashes, label=label)
+    axes.axhline(1, color=QUIET, lw=0.8, zorder=0)
+    axes.set(xlabel=name, ylabel="factor, relative to its mean", xlim=(x[0], x[-1]))
+    return axes
+
+
+def look_along(model: Atlas | AtlasEstimator, input: Column) -> tuple[Atlas, int, str, Array, Array]:
+    """Model, number and name of an input, its values on the grid, and the unit of each output."""
+    if isinstance(model, Atlas):
+        names = numbered("input", model.inputs)
+        j = number_of(input, names)
+        return model, j, names[j], places_along(model, j), np.ones(model.outputs)
+    names, atlas = names_of(model), model.model_
+    j = number_of(input, names)
+    x = model.domain_.to_raw(j, places_along(atlas, j))
+    return atlas, j, names[j], x, getattr(model, "target_scale_", np.ones(atlas.outputs))
+
+
+def term_factors(model: Atlas, j: int, output: int) -> tuple[Array, Array]:
+    """Factors along an input, each with mean one, shape (grid, 2M), and the means of the terms, shape (2M,).
+
+    Inputs are independent in a term, so its mean over the domain is the product of its factors' means.
+    """
+    terms = slice(2 * model.terms)
+    sums = np.stack([sums_along(model, i, output)[:, terms] for i in range(model.inputs)])
+    corner = sums[0, 0]  # (2M,): where every grid begins
+    log_means = logsumexp(sums - corner, axis=1) - np.log(GRID)  # (inputs, 2M)
+    log_sizes = corner + log_means.sum(axis=0) + np.log(np.abs(model.layout.slope[terms]))
+    return np.exp(sums[j] - corner - log_means[j]), np.exp(log_sizes)
+
+
+# --- footprints -----------------------------------------------------------------------------------------
+
+
+def draw_footprint(
+    axes: Axes,
+    footprint: Footprint | ColumnFootprint,
+    columns: Sequence[Column] = (0,),
+    *,
+    points: ArrayLike | None = None,
+) -> Axes:
+    """Draw the footprint of an update along one input, as bars, or along two, as areas.
+
+    Boxes are projected to the inputs shown. Of a cross, which plain training leaves, only the arms along
+    these inputs are drawn: further inputs have arms of their own, which would cover everything.
+
+    Parameters
+    ----------
+    axes
+        Where to draw.
+    footprint
+        From `footprint`, an entry of ``model.updates``, or an estimator's `footprint`: then in its units.
+    columns
+        Number of one input or of two; names, too, if it comes from an estimator.
+    points
+        Rows to show with it, such as the data of the update, shape (rows, inputs).
+
+    Examples
+    --------
+    >>> from atlas_splines import footprint
+    >>> area = footprint(Atlas(inputs=2), [[0.1, 0.1], [0.3, 0.3]])
+    >>> axes = draw_footprint(Figure().subplots(), area, columns=(0, 1))
+    >>> axes.get_xlabel(), axes.get_ylabel(), len(axes.patches)
+    ('input 0', 'input 1', 1)
+    """
+    names = names_in(footprint)
+    inputs = [number_of(column, names) for column in columns]
+    if len(inputs) not in (1, 2):
+        raise ValueError(f"columns names {len(inputs)} inputs; give one or two")
+    rows = None if points is None else np.asarray(points, np.float64)
+    limits = [raw(footprint, j, area_of(footprint).domain[j]) for j in inputs]
+    axes.set(xlabel=names[inputs[0]], xlim=limits[0])
+    if len(inputs) == 1:
+        draw_bars(axes, footprint.intervals(inputs[0]), 0.5, ACCENT)
+        axes.set(ylim=(0, 1), yticks=[])
+        if rows is not None:
+            axes.vlines(rows[:, inputs[0]], 0, RUG, color="black", lw=0.8, alpha=0.5)
+        return axes
+    axes.set(ylabel=names[inputs[1]], ylim=limits[1])
+    for (left, right), (bottom, top) in projected_boxes(footprint, inputs, limits):
+        size = (right - left, top - bottom)
+        axes.add_patch(Rectangle((left, bottom), *size, facecolor=ACCENT, edgecolor=ACCENT, alpha=0.35))
+    if rows is not None:
+        axes.plot(*rows[:, inputs].T, ".", color="black", ms=2, alpha=0.5)
+    return axes
+
+
+def projected_boxes(
+    footprint: Footprint | ColumnFootprint, inputs: list[int], limits: list[Array]
+) -> list[Any]:
+    """Areas of two inputs, each as the (low, high) of both: of boxes, or of the arms of a cross."""
+    area, (a, b) = area_of(footprint), inputs
+    if isinstance(area, BoxFootprint):
+        return [(raw(footprint, a, fence.box[a]), raw(footprint, b, fence.box[b])) for fence in area.fences]
+    upright = [(part, limits[1]) for part in footprint.intervals(a)]
+    return upright + [(limits[0], part) for part in footprint.intervals(b)]
+
+
+def draw_bars(axes: Axes, intervals: Sequence[tuple[float, float]], height: float, colour: str) -> None:
+    """Draw intervals as horizontal bars at a height, each at least as wide as a line."""
+    spans = [(low, high - low) for low, high in intervals]
+    axes.broken_barh(spans, (height - 0.3, 0.6), facecolor=colour, edgecolor=colour, lw=0.8)
+
+
+def area_of(footprint: Footprint | ColumnFootprint) -> Footprint:
+    """The footprint in the model's coordinates."""
+    return footprint if isinstance(footprint, Footprint) else footprint.area
+
+
+def raw(footprint: Footprint | ColumnFootprint, j: int, values: Array) -> Array:
+    """Coordinates in the units of the footprint."""
+    return values if isinstance(footprint, Footprint) else footprint.domain.to_raw(j, values)
+
+
+def names_in(footprint: Footprint | ColumnFootprint) -> Sequence[str]:
+    """Names of the inputs."""
+    return numbered("input", footprint.inputs) if isinstance(footprint, Footprint) else footprint.names
+
+
+# --- histories ------------------------------------------------------------------------------------------
+
+
+def draw_history(axes: Axes, history: History | Sequence[Sequence[float]]) -> Axes:
+    """Draw the loss after each epoch, with a dot at the best epoch.
+
+    Parameters
+    ----------
+    axes
+        Where to draw.
+    history
+        From `train` or an entry of ``model.updates``: training and validation loss. Or the
+        ``validation_loss_`` of an estimator: a line for each member.
+
+    Examples
+    --------
+    >>> history = History(loss=[3.0, 0.2], validation=[0.4, 0.5], best_epoch=0)
+    >>> axes = draw_history(Figure().subplots(), history)
+    >>> axes.get_yscale(), [line.get_label() for line in axes.lines]
+    ('log', ['training', 'validation', 'best epoch'])
+    """
+    lines = losses_of(history)
+    values = np.concatenate([np.empty(0), *lines.values()])
+    if not values.size:
+        raise ValueError("the history has no losses to draw; it takes an epoch, or rows that are held out")
+    for number, (label, losses) in enumerate(lines.items()):
+        axes.plot(np.arange(1, len(losses) + 1), losses, color=LINES[number % len(LINES)], label=label)
+    judged = [losses for label, losses in lines.items() if label != "training" and losses]
+    for losses in judged:
+        best = int(np.argmin(losses))
+        axes.plot(best + 1, losses[best], "o", color="black", ms=5, zorder=3)
+    if judged:
+        axes.lines[-1].set_label("best epoch")
+    spans_decades = values.min() > 0 and values.max() > 10 * values.min()
+    axes.set(xlabel="epoch", ylabel="loss", yscale="log" if spans_decades else "linear")
+    return axes
+
+
+def losses_of(history: History | Sequence[Sequence[float]]) -> dict[str, list[float]]:
+    """The lines of a history, by their labels."""
+    if isinstance(history, History):
+        lines = {"training": history.loss, "validation": history.validation}
+        return {label: losses for label, losses in lines.items() if losses}
+    return {f"member {k + 1}, held-out rows": list(losses) for k, losses in enumerate(history)}
+
+
+# --- what an estimator is and has been through ----------------------------------------------------------
+
+
+def draw_updates(axes: Axes, estimator: AtlasEstimator, columns: Sequence[Column] | None = None) -> Axes:
+    """Draw the footprint of each update, one row for each, oldest first; reverted ones are pale.
+
+    Each column of the data has a lane from the low to the high end of its domain; bars are the parts of it
+    that the footprint projects to. A consolidation has no footprint, and is a line through all lanes.
+
+    Parameters
+    ----------
+    axes
+        Where to draw.
+    estimator
+        A fitted estimator. Of more than 20 updates the newest 20 are drawn.
+    columns
+        Which columns, by number or name; by default all.
+
+    Examples
+    --------
+    >>> from atlas_splines import AtlasRegressor
+    >>> X = np.random.default_rng(0).random((200, 2))
+    >>> model = AtlasRegressor(terms=0, density=0, random_state=0).fit(X, X[:, 0])
+    >>> axes = draw_updates(Figure().subplots(), model.partial_fit(X / 4, X[:, 1]))
+    >>> [label.get_text() for label in axes.get_yticklabels()]
+    ['1: chart, 200 rows']
+    """
+    names = names_of(estimator)
+    lanes = [number_of(column, names) for column in (range(len(names)) if columns is None else columns)]
+    records = estimator.update_log_[-MOST_UPDATES:]
+    for row, record in enumerate(records):
+        draw_update(axes, estimator, record, lanes, row)
+    axes.set_yticks(range(len(records)), [describe(record) for record in records])
+    axes.set_xticks(np.arange(len(lanes)) + 0.5, [lane_label(estimator, j, names[j]) for j in lanes])
+    for lane in range(len(lanes)):
+        axes.axvspan(lane + GAP, lane + 1 - GAP, color=LANE, lw=0, zorder=0)
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    axes.set(xlim=(0, len(lanes)), ylim=(max(len(records), 1) - 0.5, -0.5))
+    return axes
+
+
+def draw_update(
+    axes: Axes, estimator: AtlasEstimator, record: Record, lanes: Sequence[int], row: int
+) -> None:
+    """Draw one row of `draw_updates`."""
+    area = getattr(record, "footprint", None)
+    if area is None:
+        axes.plot([GAP, len(lanes) - GAP], [row, row], color=QUIET, lw=1)
+        return
+    for lane, j in enumerate(lanes):
+        low, high = estimator.domain_.to_raw(j, estimator.model_.domain[j])
+        parts = estimator.domain_.to_raw(j, np.array(area.intervals(j)).reshape(-1, 2))
+        shares = GAP + (1 - 2 * GAP) * (parts - low) / (high - low)
+        draw_bars(axes, (lane + shares).tolist(), row, PALE if record.reverted else ACCENT)
+
+
+def describe(record: Record) -> str:
+    """A row's label."""
+    return f"{record.id}: {record.kind}, {record.rows} rows" + (" (reverted)" if record.reverted else "")
+
+
+def lane_label(estimator: AtlasEstimator, j: int, name: str) -> str:
+    """Name and domain of a column."""
+    low, high = estimator.domain_.to_raw(j, estimator.model_.domain[j])
+    return f"{name}\n{low:.3g} to {high:.3g}"
+
+
+def save_inspection(path: Path, estimator: AtlasEstimator) -> None:
+    """Save a picture of a fitted estimator: the shape of each column, and the footprint of each update.
+
+    Of more than 12 columns, those with the largest effect are drawn. All shapes have one scale, so that
+    effects can be compared. An estimator keeps no data, so shapes are averaged over random points of the
+    domain. Of several targets or classes the first is drawn; of two classes the second.
+
+    Parameters
+    ----------
+    path
+        Where to write; it ends in .png, .svg or .pdf.
+    estimator
+        A fitted `AtlasRegressor` or `AtlasClassifier`.
+    """
+    path = Path(path)
+    if path.suffix not in SUFFIXES:
+        raise ValueError(f"cannot write {path}: a picture ends in .png, .svg or .pdf")
+    inspection(estimator).savefig(path, dpi=110)
+
+
+def inspection(estimator: AtlasEstimator) -> Figure:
+    """The figure that `save_inspection` saves."""
+    names, records = names_of(estimator), estimator.update_log_
+    output = 1 if len(getattr(estimator, "classes_", ())) == 2 else 0
+    columns = most_influential(estimator, output)
+    across = min(len(columns), 4) if len(columns) != 6 else 3
+    down = -(-len(columns) // across)
+    heights = [2.5 * down + 0.6, 0.3 * min(len(records), MOST_UPDATES) + 1.1 if records else 0]
+    figure = Figure(figsize=(max(2.9 * across, 6), sum(heights)), layout="constrained")
+    parts = figure.subfigures(
+        2 if records else 1, 1, height_ratios=heights if records else None, squeeze=False
+    )
+    draw_shapes(parts[0, 0], estimator, columns, output, (down, across))
+    shown = (
+        f"the {len(columns)} most influential of {len(names)} columns"
+        if len(columns) < len(names)
+        else "each column"
+    )
+    parts[0, 0].suptitle(f"Effect of {shown}")
+    if records:
+        draw_updates(parts[1, 0].subplots(), estimator, columns)
+        some = f" (the newest {MOST_UPDATES} of {len(records)})" if len(records) > MOST_UPDATES else ""
+        parts[1, 0].suptitle(f"Footprint of each update{some}")
+    return figure
+
+
+def most_influential(estimator: AtlasEstimator, output: int) -> list[int]:
+    """Columns to draw, in their order: all, or those along which predictions vary most."""
+    count = estimator.n_features_in_
+    if count <= MOST_COLUMNS:
+        return list(range(count))
+    sample = sample_points(estimator, None)[: SAMPLE // 4]
+    variation = [effect(estimator, j, sample, output, GRID // 6)[1].std(axis=0).mean() for j in range(count)]
+    return sorted(np.argsort(variation)[-MOST_COLUMNS:].tolist())
+
+
+def draw_shapes(
+    figure: SubFigure, estimator: AtlasEstimator, columns: list[int], output: int, shape: tuple[int, int]
+) -> None:
+    """Draw the shapes of columns on a grid of panels with one scale, and one legend below them."""
+    panels = figure.subplots(*shape, sharey=True, squeeze=False)
+    for axes, column in zip(panels.flat, columns, strict=False):
+        draw_shape(axes, estimator, column, output=output).label_outer()
+    for axes in panels.flat[len(columns) :]:
+        axes.remove()
+    figure.legend(
+        *panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False
+    )
