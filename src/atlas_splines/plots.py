@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure, SubFigure
+from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp, softmax
@@ -45,11 +45,13 @@ QUIET = "#777777"
 PALE = "#f2c4a0"  # of what was reverted
 LANE = "#f3f3f3"
 GAP = 0.06  # on either side of a lane
+LONGEST_NAME = 12  # letters under a lane
 LINES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 
-GRID = 121  # places along a column
-SAMPLE = 300  # points whose predictions are averaged
+GRID = 101  # places along a column
+SAMPLE = 200  # points whose predictions are averaged
 BAND = (10, 90)  # per cent
+CENTRE = (2, 98)  # per cent: the rim of a domain, where data is rare, does not set the scale
 RUG = 0.1  # share of the height for the data's density
 MOST_COLUMNS = 12
 MOST_UPDATES = 20
@@ -120,7 +122,7 @@ def draw_shape(
 ) -> Axes:
     """Draw the effect of one column on the prediction of a fitted estimator, in the column's units.
 
-    - Thick line: the partial dependence, which is the mean over up to 300 points of the prediction when the
+    - Thick line: the partial dependence, which is the mean over up to 200 points of the prediction when the
       column of each point is set to the value on the axis.
     - Band: where 80 % of these points are. Each point's own curve is first shifted to the mean of all, so
       that the band shows how much the effect differs from point to point; without interactions it has no
@@ -157,7 +159,7 @@ def draw_shape(
     check_size("output", output, least=0, most=estimator.model_.outputs - 1)
     places, curves = effect(estimator, j, sample_points(estimator, X), output)
     x, low, high = estimator.domain_.to_raw(j, places), *np.percentile(curves, BAND, axis=1)
-    axes.fill_between(x, low, high, color=MAIN, alpha=0.2, lw=0, label="80 % of points")
+    axes.fill_between(x, low, high, color=MAIN, alpha=0.2, lw=0, label="effect for 80 % of points")
     axes.plot(x, curves.mean(axis=1), color=MAIN, lw=2, label="mean prediction")
     if not hasattr(estimator, "classes_"):
         spline = additive_shape(estimator, j, output) + curves.mean()
@@ -286,7 +288,7 @@ def draw_terms(
     A term k⁻²·exp G_k is a product of one factor for each input. Each factor is divided by its mean along
     the input, and the legend tells the mean of the whole term over the domain, in units of the output. Terms
     are ranked by that mean times the standard deviation of the factor. Terms that are subtracted, those with
-    h_kj, are dashed. Charts do not take part.
+    h_kj, are dashed; the two of a pair share a colour, and often cancel in part. Charts do not take part.
 
     Parameters
     ----------
@@ -305,7 +307,7 @@ def draw_terms(
     --------
     >>> model = Atlas(inputs=2, terms=1)
     >>> model.g(4)[0, 0, 1] = np.linspace(0, 2, 64)
-    >>> [line.get_label() for line in draw_terms(Figure().subplots(), model, input=1).lines]
+    >>> draw_terms(Figure().subplots(), model, input=1).get_legend_handles_labels()[1]
     ['+3.2 (k = 1)']
     """
     atlas, j, name, x, unit = look_along(model, input)
@@ -313,11 +315,12 @@ def draw_terms(
     factors, sizes = term_factors(atlas, j, output)
     strengths = sizes * factors.std(axis=0)  # (2M,)
     ranked = np.argsort(-strengths)[: check_size("most", most, least=1)]
-    for number, term in enumerate(ranked[strengths[ranked] > 0].tolist()):
+    colours: dict[int, str] = {}  # one for each pair
+    for term in ranked[strengths[ranked] > 0].tolist():
         negative, k = divmod(term, atlas.terms)
         label = f"{'−' if negative else '+'}{sizes[term] * unit[output]:.2g} (k = {k + 1})"
-        colour, dashes = LINES[number % len(LINES)], "--" if negative else "-"
-        axes.plot(x, factors[:, term], color=colour, ls=dashes, label=label)
+        colour = colours.setdefault(k, LINES[len(colours) % len(LINES)])
+        axes.plot(x, factors[:, term], color=colour, ls="--" if negative else "-", label=label)
     axes.axhline(1, color=QUIET, lw=0.8, zorder=0)
     axes.set(xlabel=name, ylabel="factor, relative to its mean", xlim=(x[0], x[-1]))
     return axes
@@ -398,7 +401,7 @@ def draw_footprint(
     axes.set(ylabel=names[inputs[1]], ylim=limits[1])
     for (left, right), (bottom, top) in projected_boxes(footprint, inputs, limits):
         size = (right - left, top - bottom)
-        axes.add_patch(Rectangle((left, bottom), *size, facecolor=ACCENT, edgecolor=ACCENT, alpha=0.35))
+        axes.add_patch(Rectangle((left, bottom), *size, facecolor=(ACCENT, 0.3), edgecolor=ACCENT))
     if rows is not None:
         axes.plot(*rows[:, inputs].T, ".", color="black", ms=2, alpha=0.5)
     return axes
@@ -518,7 +521,7 @@ def draw_updates(axes: Axes, estimator: AtlasEstimator, columns: Sequence[Column
     axes.set_xticks(np.arange(len(lanes)) + 0.5, [lane_label(estimator, j, names[j]) for j in lanes])
     for lane in range(len(lanes)):
         axes.axvspan(lane + GAP, lane + 1 - GAP, color=LANE, lw=0, zorder=0)
-    axes.tick_params(length=0)
+    axes.tick_params(length=0, labelsize="small")
     axes.spines[:].set_visible(False)
     axes.set(xlim=(0, len(lanes)), ylim=(max(len(records), 1) - 0.5, -0.5))
     return axes
@@ -545,17 +548,19 @@ def describe(record: Record) -> str:
 
 
 def lane_label(estimator: AtlasEstimator, j: int, name: str) -> str:
-    """Name and domain of a column."""
+    """Name of a column, shortened to its lane, and its domain."""
     low, high = estimator.domain_.to_raw(j, estimator.model_.domain[j])
-    return f"{name}\n{low:.3g} to {high:.3g}"
+    short = name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
+    return f"{short}\n{low:.4g}\nto {high:.4g}"
 
 
 def save_inspection(path: Path, estimator: AtlasEstimator) -> None:
     """Save a picture of a fitted estimator: the shape of each column, and the footprint of each update.
 
     Of more than 12 columns, those with the largest effect are drawn. All shapes have one scale, so that
-    effects can be compared. An estimator keeps no data, so shapes are averaged over random points of the
-    domain. Of several targets or classes the first is drawn; of two classes the second.
+    effects can be compared; it leaves out the most extreme 2 % on either side. An estimator keeps no data, so
+    shapes are averaged over random points of the domain. Of several targets or classes the first is drawn;
+    of two classes the second.
 
     Parameters
     ----------
@@ -572,28 +577,29 @@ def save_inspection(path: Path, estimator: AtlasEstimator) -> None:
 
 def inspection(estimator: AtlasEstimator) -> Figure:
     """The figure that `save_inspection` saves."""
-    names, records = names_of(estimator), estimator.update_log_
+    names, records = names_of(estimator), estimator.update_log_[-MOST_UPDATES:]
     output = 1 if len(getattr(estimator, "classes_", ())) == 2 else 0
     columns = most_influential(estimator, output)
-    across = min(len(columns), 4) if len(columns) != 6 else 3
+    across = 3 if len(columns) in (5, 6) else min(len(columns), 4)
     down = -(-len(columns) // across)
-    heights = [2.5 * down + 0.6, 0.3 * min(len(records), MOST_UPDATES) + 1.1 if records else 0]
-    figure = Figure(figsize=(max(2.9 * across, 6), sum(heights)), layout="constrained")
-    parts = figure.subfigures(
-        2 if records else 1, 1, height_ratios=heights if records else None, squeeze=False
-    )
-    draw_shapes(parts[0, 0], estimator, columns, output, (down, across))
-    shown = (
-        f"the {len(columns)} most influential of {len(names)} columns"
-        if len(columns) < len(names)
-        else "each column"
-    )
-    parts[0, 0].suptitle(f"Effect of {shown}")
+    heights = [2.6 * down + 0.8, 0.3 * len(records) + 1.2][: 2 if records else 1]
+    figure = Figure(figsize=(max(2.9 * across, 7), sum(heights)), layout="constrained")
+    parts = figure.subfigures(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
+    panels = parts[0].subplots(down, across, sharey=True, squeeze=False)
+    draw_shapes(panels, estimator, columns, output)
+    which = f"the {len(columns)} most influential of {len(names)} columns"
+    shown = "each column" if len(columns) == len(names) else which
+    parts[0].suptitle(f"Effect of {shown}, over random points of the domain")
     if records:
-        draw_updates(parts[1, 0].subplots(), estimator, columns)
-        some = f" (the newest {MOST_UPDATES} of {len(records)})" if len(records) > MOST_UPDATES else ""
-        parts[1, 0].suptitle(f"Footprint of each update{some}")
+        draw_updates(parts[1].subplots(), estimator, columns)
+        parts[1].suptitle(updates_title(len(estimator.update_log_)))
     return figure
+
+
+def updates_title(count: int) -> str:
+    """What the lower part of an inspection shows."""
+    some = f" (the newest {MOST_UPDATES} of {count})" if count > MOST_UPDATES else ""
+    return f"Footprint of each update{some}"
 
 
 def most_influential(estimator: AtlasEstimator, output: int) -> list[int]:
@@ -607,14 +613,19 @@ def most_influential(estimator: AtlasEstimator, output: int) -> list[int]:
 
 
 def draw_shapes(
-    figure: SubFigure, estimator: AtlasEstimator, columns: list[int], output: int, shape: tuple[int, int]
+    panels: NDArray[np.object_], estimator: AtlasEstimator, columns: list[int], output: int
 ) -> None:
-    """Draw the shapes of columns on a grid of panels with one scale, and one legend below them."""
-    panels = figure.subplots(*shape, sharey=True, squeeze=False)
-    for axes, column in zip(panels.flat, columns, strict=False):
-        draw_shape(axes, estimator, column, output=output).label_outer()
-    for axes in panels.flat[len(columns) :]:
+    """Draw the shapes of columns on panels that share a scale, and one legend below them."""
+    every: list[Axes] = panels.ravel().tolist()
+    bands = []
+    for axes, column in zip(every, columns, strict=False):
+        draw_shape(axes, estimator, column, output=output).spines[["top", "right"]].set_visible(False)
+        bands.append(np.asarray(axes.collections[0].get_paths()[0].vertices)[:, 1])
+    for axes in panels[:, 1:].ravel().tolist():
+        axes.set_ylabel("")
+    for axes in every[len(columns) :]:
         axes.remove()
-    figure.legend(
-        *panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False
-    )
+    low, high = np.percentile(np.concatenate(bands), CENTRE)
+    every[0].set_ylim(low - 0.1 * (high - low), high + 0.1 * (high - low))
+    lines = every[0].get_legend_handles_labels()
+    every[0].figure.legend(*lines, loc="outside lower center", ncols=3, frameon=False)
