@@ -94,13 +94,21 @@ def test_an_additive_model_has_no_band_and_is_its_additive_part():
 
 
 def test_a_shape_follows_charts_and_an_extended_domain(updated):
-    drawn = plots.draw_shape(axes(), updated, 0, X=X[:100])
-    x, y = line(drawn, "mean prediction")
+    rows = np.vstack([X[:100], X[:100] + np.array([1.5, 0, 0])])
+    x, y = line(plots.draw_shape(axes(), updated, 0, X=rows), "mean prediction")
     assert x[-1] > 10.9  # the first data ended at 10
-    np.testing.assert_allclose(drawn.get_xlim(), (x[0], x[-1]))
-    changed = X[:100].copy()
-    changed[:, 0] = x[90]
-    assert y[90] == pytest.approx(updated.predict(changed).mean(), rel=1e-5)
+    for place in (5, 90, 100):
+        changed = rows.copy()
+        changed[:, 0] = x[place]
+        assert y[place] == pytest.approx(updated.predict(changed).mean(), rel=1e-5)
+
+
+def test_lines_cover_the_data_or_else_the_domain(regressor):
+    x, _ = line(plots.draw_shape(axes(), regressor, 1, X=X), "mean prediction")
+    np.testing.assert_allclose(x[[0, -1]], np.percentile(X[:, 1], [0.5, 99.5]), rtol=1e-2)
+    for rows in (None, X[:1]):  # a single row covers nothing
+        x, _ = line(plots.draw_shape(axes(), regressor, 1, X=rows), "mean prediction")
+        np.testing.assert_allclose(x[[0, -1]], regressor.domain_.knots[1, [0, -1]])
 
 
 def test_a_classifier_shows_the_probability_of_a_class():

@@ -51,6 +51,8 @@ LINES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000
 GRID = 101  # places along a column
 SAMPLE = 200  # points whose predictions are averaged
 BAND = (10, 90)  # per cent
+DATA = (0.5, 99.5)  # per cent: the range of a column that its data says something about
+RIM = 0.02  # of the range shown, left free on either side
 CENTRE = (2, 98)  # per cent: the rim of a domain, where data is rare, does not set the scale
 RUG = 0.1  # share of the height for the data's density
 MOST_COLUMNS = 12
@@ -131,6 +133,8 @@ def draw_shape(
       for a regressor only. Where it leaves the thick line, the exponentials or charts act.
     - Grey, at the bottom: how often the values on the axis occur in X.
 
+    Lines cover the domain, or with X the middle 99 % of its values.
+
     Parameters
     ----------
     axes
@@ -157,33 +161,33 @@ def draw_shape(
     names = names_of(estimator)
     j = number_of(column, names)
     check_size("output", output, least=0, most=estimator.model_.outputs - 1)
-    places, curves = effect(estimator, j, sample_points(estimator, X), output)
+    rows = None if X is None else as_rows(estimator, X)
+    places = places_along(estimator.model_, j) if rows is None else places_in_data(estimator, j, rows)
+    curves = effect(estimator, j, places, sample_points(estimator, rows), output)
     x, low, high = estimator.domain_.to_raw(j, places), *np.percentile(curves, BAND, axis=1)
     axes.fill_between(x, low, high, color=MAIN, alpha=0.2, lw=0, label="effect for 80 % of points")
     axes.plot(x, curves.mean(axis=1), color=MAIN, lw=2, label="mean prediction")
     if not hasattr(estimator, "classes_"):
-        spline = additive_shape(estimator, j, output) + curves.mean()
+        spline = additive_shape(estimator, j, places, output) + curves.mean()
         axes.plot(x, spline, color="black", lw=0.9, ls=(0, (4, 2)), label="additive part")
-    if X is not None:
-        draw_density(axes, as_rows(estimator, X)[:, j])
-    axes.set(xlabel=names[j], ylabel=meaning(estimator, output), xlim=(x[0], x[-1]))
+    if rows is not None:
+        draw_density(axes, rows[:, j])
+    rim = RIM * (x[-1] - x[0])
+    axes.set(xlabel=names[j], ylabel=meaning(estimator, output), xlim=(x[0] - rim, x[-1] + rim))
     return axes
 
 
-def effect(
-    estimator: AtlasEstimator, j: int, sample: Array, output: int, grid: int = GRID
-) -> tuple[Array, Array]:
-    """Places along a column, shape (grid,), and the prediction of each point there, shape (grid, points).
+def effect(estimator: AtlasEstimator, j: int, places: Array, sample: Array, output: int) -> Array:
+    """Prediction of each point at places along a column, shape (places, points).
 
     The curve of each point is shifted so that all have the same mean.
     """
-    places = places_along(estimator.model_, j, grid)
-    points = np.repeat(sample[None], grid, axis=0)  # (grid, points, inputs)
+    points = np.repeat(sample[None], places.size, axis=0)  # (places, points, inputs)
     points[:, :, j] = places[:, None]
     indicators = estimator.domain_.indicators
     points[:, :, len(estimator.domain_.knots) + np.flatnonzero(indicators == j)] = 0  # it is not missing
-    curves = predict(estimator, points.reshape(-1, sample.shape[1]))[:, output].reshape(grid, -1)
-    return places, curves - curves.mean(axis=0) + curves.mean()
+    curves = predict(estimator, points.reshape(-1, sample.shape[1]))[:, output].reshape(places.size, -1)
+    return curves - curves.mean(axis=0) + curves.mean()
 
 
 def predict(estimator: AtlasEstimator, points: Array) -> Array:
@@ -194,10 +198,17 @@ def predict(estimator: AtlasEstimator, points: Array) -> Array:
     return outputs * estimator.target_scale_ + estimator.target_mean_
 
 
-def additive_shape(estimator: AtlasEstimator, j: int, output: int) -> Array:
+def additive_shape(estimator: AtlasEstimator, j: int, places: Array, output: int) -> Array:
     """The spline f_j in units of the target, with mean zero."""
-    values = sums_along(estimator.model_, j, output)[:, -1]
+    values = sums_along(estimator.model_, j, places, output)[:, -1]
     return (values - values.mean()) * estimator.target_scale_[output]
+
+
+def sums_along(model: Atlas, j: int, places: Array, output: int) -> Array:
+    """G_k, H_k and F along one input, on the lower edge of the others: shape (places, 2M + 1)."""
+    points = np.tile(model.domain[:, 0], (places.size, 1))
+    points[:, j] = places
+    return model.sums(model.points(points))[:, output].astype(np.float64)
 
 
 def places_along(model: Atlas, j: int, grid: int = GRID) -> Array:
@@ -206,21 +217,20 @@ def places_along(model: Atlas, j: int, grid: int = GRID) -> Array:
     return np.linspace(low, high, grid)
 
 
-def sums_along(model: Atlas, j: int, output: int) -> Array:
-    """G_k, H_k and F along one input, on the lower edge of the others: shape (grid, 2M + 1)."""
-    points = np.tile(model.domain[:, 0], (GRID, 1))
-    points[:, j] = places_along(model, j)
-    return model.sums(model.points(points))[:, output].astype(np.float64)
+def places_in_data(estimator: AtlasEstimator, j: int, rows: Array) -> Array:
+    """Coordinates that cover almost all rows evenly, or the domain if the column is constant in them."""
+    column = estimator.domain_.to_unit(rows)[:, j].clip(*estimator.model_.domain[j])
+    low, high = np.percentile(column, DATA).tolist()
+    return np.linspace(low, high, GRID) if low < high else places_along(estimator.model_, j)
 
 
-def sample_points(estimator: AtlasEstimator, X: ArrayLike | None) -> Array:
-    """Some rows of X, or of the domain, in the model's coordinates; the same ones each time."""
+def sample_points(estimator: AtlasEstimator, rows: Array | None) -> Array:
+    """Some of the rows, or points of the domain, in the model's coordinates; the same ones each time."""
     random, (low, high) = np.random.default_rng(0), estimator.model_.domain.T
-    if X is None:
+    if rows is None:
         points = low + (high - low) * random.random((SAMPLE, low.size))
         points[:, len(estimator.domain_.knots) :] = 0  # no value is missing
         return points
-    rows = as_rows(estimator, X)
     chosen = rows[random.permutation(len(rows))[:SAMPLE]]
     return estimator.domain_.to_unit(chosen).clip(low, high)
 
@@ -344,7 +354,9 @@ def term_factors(model: Atlas, j: int, output: int) -> tuple[Array, Array]:
     Inputs are independent in a term, so its mean over the domain is the product of its factors' means.
     """
     terms = slice(2 * model.terms)
-    sums = np.stack([sums_along(model, i, output)[:, terms] for i in range(model.inputs)])
+    sums = np.stack(
+        [sums_along(model, i, places_along(model, i), output)[:, terms] for i in range(model.inputs)]
+    )
     corner = sums[0, 0]  # (2M,): where every grid begins
     log_means = logsumexp(sums - corner, axis=1) - np.log(GRID)  # (inputs, 2M)
     log_sizes = corner + log_means.sum(axis=0) + np.log(np.abs(model.layout.slope[terms]))
@@ -608,7 +620,11 @@ def most_influential(estimator: AtlasEstimator, output: int) -> list[int]:
     if count <= MOST_COLUMNS:
         return list(range(count))
     sample = sample_points(estimator, None)[: SAMPLE // 4]
-    variation = [effect(estimator, j, sample, output, GRID // 6)[1].std(axis=0).mean() for j in range(count)]
+    curves = [
+        effect(estimator, j, places_along(estimator.model_, j, GRID // 6), sample, output)
+        for j in range(count)
+    ]
+    variation = [curve.std(axis=0).mean() for curve in curves]
     return sorted(np.argsort(variation)[-MOST_COLUMNS:].tolist())
 
 
