@@ -120,6 +120,8 @@ def test_a_classifier_shows_the_probability_of_a_class():
     changed[:, 0] = x[20]
     assert y[20] == pytest.approx(model.predict_proba(changed)[:, 1].mean(), abs=1e-5)
     assert drawn.get_ylabel() == "probability of low"
+    band = drawn.collections[0].get_paths()[0].vertices[:, 1]
+    assert 0 <= band.min() < band.max() <= 1
     assert "additive part" not in drawn.get_legend_handles_labels()[1]
 
 

@@ -48,7 +48,7 @@ GAP = 0.06  # on either side of a lane
 LONGEST_NAME = 12  # letters under a lane
 LINES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 
-GRID = 101  # places along a column
+GRID = 151  # places along a column
 SAMPLE = 200  # points whose predictions are averaged
 BAND = (10, 90)  # per cent
 DATA = (0.5, 99.5)  # per cent: the range of a column that its data says something about
@@ -128,7 +128,7 @@ def draw_shape(
       column of each point is set to the value on the axis.
     - Band: where 80 % of these points are. Each point's own curve is first shifted to the mean of all, so
       that the band shows how much the effect differs from point to point; without interactions it has no
-      width.
+      width. Probabilities are cut to [0, 1].
     - Thin dashed line: the spline f_j of F alone, shifted to the same mean, without exponentials and charts;
       for a regressor only. Where it leaves the thick line, the exponentials or charts act.
     - Grey, at the bottom: how often the values on the axis occur in X.
@@ -164,10 +164,13 @@ def draw_shape(
     rows = None if X is None else as_rows(estimator, X)
     places = places_along(estimator.model_, j) if rows is None else places_in_data(estimator, j, rows)
     curves = effect(estimator, j, places, sample_points(estimator, rows), output)
+    is_classifier = hasattr(estimator, "classes_")
     x, low, high = estimator.domain_.to_raw(j, places), *np.percentile(curves, BAND, axis=1)
+    if is_classifier:
+        low, high = low.clip(0, 1), high.clip(0, 1)  # a shifted curve may leave what a probability can be
     axes.fill_between(x, low, high, color=MAIN, alpha=0.2, lw=0, label="effect for 80 % of points")
     axes.plot(x, curves.mean(axis=1), color=MAIN, lw=2, label="mean prediction")
-    if not hasattr(estimator, "classes_"):
+    if not is_classifier:
         spline = additive_shape(estimator, j, places, output) + curves.mean()
         axes.plot(x, spline, color="black", lw=0.9, ls=(0, (4, 2)), label="additive part")
     if rows is not None:
