@@ -381,7 +381,7 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
     density
         Finest density of the splines, or "auto": from coarse to fine, as long as that helps on held-out rows.
     terms
-        Pairs of exponentials of each member, or "auto": 4, 16 or 64, whatever held-out rows ask for.
+        Pairs of exponentials of each member, or "auto": 0, 4, 16 or 64, whatever held-out rows ask for.
     members
         Models that are fitted from different starts, with different rows held out. Their average is one
         model again, with `members` times as many terms.
