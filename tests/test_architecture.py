@@ -14,12 +14,14 @@ SOURCE = Path(atlas_splines.__file__).parent
 # Each module may import those before it. Names on one line do not know each other.
 LEVELS = [
     {"splines", "kernels", "checks"},
-    {"losses", "charts"},
+    {"losses", "charts", "archives"},
     {"model"},
     {"training", "footprints", "covers"},
     {"growth"},
     {"memory", "analysis", "polynomials", "domains", "fitting"},
-    {"estimators", "storage"},
+    {"estimators", "model_archives"},
+    {"estimator_archives"},
+    {"storage", "tables"},
     {"plots", "paper"},
     {"cli"},
 ]

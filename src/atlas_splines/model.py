@@ -113,6 +113,13 @@ class Atlas:
         self._starts = [0, *ends.ravel().tolist()]  # first row of each density's inputs, and the end
         self._origins = (ends - functions - cells[:, :, 0]).astype(np.int32)  # row where cell 0 begins
 
+    def restart(self, domain: NDArray[np.float64]) -> None:
+        """Take up a domain, with all coefficients zero and no charts: a file is read into such a model."""
+        self.domain = domain
+        self._number_rows()
+        self.table = self._zero_table()
+        self.charts = ()
+
     def _rows(self, density: int) -> slice:
         """Rows of the table that hold a density."""
         return slice(self._starts[density * self.inputs], self._starts[(density + 1) * self.inputs])
