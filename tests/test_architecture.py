@@ -22,13 +22,16 @@ LEVELS = [
     {"estimators", "model_archives"},
     {"estimator_archives"},
     {"storage", "tables"},
-    {"plots", "paper"},
+    {"plots", "paper", "encodings"},
+    {"commands"},
+    {"demonstration"},
     {"cli"},
 ]
 ONLY_IMPORTER = {
     "numba": "kernels",
     "llvmlite": "kernels",
     "matplotlib": "plots",
+    "pyarrow": "tables",
     "sklearn": "estimators",
     "torch": "nn",
     "typer": "cli",

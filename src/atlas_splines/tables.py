@@ -1,4 +1,4 @@
-"""Tables: CSV and Parquet in pieces of bounded size, and their columns as a model's inputs.
+"""Tables: CSV and Parquet in pieces of bounded size, and what their cells say.
 
 The only importer of pyarrow. Rows are counted from 1, below the header.
 """
@@ -9,13 +9,12 @@ import contextlib
 import csv
 import io
 import os
-import re
 import secrets
 import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
@@ -26,27 +25,23 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 from numpy.typing import NDArray
 
-from atlas_splines.archives import Fields
-
-__all__ = ["Column", "Encoding", "Reservoir", "Source", "Survey", "TableError", "TableWriter", "opened"]
+__all__ = ["Cells", "Reservoir", "Source", "Table", "TableError", "TableWriter", "frame", "opened"]
 
 Array = NDArray[np.float64]
+Table = pa.Table
 
 BLOCK = 4 * 2**20  # bytes of a CSV file that are read at a time
 ROWS = 50_000  # rows of a Parquet file that are read at a time
 TEXT_ENDINGS, PARQUET_ENDINGS = (".csv", ".tsv", ".txt"), (".parquet", ".pq")
 DELIMITERS = ",;\t|"
 MISSING = ["", "#N/A", "N/A", "n/a", "NA", "NULL", "null", "NaN", "nan", "-NaN", "-nan", "None"]
-DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}\b.*|\d{1,2}:\d{2}\b.*")
 
+MISSING_TARGET = "the target is missing; fill it in, or add --skip-missing"
 LEAVE_OUT = "leave the column out with --ignore"
 DATES = (
     "dates and times are not understood; turn them into numbers, such as days since a start or the hour of "
     f"the day, or {LEAVE_OUT}"
 )
-
-MOST_ONE_HOT = 20  # categories that get a column each; more are put in an order
-MOST_CATEGORIES = 10_000
 
 
 class TableError(ValueError):
@@ -99,11 +94,6 @@ class Source:
         for column in columns:
             if column not in self.columns:
                 raise TableError(f"{self.name} has no column {column!r}; it has {listed(self.columns)}")
-
-    def fail(self, row: int | None, column: str, what: str) -> NoReturn:
-        """Say what is wrong with a cell, or with a column."""
-        where = f"column {column!r}" if row is None else f"row {row}, column {column!r}"
-        raise TableError(f"{self.name}, {where}: {what}")
 
     def pieces(self, columns: Sequence[str] | None = None) -> Iterator[tuple[int, pa.Table]]:
         """Pieces of the table with the number of their first row: text in CSV, typed values in Parquet."""
@@ -237,42 +227,132 @@ def one_line(error: object) -> str:
 # --- cells --------------------------------------------------------------------------------------------
 
 
-def plain(source: Source, column: str, values: pa.ChunkedArray) -> pa.Array:
-    """A column as float64 or as text, whatever it was stored as."""
-    kind = values.type
-    values = values.combine_chunks()
-    if pa.types.is_dictionary(kind):
-        values = values.dictionary_decode()
-        kind = values.type
-    if pa.types.is_boolean(kind):
-        return values.cast(pa.string())
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        return values.cast(pa.float64(), safe=False)
-    if pa.types.is_null(kind):
-        return values.cast(pa.float64())
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        return values.cast(pa.string())
-    if pa.types.is_temporal(kind):
-        source.fail(None, column, DATES)
-    source.fail(None, column, f"values of type {kind} are not understood; {LEAVE_OUT}")
+@dataclass(frozen=True)
+class Cells:
+    """One column of a piece of a table.
+
+    Attributes
+    ----------
+    source
+        The table.
+    column
+        Name of the column.
+    first_row
+        Number of the first row.
+    values
+        The cells, as float64 or as text, whatever they were stored as.
+    """
+
+    source: Source
+    column: str
+    first_row: int
+    values: pa.Array
+
+    @classmethod
+    def of(cls, source: Source, column: str, first_row: int, piece: pa.Table) -> Cells:
+        """Cells of a piece, read in the way their type asks for."""
+        values = piece[column].combine_chunks()
+        if pa.types.is_dictionary(values.type):
+            values = values.dictionary_decode()
+        return cls(source, column, first_row, values)._plain()
+
+    def _plain(self) -> Cells:
+        kind = self.values.type
+        if is_text(kind) or pa.types.is_boolean(kind):
+            return replace(self, values=self.values.cast(pa.string()))
+        if any(test(kind) for test in NUMBER_TYPES):
+            return replace(self, values=self.values.cast(pa.float64(), safe=False))
+        if pa.types.is_temporal(kind):
+            self.fail(None, DATES)
+        self.fail(None, f"values of type {kind} are not understood; {LEAVE_OUT}")
+
+    def fail(self, at: int | None, what: str) -> NoReturn:
+        """Say what is wrong with a cell, or with the column."""
+        row = "" if at is None else f"row {self.first_row + at}, "
+        raise TableError(f"{self.source.name}, {row}column {self.column!r}: {what}")
+
+    def numbers_or_none(self) -> Array | None:
+        """Numbers with NaN for missing ones, or None if some text is no number."""
+        found = as_numbers(self.values)
+        if found is not None and np.isinf(found).any():
+            at = int(np.flatnonzero(np.isinf(found))[0])
+            self.fail(at, "the number is infinite; correct it or leave it empty")
+        return found
+
+    def numbers(self) -> Array:
+        """Numbers with NaN for missing ones."""
+        found = self.numbers_or_none()
+        if found is None:
+            at = self.first_text()
+            self.fail(at, f"{self.values[at].as_py()!r} is not a number; correct it or leave it empty")
+        return found
+
+    def codes(self, categories: Sequence[str], unknown: str | None) -> NDArray[np.int64]:
+        """Place of each text among the categories, −1 for a missing one.
+
+        For an unknown one `unknown` says what to do, or is None to treat it as missing.
+        """
+        encoded = as_text(self.values).dictionary_encode()
+        texts = trimmed(encoded.dictionary)
+        places = pc.index_in(texts, pa.array(categories, pa.string()))
+        place = np.append(pc.fill_null(places, -1).to_numpy(zero_copy_only=False), -1).astype(np.int64)
+        index = pc.fill_null(encoded.indices, len(texts)).to_numpy(zero_copy_only=False)
+        strange = pc.and_(pc.is_null(places), pc.is_valid(texts)).to_numpy(zero_copy_only=False)
+        if unknown is not None and strange.any():
+            at = int(np.flatnonzero(np.append(strange, False)[index])[0])
+            had = f"was not there in fit, which had {listed(categories, 6)}"
+            self.fail(at, f"{self.values[at].as_py()!r} {had}; {unknown}")
+        return place[index]
+
+    def present(self, skip: bool) -> NDArray[np.bool_]:
+        """Which cells of a target are not missing; a missing one is refused, or skipped."""
+        if pa.types.is_floating(self.values.type):
+            there = ~np.isnan(with_nan(self.values))
+        else:
+            there = trimmed(self.values).is_valid().to_numpy(zero_copy_only=False)
+        if not skip and not there.all():
+            self.fail(int(np.argmin(there)), MISSING_TARGET)
+        return there
+
+    def texts(self) -> set[str]:
+        """The different texts."""
+        return {text for text in trimmed(as_text(self.values).unique()).to_pylist() if text is not None}
+
+    def first_text(self) -> int:
+        """Place of the first cell that is no number, by halving; there must be one."""
+        low, high = 0, len(self.values)
+        while high - low > 1:
+            middle = (low + high) // 2
+            in_first_half = as_numbers(self.values.slice(low, middle - low)) is None
+            low, high = (low, middle) if in_first_half else (middle, high)
+        return low
+
+
+NUMBER_TYPES = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_null)
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a column of that type holds text."""
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or str(kind) == "string_view"
+
+
+def as_text(values: pa.Array) -> pa.Array:
+    """Numbers as texts, where they serve as categories."""
+    return values if pa.types.is_string(values.type) else values.cast(pa.string())
 
 
 def as_numbers(values: pa.Array) -> Array | None:
     """Numbers with NaN for missing ones, or None if some text is no number."""
-    if pa.types.is_floating(values.type):
+    with contextlib.suppress(pa.ArrowInvalid):
         return with_nan(values)
-    try:
-        return with_nan(values.cast(pa.float64()))
-    except pa.ArrowInvalid:
-        pass
-    try:
-        return with_nan(trimmed(values).cast(pa.float64()))
-    except pa.ArrowInvalid:
-        return None
+    with contextlib.suppress(pa.ArrowInvalid):  # space around a number costs time, and is rare
+        return with_nan(trimmed(values))
+    return None
 
 
 def with_nan(values: pa.Array) -> Array:
-    return pc.fill_null(values, np.nan).to_numpy(zero_copy_only=False)
+    """Values or texts as numbers."""
+    return pc.fill_null(values.cast(pa.float64()), np.nan).to_numpy(zero_copy_only=False)
 
 
 def trimmed(texts: pa.Array) -> pa.Array:
@@ -283,134 +363,12 @@ def trimmed(texts: pa.Array) -> pa.Array:
     return pc.if_else(is_flag, pc.utf8_lower(texts), texts)
 
 
-def first_text(values: pa.Array) -> int:
-    """Place of the first cell that is no number, by halving."""
-    low, high = 0, len(values)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if as_numbers(values.slice(low, middle - low)) is None else (middle, high)
-    return low
+def frame(names: Sequence[str], arrays: Sequence[Array]) -> pa.Table:
+    """Arrays as a data frame that scikit-learn knows the column names of."""
+    return pa.table(list(arrays), names=list(names))
 
 
-def numbers(source: Source, column: str, first_row: int, values: pa.Array) -> Array:
-    """Finite numbers with NaN for missing ones, or a sentence about the cell that is none."""
-    found = as_numbers(values)
-    if found is None:
-        at = first_text(values)
-        source.fail(
-            first_row + at, column, f"{values[at].as_py()!r} is not a number; correct it or leave it empty"
-        )
-    return finite(source, column, first_row, found)
-
-
-def finite(source: Source, column: str, first_row: int, found: Array) -> Array:
-    """The numbers, or a sentence about an infinite one."""
-    if np.isinf(found).any():
-        at = int(np.flatnonzero(np.isinf(found))[0])
-        source.fail(first_row + at, column, "the number is infinite; correct it or leave it empty")
-    return found
-
-
-def codes(
-    source: Source,
-    column: str,
-    first_row: int,
-    values: pa.Array,
-    categories: Sequence[str],
-    known: bool = True,
-) -> NDArray[np.int64]:
-    """Place of each text among the categories, −1 for a missing one; unknown ones are refused or missing."""
-    encoded = as_text(values).dictionary_encode()
-    texts = trimmed(encoded.dictionary)
-    places = pc.index_in(texts, pa.array(categories, pa.string()))
-    unknown = pc.and_(pc.is_null(places), pc.is_valid(texts)).to_numpy(zero_copy_only=False)
-    place = np.append(pc.fill_null(places, -1).to_numpy(zero_copy_only=False), -1).astype(np.int64)
-    index = pc.fill_null(encoded.indices, len(texts)).to_numpy(zero_copy_only=False)
-    if known and unknown.any():
-        at = int(np.flatnonzero(np.append(unknown, False)[index])[0])
-        source.fail(
-            first_row + at, column, f"{values[at].as_py()!r} was not there in fit, which had {listed(categories, 6)}; "
-            "correct it, or treat it as missing with --unknown missing",
-        )  # fmt: skip
-    return place[index]
-
-
-def as_text(values: pa.Array) -> pa.Array:
-    """Numbers as texts, where they serve as categories."""
-    return values if pa.types.is_string(values.type) else values.cast(pa.string())
-
-
-# --- the survey before a fit --------------------------------------------------------------------------
-
-
-class Survey:
-    """Finds out, piece by piece, whether a column holds numbers or categories, and which.
-
-    Parameters
-    ----------
-    source, column
-        The table and the name of the column.
-    category
-        Whether to take it as categories in any case.
-    option
-        The option of the command that says so.
-    """
-
-    def __init__(self, source: Source, column: str, *, category: bool, option: str) -> None:
-        self.source, self.column, self.forced, self.option = source, column, category, option
-        self.is_text = category
-        self.any_number = False
-        self.categories: set[str] = set()
-
-    def add(self, first_row: int, values: pa.Array) -> None:
-        """See one piece."""
-        found = None if self.is_text else as_numbers(values)
-        if found is None:
-            self.is_text = True
-            self._add_texts(first_row, values)
-        else:
-            finite(self.source, self.column, first_row, found)
-            self.any_number |= not np.isnan(found).all()
-
-    def _add_texts(self, first_row: int, values: pa.Array) -> None:
-        texts = {text for text in trimmed(as_text(values).unique()).to_pylist() if text is not None}
-        new = texts - self.categories
-        if not self.forced:
-            if new and not self.categories and all(map(DATE.fullmatch, new)):
-                self.source.fail(None, self.column, DATES)
-            if self.any_number or any(map(is_number, new)):
-                self._refuse_mixture(first_row, values)
-        self.categories |= new
-        if len(self.categories) > MOST_CATEGORIES:
-            what = f"there are more than {MOST_CATEGORIES:,} different texts; {LEAVE_OUT}"
-            self.source.fail(None, self.column, what)
-
-    def _refuse_mixture(self, first_row: int, values: pa.Array) -> None:
-        if as_numbers(values) is None:
-            at, what = first_text(values), "is not a number, as other cells are"
-        else:
-            at, what = int(np.flatnonzero(values.is_valid())[0]), "is a number among texts"
-        self.source.fail(
-            first_row + at, self.column, f"{values[at].as_py()!r} {what}; correct it, leave it empty, or add {self.option}"
-        )  # fmt: skip
-
-    def column_of(self, rows: int) -> Column:
-        """The column as a model's input, after a number of rows."""
-        if not self.is_text:
-            return Column(self.column)
-        count = len(self.categories)
-        if count > MOST_ONE_HOT and count > rows / 2:
-            what = f"{count:,} of {rows:,} texts are different, so they tell nothing; {LEAVE_OUT}"
-            self.source.fail(None, self.column, what)
-        return Column(self.column, tuple(sorted(self.categories)) or None)
-
-
-def is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+# --- a sample -----------------------------------------------------------------------------------------
 
 
 class Reservoir:
@@ -454,159 +412,6 @@ class Reservoir:
         """The rows and their places in the table, in the order in which they came."""
         self._shrink()
         return self.parts[0][2], self.parts[0][1]
-
-
-# --- the encoding -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Column:
-    """How a column of a table becomes inputs of a model.
-
-    A number is one input. Two categories are one input, 0 or 1, and halfway if missing. Up to 20 categories
-    have an input each, 0 or 1, all 0 if missing. More are one input: their place in an order.
-
-    Attributes
-    ----------
-    name
-        Name of the column.
-    categories
-        Its categories in the order of their codes; None for numbers.
-    """
-
-    name: str
-    categories: tuple[str, ...] | None = None
-
-    @property
-    def one_hot(self) -> bool:
-        """Whether each category has an input of its own."""
-        return self.categories is not None and 2 < len(self.categories) <= MOST_ONE_HOT
-
-    @property
-    def inputs(self) -> list[str]:
-        """Names of the inputs."""
-        if self.one_hot:
-            return [f"{self.name}={category}" for category in self.categories or ()]
-        return [self.name]
-
-    def encode(self, source: Source, first_row: int, values: pa.Array, known: bool) -> list[Array]:
-        """Inputs, shape (rows,) each."""
-        if self.categories is None:
-            return [numbers(source, self.name, first_row, values)]
-        code = codes(source, self.name, first_row, values, self.categories, known)
-        if self.one_hot:
-            return [(code == k).astype(np.float64) for k in range(len(self.categories))]
-        missing = 0.5 if len(self.categories) <= 2 else np.nan
-        return [np.where(code < 0, missing, code)]
-
-    def ordered(self, code: NDArray[np.int64], target: Array) -> Column:
-        """The column with many categories put in the order of their mean target; rare ones go to the middle."""
-        if self.categories is None or len(self.categories) <= MOST_ONE_HOT:
-            return self
-        count = len(self.categories)
-        rows = np.bincount(code[code >= 0], minlength=count)
-        sums = np.bincount(code[code >= 0], target[code >= 0], minlength=count)
-        means = np.where(rows > 0, sums / np.maximum(rows, 1), target.mean())
-        return Column(self.name, tuple(self.categories[k] for k in np.argsort(means, kind="stable")))
-
-    def covered(self, parts: list[list[tuple[float, float]]]) -> str:
-        """What the intervals of its inputs mean in the column's own values."""
-        if self.categories is None:
-            return " and ".join(f"{low:.6g} to {high:.6g}" for low, high in parts[0]) or "nowhere"
-        inside = [
-            [any(low <= value <= high for low, high in part) for value in self._values] for part in parts
-        ]
-        if self.one_hot:  # a category is in if its input can be one, and all others can be zero
-            zero, one = np.array(inside).T
-            found = [bool(one[k] and np.delete(zero, k).all()) for k in range(len(self.categories))]
-        else:
-            found = inside[0]
-        names = [name for name, there in zip(self.categories, found, strict=True) if there]
-        return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "") or "missing"
-
-    @property
-    def _values(self) -> range:
-        """What an input can be."""
-        return range(2) if self.one_hot else range(len(self.categories or ()))
-
-
-@dataclass(frozen=True)
-class Encoding:
-    """How a table becomes inputs and targets; a part of the model's file.
-
-    Attributes
-    ----------
-    columns
-        The columns that are inputs.
-    target
-        Name of the target's column.
-    classes
-        Its classes, sorted; None for numbers.
-    """
-
-    columns: tuple[Column, ...]
-    target: str
-    classes: tuple[str, ...] | None = None
-
-    @property
-    def names(self) -> list[str]:
-        """Names of the columns that are inputs."""
-        return [column.name for column in self.columns]
-
-    @property
-    def inputs(self) -> list[str]:
-        """Names of the inputs."""
-        return [name for column in self.columns for name in column.inputs]
-
-    def encode(self, source: Source, first_row: int, piece: pa.Table, known: bool = True) -> pa.Table:
-        """Inputs by name, all of them numbers; a missing one is NaN."""
-        arrays: list[Array] = []
-        for column in self.columns:
-            values = plain(source, column.name, piece[column.name])
-            arrays += column.encode(source, first_row, values, known)
-        return pa.table(arrays, names=self.inputs)
-
-    def targets(self, source: Source, first_row: int, piece: pa.Table, skip: bool) -> NDArray[Any]:
-        """Targets: numbers or class labels; a missing one is refused, or NaN or None if it is to be skipped."""
-        values = plain(source, self.target, piece[self.target])
-        found: NDArray[Any]
-        if self.classes is None:
-            found = numbers(source, self.target, first_row, values)
-            missing = np.isnan(found)
-        else:
-            code = codes(source, self.target, first_row, values, self.classes)
-            found, missing = np.array([*self.classes, None], object)[code], code < 0
-        if missing.any() and not skip:
-            row = first_row + int(np.flatnonzero(missing)[0])
-            source.fail(row, self.target, "the target is missing; fill it in, or add --skip-missing")
-        return found
-
-    def to_json(self) -> dict[str, Any]:
-        """The encoding as JSON has it."""
-        columns = [{"name": c.name, "categories": c.categories and list(c.categories)} for c in self.columns]
-        return {"columns": columns, "target": self.target, "classes": self.classes and list(self.classes)}
-
-    @classmethod
-    def from_json(cls, value: object) -> Encoding:
-        """Read `to_json`, or raise a ValueError that says what is wrong."""
-        fields = Fields(value, "the table", ("columns", "target", "classes"))
-        columns = [
-            Fields(c, "a column of the table", ("name", "categories")) for c in fields.items("columns")
-        ]
-        return cls(
-            tuple(Column(column.text("name"), _texts(column, "categories")) for column in columns),
-            fields.text("target"),
-            _texts(fields, "classes"),
-        )
-
-
-def _texts(fields: Fields, key: str) -> tuple[str, ...] | None:
-    if fields.is_null(key):
-        return None
-    texts = fields.items(key)
-    if not texts or any(type(text) is not str for text in texts) or len({*texts}) < len(texts):
-        raise ValueError(f"{key!r} of {fields.name} must be different texts")
-    return tuple(texts)
 
 
 # --- writing ------------------------------------------------------------------------------------------
