@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -92,15 +92,13 @@ def fit(
     category: Annotated[
         list[str] | None, typer.Option(help="Column of numbers that are names; repeat for several.")
     ] = None,
-    classify: Annotated[
-        bool, typer.Option("--classify", help="The target is a class, even if a number.")
-    ] = False,
+    classify: Annotated[bool, typer.Option("--classify", help="The target is a class.")] = False,
     regress: Annotated[bool, typer.Option("--regress", help="The target must be a number.")] = False,
     skip_missing: SkipMissing = False,
     density: Annotated[int | None, typer.Option(min=0, max=20, help="Resolution; found by itself.")] = None,
     terms: Annotated[int | None, typer.Option(min=0, help="Pairs of exponentials; found by itself.")] = None,
     members: Annotated[int, typer.Option(min=1, help="Models to average.")] = 4,
-    loss: Annotated[Loss, typer.Option(help="What a regression makes small.")] = Loss.squared_error,
+    loss: Annotated[Loss | None, typer.Option(help="What a regression makes small.")] = None,
     extrapolation: Annotated[
         Extrapolation, typer.Option(help="Outside the domain.")
     ] = Extrapolation.constant,
@@ -118,17 +116,7 @@ def fit(
     with sentences():
         from atlas_splines import commands
 
-        options: dict[str, Any] = {
-            "members": members,
-            "extrapolation": extrapolation.value,
-            "verbose": int(verbose),
-        }
-        options |= {
-            "density": "auto" if density is None else density,
-            "terms": "auto" if terms is None else terms,
-        }
-        if loss is not Loss.squared_error:
-            options["loss"] = loss.value
+        size = {"density": density, "terms": terms, "loss": loss and loss.value}
         commands.fit(
             data,
             target,
@@ -140,7 +128,10 @@ def fit(
             skip_missing=skip_missing,
             seed=seed,
             say=silent if quiet else typer.echo,
-            **options,
+            members=members,
+            extrapolation=extrapolation.value,
+            verbose=int(verbose),
+            **{name: value for name, value in size.items() if value is not None},
         )
 
 
@@ -151,12 +142,8 @@ def update(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the model here, and leave the old one.")
     ] = None,
-    memory: Annotated[
-        Memory | None, typer.Option(help="How to learn; chart, unless fitted otherwise.")
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Tell what could change; write nothing.")
-    ] = False,
+    memory: Annotated[Memory | None, typer.Option(help="How to learn; by charts.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what could change.")] = False,
     skip_missing: SkipMissing = False,
     unknown: UnknownOption = Unknown.error,
     seed: Seed = 0,
@@ -186,9 +173,7 @@ def predict(
     model: Model,
     rows: Annotated[str, typer.Argument(metavar="ROWS", help="Table with inputs, or -.")],
     output: Annotated[str, typer.Option("--output", "-o", help="Table to write, or -.")] = "-",
-    probabilities: Annotated[
-        bool, typer.Option("--probabilities", help="One more column for each class.")
-    ] = False,
+    probabilities: Annotated[bool, typer.Option("--probabilities", help="A column for each class.")] = False,
     unknown: UnknownOption = Unknown.error,
 ) -> None:
     """Write a table again with a column of predictions."""
@@ -217,7 +202,7 @@ def inspect(
 def revert(
     model: Model,
     id: Annotated[
-        int, typer.Argument(metavar="ID", help="Number of the update, as `atlas inspect` lists it.")
+        int, typer.Argument(metavar="ID", help="Number of the update; `atlas inspect` lists them.")
     ],
     wait: Wait = 600,
 ) -> None:

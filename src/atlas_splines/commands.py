@@ -112,7 +112,7 @@ def fit(
     estimator.table_ = encoding.to_json()
     with turn(output, 600, say):
         save(estimator, output)
-    say(f"The model is {output}, with {estimator.model_.table.size:,} coefficients.")
+    say(f"The model is {output}, with {estimator.model_.n_parameters:,} coefficients.")
 
 
 def input_names(
@@ -466,7 +466,7 @@ def inspect(path: Path, plot: Path | None, say: Say) -> None:
     loaded = load(path)
     model = loaded if isinstance(loaded, Atlas) else loaded.model_
     say(f"{path}: {type(loaded).__name__}, {path.stat().st_size:,} bytes")
-    size = f"{model.terms} terms, density {model.density}, {model.table.size:,} coefficients"
+    size = f"{model.terms} terms, density {model.density}, {model.n_parameters:,} coefficients"
     say(f"model: {model.inputs} inputs, {model.outputs} outputs, {size}, {len(model.charts)} charts")
     if not isinstance(loaded, Atlas):
         tell_estimator(loaded, path, say)
