@@ -361,16 +361,20 @@ class Atlas:
 
     def slopes(self, points: NDArray[np.floating]) -> NDArray[np.floating]:
         """Derivative of each output with respect to its sums F, G_k, H_k: shape (rows, outputs, 2M + 1)."""
-        sums = np.zeros((points.shape[0], self.channels), self.dtype)
-        layout = self.layout
-        kernels.frozen_sums(self.table, layout, self.active_densities, points, sums)
-        width = 2 * self.terms + 1
-        sums = sums[:, : self.outputs * width].reshape(-1, self.outputs, width)
+        sums = self.sums(points)
         sums[:, :, -1] = 0.0  # exp(0) = 1, the slope of F
+        scale = self.layout.slope[: 2 * self.terms + 1]
         with np.errstate(over="ignore"):
-            slopes = np.exp(sums) * layout.slope[:width] * self.kept(points)[:, None, None]
+            slopes = np.exp(sums) * scale * self.kept(points)[:, None, None]
         check_overflow(slopes.reshape(points.shape[0], -1))
         return np.concatenate([slopes[:, :, -1:], slopes[:, :, :-1]], axis=2)
+
+    def sums(self, points: NDArray[np.floating]) -> NDArray[np.floating]:
+        """G_k, H_k and F of the coefficient table, without charts: shape (rows, outputs, 2M + 1)."""
+        sums = np.zeros((points.shape[0], self.channels), self.dtype)
+        kernels.frozen_sums(self.table, self.layout, self.active_densities, points, sums)
+        width = 2 * self.terms + 1
+        return sums[:, : self.outputs * width].reshape(-1, self.outputs, width)
 
     def _columns(self, density: int) -> NDArray[np.intp]:
         """First gradient column of each output's F, G_k and H_k: shape (outputs, 2M + 1)."""
