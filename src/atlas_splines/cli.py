@@ -52,7 +52,10 @@ class Unknown(str, Enum):
     missing = "missing"
 
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+# without rich, help answers in half the time
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None
+)
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file, such as model.atlas.")]
 SkipMissing = Annotated[bool, typer.Option("--skip-missing", help="Skip rows without a target.")]

@@ -6,6 +6,7 @@ Each command tells what it did through `say`, one line at a time.
 from __future__ import annotations
 
 import contextlib
+import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +17,8 @@ from numpy.typing import NDArray
 
 from atlas_splines.archives import StorageError, naming
 from atlas_splines.charts import Record
-from atlas_splines.encodings import MOST_CLASSES, MOST_ONE_HOT, UNKNOWN, Encoding, Survey
-from atlas_splines.estimators import AtlasClassifier, AtlasRegressor, ColumnFootprint
+from atlas_splines.encodings import MOST_CLASSES, MOST_ONE_HOT, UNKNOWN, Column, Encoding, Survey, within
+from atlas_splines.estimators import SLOPE_STEP, AtlasClassifier, AtlasRegressor, ColumnFootprint
 from atlas_splines.footprints import BoxFootprint
 from atlas_splines.memory import Consolidation, Memory, Update
 from atlas_splines.model import Atlas
@@ -42,6 +43,7 @@ Labels = NDArray[Any]
 
 SAMPLE_ROWS, SAMPLE_CELLS = 50_000, 8_000_000  # at most so many are held in memory and learned from at once
 TEST_SHARE = 0.1  # of the sample of a larger table, kept aside to judge by
+RANDOM_ROWS = 20_000  # to measure a footprint with
 REMINDER = 4  # a piece of a table is learned together with a sample of a quarter of its size
 
 
@@ -358,23 +360,54 @@ def tell_footprint(estimator: Estimator, encoding: Encoding, X: Table, say: Say)
     which = "one" if estimator.memory == "none" else "all"
     boxes = len(area.area.fences) if isinstance(area.area, BoxFootprint) else 1
     several = f" (in {boxes} boxes)" if boxes > 1 else ""
-    say(f"Can change: rows with {which} of these{several}, {area.volume:.2%} of the domain:")
-    for line in footprint_lines(area, encoding):
+    say(f"Can change: rows with {which} of these{several}, {share(area, encoding)} of the domain:")
+    for line in footprint_lines(area, encoding, SLOPE_STEP if estimator.extrapolation == "linear" else 0):
         say(line)
     extended = estimator._reach(np.asarray(X))[0] is not estimator.model_
     where = " in the domain it had" if extended else ""
     say(f"Cannot change: every other prediction{where}; it stays the same to the bit.")
 
 
-def footprint_lines(area: ColumnFootprint, encoding: Encoding) -> list[str]:
-    """One line for each column, in its own values."""
+def share(area: ColumnFootprint, encoding: Encoding) -> str:
+    """Share of the domain, where each category counts as much as the others.
+
+    With categories it is the share of random rows: in the model's coordinates, a category is but a point.
+    """
+    volume = area.volume
+    if any(column.categories is not None for column in encoding.columns):
+        random = np.random.default_rng(0)
+        columns: list[NDArray[np.float64]] = []
+        for column in encoding.columns:
+            j = len(columns)
+            if column.categories is None:
+                low, high = area.bounds[j]
+                columns.append(area.domain.to_raw(j, random.uniform(low, high, RANDOM_ROWS)))
+            else:
+                columns += column.random(RANDOM_ROWS, random)
+        volume = float(area.contains(np.stack(columns, axis=1)).mean())
+    return f"{volume:.2%}" if volume >= 0.0001 else "less than 0.01%"
+
+
+def footprint_lines(area: ColumnFootprint, encoding: Encoding, rim: float) -> list[str]:
+    """One line for each column, in its own values; what happens in the rim of the domain happens beyond."""
     width = max(map(len, encoding.names))
     lines, j = [], 0
     for column in encoding.columns:
         parts = [area.intervals(j + k) for k in range(len(column.inputs))]
-        lines.append(f"  {column.name:{width}}  {column.covered(parts)}")
+        low, high = area.domain.to_raw(j, area.bounds[j] + np.array([rim, -rim])).tolist()
+        words = column.covered(parts, (low, high), float(area.domain.fill[j]))
+        lines.append(f"  {column.name:{width}}  {words}{missing_too(area, column, j)}")
         j += len(parts)
     return lines
+
+
+def missing_too(area: ColumnFootprint, column: Column, j: int) -> str:
+    """Whether rows without this number can change too: they are read as its median, and marked as missing."""
+    if column.categories is not None or not within(float(area.domain.fill[j]), area.intervals(j)):
+        return ""
+    marks = np.flatnonzero(area.domain.indicators == j)
+    marked = not marks.size or within(1.0, area.area.intervals(len(area.domain.knots) + int(marks[0])))
+    return ", or missing" if marked else ""
 
 
 def tell_extension(estimator: Estimator, encoding: Encoding, old: NDArray[np.float64], say: Say) -> None:
@@ -477,7 +510,12 @@ def inspect(path: Path, plot: Path | None, say: Say) -> None:
         check_picture(plot)
         from atlas_splines import plots
 
-        plots.save_inspection(plot, loaded)
+        draft = plot.with_name(f".{plot.stem}.{secrets.token_hex(8)}{plot.suffix}")
+        try:
+            plots.save_inspection(draft, loaded)
+            draft.replace(plot)
+        finally:
+            draft.unlink(missing_ok=True)
         say(f"The picture is {plot}.")
 
 
@@ -516,35 +554,36 @@ def domain_text(estimator: Estimator, j: int) -> str:
     return f"{low:.6g} to {high:.6g}{missing}"
 
 
-def tell_log(loaded: object, model: Atlas, say: Say) -> None:
+def tell_log(loaded: Atlas | Estimator, model: Atlas, say: Say) -> None:
     """The log as a table."""
     if not model.updates:
         say("updates: none")
         return
-    head = ("id", "time (UTC)", "kind", "rows", "before", "after", "share of domain", "")
+    head = ("id", "time (UTC)", "kind", "rows", "before", "after", "of the domain", "")
     for line in aligned([head, *(log_row(loaded, record) for record in model.updates)]):
         say(line)
 
 
-def log_row(loaded: object, record: Record) -> tuple[str, ...]:
+def log_row(loaded: Atlas | Estimator, record: Record) -> tuple[str, ...]:
     """Cells of one entry of the log."""
-    before = after = share = ""
+    before = after = part = ""
     if isinstance(record, Update):
         before, after = in_units(loaded, record.error_before), in_units(loaded, record.error_after)
-        share = f"{record.footprint.volume:.2%}"
+        part = record_share(loaded, record)
     elif isinstance(record, Consolidation):
         after = f"changed {record.error:.3g}"
     gone = f"reverted {record.reverted:%Y-%m-%d %H:%M}" if record.reverted else ""
-    return (
-        str(record.id),
-        f"{record.time:%Y-%m-%d %H:%M}",
-        record.kind,
-        f"{record.rows:,}",
-        before,
-        after,
-        share,
-        gone,
-    )
+    entry = str(record.id), f"{record.time:%Y-%m-%d %H:%M}", record.kind, f"{record.rows:,}"
+    return *entry, before, after, part, gone
+
+
+def record_share(loaded: Atlas | Estimator, record: Update) -> str:
+    """Share of the domain of then that an update could change."""
+    if isinstance(loaded, Atlas) or not hasattr(loaded, "table_"):
+        return f"{record.footprint.volume:.2%}"
+    encoding = Encoding.from_json(loaded.table_)
+    names = tuple(encoding.inputs)
+    return share(ColumnFootprint(record.footprint, loaded.domain_, record.footprint.domain, names), encoding)
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -574,9 +613,8 @@ def revert(path: Path, id: int, *, wait: float = 600, say: Say, note: Say) -> No
         save(loaded, path)
     record = next(record for record in model.updates if record.id == id)
     later = [r.id for r in model.updates if r.id > id and not r.reverted]
-    exact = (
-        f"updates {', '.join(map(str, later))} came later and stay" if later else "every bit is as before it"
-    )
+    stay = f"later updates stay: {', '.join(map(str, later))}"
+    exact = stay if later else "every prediction is as it was before, to the bit"
     say(f"Update {id} of {path} ({record.rows:,} rows) was taken back; {exact}.")
 
 

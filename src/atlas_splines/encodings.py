@@ -15,6 +15,7 @@ from atlas_splines.tables import DATES, LEAVE_OUT, MISSING_TARGET, Cells, Source
 __all__ = ["Column", "Encoding", "Survey"]
 
 Array = NDArray[np.float64]
+Interval = tuple[float, float]
 
 MOST_ONE_HOT = 20  # categories that get an input each; more are put in an order
 MOST_CATEGORIES = 10_000
@@ -133,25 +134,51 @@ class Column:
         means = np.where(rows > 0, sums / np.maximum(rows, 1), target.mean())
         return Column(self.name, tuple(self.categories[k] for k in np.argsort(means, kind="stable")))
 
-    def covered(self, parts: list[list[tuple[float, float]]]) -> str:
-        """What the intervals of its inputs mean in the column's own values."""
-        if self.categories is None:
-            return " and ".join(f"{low:.6g} to {high:.6g}" for low, high in parts[0]) or "nowhere"
-        inside = [
-            [any(low <= value <= high for low, high in part) for value in self._values] for part in parts
-        ]
-        if self.one_hot:  # a category is in if its input can be one, and all others can be zero
-            zero, one = np.array(inside).T
-            found = [bool(one[k] and np.delete(zero, k).all()) for k in range(len(self.categories))]
-        else:
-            found = inside[0]
-        names = [name for name, there in zip(self.categories, found, strict=True) if there]
-        return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "") or "missing"
+    def covered(self, parts: list[list[Interval]], limits: Interval, fill: float) -> str:
+        """What the intervals of its inputs mean in the column's own values.
 
-    @property
-    def _values(self) -> range:
-        """What an input can be."""
-        return range(2) if self.one_hot else range(len(self.categories or ()))
+        Beyond the limits, predictions follow those at the limits. A missing value that is not an input of its
+        own is read as `fill`.
+        """
+        if self.categories is None:
+            words = [interval_text(part, limits) for part in parts[0]]
+            return " and ".join(words) or "nowhere"
+        if self.one_hot:  # a category is in if its input can be one, and all others can be zero
+            zero, one = (np.array([within(value, part) for part in parts]) for value in (0, 1))
+            found = [bool(one[k] and np.delete(zero, k).all()) for k in range(len(self.categories))]
+            missing = bool(zero.all())
+        else:
+            found = [within(k, parts[0]) for k in range(len(self.categories))]
+            missing = within(fill if len(self.categories) > 2 else 0.5, parts[0])
+        names = [name for name, there in zip(self.categories, found, strict=True) if there]
+        shown = names[:8] + ([f"{len(names) - 8} more"] if len(names) > 8 else [])
+        return ", ".join(shown + (["missing"] if missing else [])) or "nowhere"
+
+    def random(self, rows: int, random: np.random.Generator) -> list[Array]:
+        """Inputs of random categories, shape (rows,) each."""
+        code = random.integers(len(self.categories or "1"), size=rows)
+        if self.one_hot:
+            return [(code == k).astype(np.float64) for k in range(len(self.inputs))]
+        return [code.astype(np.float64)]
+
+
+def within(value: float, intervals: list[Interval]) -> bool:
+    """Whether a value lies in one of some intervals."""
+    return any(low <= value <= high for low, high in intervals)
+
+
+def interval_text(interval: Interval, limits: Interval) -> str:
+    """An interval in words; one that reaches a limit goes on beyond it.
+
+    Examples
+    --------
+    >>> interval_text((2.0, 5.0), (0.0, 9.0)), interval_text((2.0, 9.0), (0.0, 9.0))
+    ('2 to 5', '2 or more')
+    """
+    low, high = interval
+    if low <= limits[0]:
+        return "any value" if high >= limits[1] else f"{high:.6g} or less"
+    return f"{low:.6g} or more" if high >= limits[1] else f"{low:.6g} to {high:.6g}"
 
 
 @dataclass(frozen=True)
