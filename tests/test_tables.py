@@ -60,8 +60,7 @@ def test_pieces_are_counted(table, monkeypatch):
     lines[321] = "oops,1"
     source = table("a,b\n" + "\n".join(lines) + "\n")
     with pytest.raises(TableError, match=r"^t.csv, row 322, column 'a': 'oops' is not a number; correct it"):
-        for first, piece in source.pieces():
-            Cells.of(source, "a", first, piece).numbers()
+        [Cells.of(source, "a", first, piece).numbers() for first, piece in source.pieces()]
 
 
 @pytest.mark.parametrize(
@@ -74,7 +73,10 @@ def test_pieces_are_counted(table, monkeypatch):
         (b"a\xff,b\n1,2\n", "t.csv is not UTF-8; save it with that encoding"),
         (b"a,b\n1,2\n3\n", "t.csv, row 2 has 1 cells instead of 2; correct that row"),
         (b"a,b\n1,2\n3,4\n5,6,7\n", "t.csv, row 3 has 3 cells instead of 2; correct that row"),
-        (b"a,b\n1,\xff\n", "t.csv after row 0 is not UTF-8; save it with that encoding"),
+        (
+            b"a,b\n" + 9000 * b"1,2\n" + b"1,\xff\n",
+            "t.csv after row 0 is not UTF-8; save it with that encoding",
+        ),
     ],
 )
 def test_files_that_cannot_be_read(table, text, says):
@@ -294,7 +296,7 @@ def test_an_encoding_comes_back_from_json():
         (None, "the table must be a JSON object, not None"),
         ({"columns": [], "target": "y"}, "'classes' of the table is missing"),
         ({"columns": [], "target": 1, "classes": None}, "'target' of the table must be a text, not 1"),
-        ({"columns": [{}], "target": "y", "classes": None}, "'name' of a column is missing"),
+        ({"columns": [{}], "target": "y", "classes": None}, "'name' of a column of the table is missing"),
         (
             {"columns": [], "target": "y", "classes": ["a", "a"]},
             "'classes' of the table must be different texts",

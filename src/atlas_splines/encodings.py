@@ -63,11 +63,13 @@ class Survey:
             cells.fail(None, f"there are more than {MOST_CATEGORIES:,} different texts; {LEAVE_OUT}")
 
     def _refuse_mixture(self, cells: Cells) -> None:
-        if cells.numbers_or_none() is None:
-            at, what = cells.first_text(), "is not a number, as other cells are"
+        values = cells.values.to_pylist()
+        if self.categories:
+            at = next(i for i, value in enumerate(values) if value and is_number(value))
+            what = "is a number among texts"
         else:
-            at, what = int(np.flatnonzero(cells.values.is_valid())[0]), "is a number among texts"
-        text = cells.values[at].as_py()
+            at, what = cells.first_text(), "is not a number, as other cells are"
+        text = values[at]
         cells.fail(at, f"{text!r} {what}; correct it, leave it empty, or add {self.option}")
 
     def column(self, name: str) -> Column:

@@ -160,9 +160,7 @@ def _is_parquet(path: Path, name: str) -> bool:
         return True
     if path.suffix.lower() in TEXT_ENDINGS:
         return False
-    raise TableError(
-        f"{name} must end in .csv, .tsv, .txt, .parquet or .pq, which tells how to read or write it"
-    )
+    raise TableError(f"{name} must end in .csv, .tsv, .txt, .parquet or .pq, which tells its format")
 
 
 def _parquet_columns(path: Path, name: str) -> list[str]:
@@ -448,6 +446,8 @@ class TableWriter:
 
     def __exit__(self, kind: object, *_: object) -> None:
         try:
+            if self.parquet is not None:
+                self.parquet.close()
             if kind is None:
                 self._finish()
         finally:
@@ -455,8 +455,6 @@ class TableWriter:
             self.temporary.unlink(missing_ok=True)
 
     def _finish(self) -> None:
-        if self.parquet is not None:
-            self.parquet.close()
         self.file.flush()
         if self.name == "-":
             with open(self.temporary, "rb") as file:
