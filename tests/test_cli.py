@@ -1,26 +1,668 @@
+import csv
+import os
 import re
+import signal
+import subprocess
+import sys
+import textwrap
+import time
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
 import pytest
 from typer.testing import CliRunner
 
-from atlas_splines import __version__
+from atlas_splines import Atlas, AtlasClassifier, AtlasRegressor, __version__, commands, load, save, tables
 from atlas_splines.cli import app
 
 run = CliRunner().invoke
+SMALL = ["--members", "1", "--terms", "2", "--density", "1"]
+COMMAND = [sys.executable, "-c", "from atlas_splines.cli import app; app()"]
 
 
-def test_demo_learns_prints_and_draws(tmp_path):
-    picture = tmp_path / "demo.png"
+def write_csv(path, header, rows):
+    with open(path, "w", newline="", encoding="utf8") as file:
+        csv.writer(file).writerows([header, *rows])
+
+
+def read_csv(path):
+    with open(path, newline="", encoding="utf8") as file:
+        return list(csv.reader(file))
+
+
+def records(path):
+    header, *rows = read_csv(path)
+    return [dict(zip(header, row, strict=True)) for row in rows]
+
+
+def homes(rows=120, low=30, high=200, factor=2.0, seed=0):
+    """Rows of size, age (some missing), city, garden and price."""
+    random = np.random.default_rng(seed)
+    size, age = random.uniform(low, high, rows).round(1), random.integers(0, 90, rows)
+    city, garden = random.choice(["Aarhus", "Bergen", "Cadiz"], rows), random.choice(["no", "yes"], rows)
+    price = (factor * size - 0.5 * age + 60 * (city == "Cadiz") + 20 * (garden == "yes")).round(1)
+    ages = ["" if k % 17 == 3 else age for k, age in enumerate(age)]
+    return list(zip(size, ages, city, garden, price, strict=True))
+
+
+HEADER = ["size", "age", "city", "garden", "price"]
+
+
+@pytest.fixture(scope="session")
+def fitted(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("fitted")
+    write_csv(folder / "homes.csv", HEADER, homes())
+    result = run(
+        app, ["fit", str(folder / "homes.csv"), "-t", "price", "-o", str(folder / "m.atlas"), *SMALL]
+    )
+    assert result.exit_code == 0, result.output
+    return folder / "m.atlas"
+
+
+@pytest.fixture
+def work(tmp_path, fitted, monkeypatch):
+    """A folder with a model, its data and new data, in which the test runs."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "m.atlas").write_bytes(fitted.read_bytes())
+    (tmp_path / "homes.csv").write_bytes((fitted.parent / "homes.csv").read_bytes())
+    write_csv(tmp_path / "new.csv", HEADER, homes(60, 80, 120, factor=3, seed=1))
+    return tmp_path
+
+
+def ok(*arguments, **options):
+    result = run(app, list(map(str, arguments)), **options)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def refused(*arguments, **options):
+    """The one line that a command fails with."""
+    result = run(app, list(map(str, arguments)), **options)
+    assert result.exit_code == 2, result.output
+    (line,) = result.stderr.strip().splitlines()[-1:]
+    assert "Traceback" not in result.stderr
+    return line.removeprefix("atlas: ")
+
+
+def files(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir() if not path.name.endswith(".lock")}
+
+
+# --- the ordinary way ---------------------------------------------------------------------------------
+
+
+def test_fit_tells_and_writes(work):
+    output = ok("fit", "homes.csv", "--target", "price", "-o", "a.atlas", *SMALL).output
+    assert (
+        "homes.csv: 120 rows, target 'price', numbers, from 2 columns of numbers and 2 of categories."
+        in output
+    )
+    assert re.search(r"Error on held-out rows: RMSE [\d.]+\.\n", output)
+    model = load("a.atlas")
+    assert isinstance(model, AtlasRegressor)
+    assert model.feature_names_in_.tolist() == [
+        "size",
+        "age",
+        "city=Aarhus",
+        "city=Bergen",
+        "city=Cadiz",
+        "garden",
+    ]
+    assert (work / "a.atlas").read_bytes() == (work / "m.atlas").read_bytes()  # the seed settles it
+
+
+def test_update_tells_what_it_did(work):
+    before = load("m.atlas")
+    output = ok("update", "m.atlas", "new.csv").output
+    assert "new.csv: 60 rows, all of them learned." in output
+    assert re.search(
+        r"Can change: rows with all of these.*, [\d.]+% of the domain:\n  size    8\d\.\d+ to 1\d\d\.\d+\n",
+        output,
+    )
+    assert "Cannot change: every other prediction; it stays the same to the bit." in output
+    (mae_before, mae_after) = map(float, re.findall(r"Error on these rows \w+: +MAE ([\d.]+)", output))
+    assert mae_after < mae_before / 3
+    assert "This is update 1 of m.atlas; atlas revert m.atlas 1 takes it back." in output
+    after = load("m.atlas")
+    X = np.column_stack(
+        [np.linspace(30, 75, 50), np.full(50, 40.0), np.eye(3)[np.arange(50) % 3], np.arange(50) % 2]
+    )
+    X = tables.frame(before.feature_names_in_, list(X.T))
+    assert (before.predict(X) == after.predict(X)).all()
+    assert after.get_params() == before.get_params()
+
+
+def test_errors_are_those_of_the_estimator(work):
+    output = ok("update", "m.atlas", "new.csv").output
+    ok("predict", "m.atlas", "new.csv", "-o", "out.csv")
+    rows = records("out.csv")
+    errors = np.array([float(row["price"]) - float(row["price_predicted"]) for row in rows])
+    mae, rmse = np.abs(errors).mean(), np.sqrt((errors**2).mean())
+    assert f"after:  MAE {mae:.4g}, RMSE {rmse:.4g}" in output
+
+
+def test_predict_keeps_the_cells_as_they_were(work):
+    result = ok("predict", "m.atlas", "new.csv", "-o", "out.csv")
+    assert result.stdout == ""
+    assert result.stderr == "60 rows predicted, written to out.csv.\n"
+    old = read_csv("new.csv")
+    new = read_csv("out.csv")
+    assert [row[:-1] for row in new] == old
+    assert new[0][-1] == "price_predicted"
+    X = np.array(
+        [
+            [
+                float(r[0]),
+                float(r[1] or "nan"),
+                *(r[2] == c for c in ("Aarhus", "Bergen", "Cadiz")),
+                r[3] == "yes",
+            ]
+            for r in old[1:]
+        ]
+    )
+    model = load("m.atlas")
+    expected = model.predict(tables.frame(model.feature_names_in_, list(X.T.astype(float))))
+    assert [float(row[-1]) for row in new[1:]] == expected.tolist()
+
+
+def test_csv_and_parquet_and_pipes_agree(work):
+    ok("predict", "m.atlas", "new.csv", "-o", "a.csv")
+    text = ok("predict", "m.atlas", "-", "-o", "-", input=(work / "new.csv").read_bytes()).stdout
+    assert text == (work / "a.csv").read_text()
+    typed = pa.csv.read_csv("new.csv")
+    parquet.write_table(typed, "new.parquet")
+    ok("predict", "m.atlas", "new.parquet", "-o", "b.parquet")
+    table = parquet.read_table("b.parquet")
+    assert table.schema.field("size").type == pa.float64()
+    predicted = [float(row["price_predicted"]) for row in records("a.csv")]
+    assert table["price_predicted"].to_pylist() == predicted
+    for name, data in (("new.parquet", None), ("-", (work / "new.parquet").read_bytes()), ("new.csv", None)):
+        ok("update", "m.atlas", name, "-o", f"from{name}.atlas", input=data)
+    twins = [load(f"from{name}.atlas").model_.fingerprint() for name in ("new.parquet", "-", "new.csv")]
+    assert len(set(twins)) == 1
+    ok("fit", "-", "--target", "price", "-o", "piped.atlas", *SMALL, input=(work / "homes.csv").read_bytes())
+    assert (work / "piped.atlas").read_bytes() == (work / "m.atlas").read_bytes()
+
+
+def test_classes(work):
+    output = ok("fit", "homes.csv", "--target", "city", "-o", "c.atlas", *SMALL).output
+    assert "3 classes" in output
+    assert isinstance(load("c.atlas"), AtlasClassifier)
+    ok("predict", "c.atlas", "new.csv", "-o", "out.csv", "--probabilities")
+    rows = records("out.csv")
+    for row in rows:
+        shares = {city: float(row[f"city={city}"]) for city in ("Aarhus", "Bergen", "Cadiz")}
+        assert sum(shares.values()) == pytest.approx(1)
+        assert shares[row["city_predicted"]] == max(shares.values()) == float(row["city_probability"])
+    output = ok("update", "c.atlas", "new.csv").output
+    right = np.mean([row["city"] == row["city_predicted"] for row in rows])
+    assert f"Error on these rows before: {right:.2%} right" in output
+    assert "loss" in ok("inspect", "c.atlas").output
+
+
+def test_numbers_as_classes(work):
+    write_csv("n.csv", ["x", "y"], [(k, k % 3) for k in range(90)])
+    ok("fit", "n.csv", "--target", "y", "--classify", "-o", "n.atlas", *SMALL)
+    assert load("n.atlas").classes_.tolist() == ["0", "1", "2"]
+    ok("fit", "n.csv", "--target", "y", "-o", "r.atlas", *SMALL)
+    assert isinstance(load("r.atlas"), AtlasRegressor)
+
+
+def test_columns_to_use_and_to_leave(work):
+    ok(
+        "fit",
+        "homes.csv",
+        "-t",
+        "price",
+        "--columns",
+        "size",
+        "--columns",
+        "age",
+        "-o",
+        "a.atlas",
+        "-q",
+        *SMALL,
+    )
+    assert load("a.atlas").feature_names_in_.tolist() == ["size", "age"]
+    assert (
+        ok(
+            "fit",
+            "homes.csv",
+            "-t",
+            "price",
+            "--ignore",
+            "city",
+            "--category",
+            "garden",
+            "-o",
+            "a.atlas",
+            "-q",
+            *SMALL,
+        ).output
+        == ""
+    )
+    assert load("a.atlas").feature_names_in_.tolist() == ["size", "age", "garden"]
+    result = ok("update", "a.atlas", "new.csv")
+    assert result.stderr == "new.csv: not used: 'city'\n"
+
+
+def test_many_categories(work):
+    random = np.random.default_rng(0)
+    codes = random.integers(0, 40, 400)
+    write_csv("z.csv", ["zip", "y"], [(f"z{(k * 7) % 40}", k) for k in codes])
+    ok("fit", "z.csv", "-t", "y", "-o", "z.atlas", "--members", "1")
+    ok("predict", "z.atlas", "z.csv", "-o", "out.csv")
+    rows = records("out.csv")
+    assert np.mean([abs(float(row["y"]) - float(row["y_predicted"])) for row in rows]) < 1
+
+
+def test_dry_run_writes_nothing(work):
+    before = files(work)
+    output = ok("update", "m.atlas", "new.csv", "--dry-run").output
+    assert "Can change" in output
+    assert "Nothing was written." in output
+    assert files(work) == before
+    promised = output.splitlines()[:6]
+    assert ok("update", "m.atlas", "new.csv").output.splitlines()[:6] == promised
+
+
+@pytest.mark.parametrize(
+    ("memory", "says"), [("none", "rows with one of these"), ("rehearsal", "every prediction, a little")]
+)
+def test_other_kinds_of_memory(work, memory, says):
+    assert says in ok("update", "m.atlas", "new.csv", "--memory", memory).output
+    assert load("m.atlas").update_log_[-1].kind == memory
+    assert load("m.atlas").memory == "chart"
+
+
+def test_a_domain_that_grows_is_told(work):
+    write_csv("far.csv", HEADER, homes(60, 250, 300, seed=2))
+    output = ok("update", "m.atlas", "far.csv").output
+    assert re.search(
+        r"Domain: size is now 2\d\.\d+ to [23]\d\d\.?\d*; it was 2\d\.\d+ to 20\d\.\d+\.", output
+    )
+    assert "Cannot change: every other prediction in the domain it had; it stays" in output
+    assert re.search(r"  size    2[45]\d\.?\d* or more|  size    2[45]\d\.?\d* to 300", output)
+
+
+def test_inspect_shows_configuration_domain_and_log(work, monkeypatch):
+    ok("update", "m.atlas", "new.csv")
+    ok("update", "m.atlas", "new.csv")
+    ok("revert", "m.atlas", "2")
+    output = ok("inspect", "m.atlas").output
+    assert f"m.atlas: AtlasRegressor, {(work / 'm.atlas').stat().st_size:,} bytes" in output
+    assert "2 terms, density 1" in output
+    assert "options: density=1, members=1, missing='learn', random_state=0, terms=2" in output
+    assert re.search(r"age +number +-4\.\d+ to 9\d\.\d+, or missing\n", output)
+    assert re.search(r"city +category  3: 'Aarhus', 'Bergen', 'Cadiz'\n", output)
+    assert re.search(r"\n1 .* chart  60    RMSE [\d.]+ +RMSE [\d.]+ +[\d.]+%\n2 .* reverted 20", output)
+    ok("inspect", "m.atlas", "--plot", "picture.png")
+    assert (work / "picture.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_inspect_of_other_files(work):
+    save(Atlas(inputs=2), "bare.atlas")
+    assert "bare.atlas: Atlas, " in ok("inspect", "bare.atlas").output
+    save(AtlasRegressor(density=1, terms=1, members=1).fit(np.eye(50), np.arange(50)), "plain.atlas")
+    output = ok("inspect", "plain.atlas").output
+    assert "column 49  number  " in output
+    for command in (["predict", "plain.atlas", "new.csv"], ["update", "bare.atlas", "new.csv"]):
+        assert "does not know the columns of a table; make it with atlas fit" in refused(*command)
+    assert "bare.atlas is a bare model" in run(app, ["inspect", "bare.atlas", "--plot", "a.png"]).stderr
+
+
+def test_revert_gives_the_old_predictions_back(work):
+    before = ok("predict", "m.atlas", "new.csv").stdout
+    ok("update", "m.atlas", "new.csv")
+    assert ok("predict", "m.atlas", "new.csv").stdout != before
+    output = ok("revert", "m.atlas", "1").output
+    assert (
+        output
+        == "Update 1 of m.atlas (60 rows) was taken back; every prediction is as it was before, to the bit.\n"
+    )
+    assert ok("predict", "m.atlas", "new.csv").stdout == before
+    assert (
+        refused("revert", "m.atlas", "1")
+        == "m.atlas: update 1 cannot be reverted; of this model's updates, none can"
+    )
+
+
+# --- larger than memory -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def streams(monkeypatch):
+    """As if memory were small: pieces of about a hundred rows, and a sample of 500."""
+    monkeypatch.setattr(tables, "BLOCK", 4096)
+    monkeypatch.setattr(commands, "SAMPLE_ROWS", 500)
+
+
+def test_large_tables_are_learned_from_a_sample_and_a_pass(work, streams):
+    write_csv("large.csv", HEADER, sorted(homes(3000)))
+    output = ok(
+        "fit", "large.csv", "-t", "price", "-o", "l.atlas", "--members", "1", "--terms", "4", "--density", "2"
+    ).output
+    assert "large.csv: 3,000 rows" in output
+    learned, others = map(int, re.search(r"Learned a sample of (\d+) rows; on (\d+) others", output).groups())
+    assert learned + others == 500
+    assert re.search(r"After a pass over all rows: MAE|did not help", output)
+    ok("predict", "l.atlas", "large.csv", "-o", "out.csv")
+    rows = records("out.csv")
+    assert len(rows) == 3000
+    assert np.mean([abs(float(row["price"]) - float(row["price_predicted"])) for row in rows]) < 20
+    output = ok("update", "l.atlas", "large.csv").output
+    assert "large.csv: 3,000 rows, a random sample of 500 of them learned." in output
+    assert load("l.atlas").update_log_[-1].rows == 500
+
+
+def test_a_pass_that_harms_is_dropped(work, streams, monkeypatch):
+    write_csv("large.csv", HEADER, homes(1500))
+
+    def spoil(self, X, y):
+        self.model_.table[:] += 1
+        return self
+
+    monkeypatch.setattr(AtlasRegressor, "fit_more", spoil)
+    output = ok("fit", "large.csv", "-t", "price", "-o", "l.atlas", *SMALL).output
+    assert "A pass over all rows did not help" in output
+    told = re.search(r"others: MAE ([\d.]+)", output)[1]
+    assert re.search(r"before: MAE ([\d.]+)", ok("update", "l.atlas", "large.csv").output)[1][:2] == told[:2]
+
+
+def test_a_class_that_is_not_in_the_sample_is_known(work, streams):
+    write_csv("c.csv", ["x", "c"], [(k, "rare" if k == 1500 else "ab"[k % 2]) for k in range(3000)])
+    ok("fit", "c.csv", "-t", "c", "-o", "c.atlas", *SMALL)
+    assert load("c.atlas").classes_.tolist() == ["a", "b", "rare"]
+
+
+# --- what goes wrong ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "says"),
+    [
+        ("a,y\n1,2\n", ["-t", "z"], "bad.csv has no column 'z'; it has 'a', 'y'"),
+        ("a,y\n1,2\n", ["-t", "y", "--ignore", "b"], "bad.csv has no column 'b'; it has 'a', 'y'"),
+        ("y\n1\n", ["-t", "y"], "bad.csv has no column left to predict 'y' from; name some"),
+        ("a,y\n", ["-t", "y"], "bad.csv has no rows with a target below its header; check the file"),
+        (
+            "a,y\n1,2\nb,3\n",
+            ["-t", "y"],
+            "bad.csv, row 2, column 'a': 'b' is not a number, as other cells are; correct it, leave it empty, or add --category a",
+        ),
+        (
+            "a,y\n1,2\n2,b\n",
+            ["-t", "y"],
+            "bad.csv, row 2, column 'y': 'b' is not a number, as other cells are; correct it, leave it empty, or add --classify",
+        ),
+        (
+            "a,y\n1,2\n2,b\n",
+            ["-t", "y", "--regress"],
+            "bad.csv, row 2, column 'y': 'b' is not a number; correct it or leave it empty",
+        ),
+        (
+            "a,y\n1,2\n2,\n",
+            ["-t", "y"],
+            "bad.csv, row 2, column 'y': the target is missing; fill it in, or add --skip-missing",
+        ),
+        ("a,y\n1,2\n2,3,4\n", ["-t", "y"], "bad.csv, row 2 has 3 cells instead of 2; correct that row"),
+        ("a,y\n1,b\n2,b\n", ["-t", "y"], "bad.csv, column 'y': there is one class only, 'b'; two are needed"),
+        (
+            "a,y\n" + "".join(f"1,c{k}\n" for k in range(101)),
+            ["-t", "y"],
+            "bad.csv, column 'y': 101 classes are too many, at most 100; check --target",
+        ),
+        (
+            "a,y\n" + "".join(f"n{k},{k}\n" for k in range(30)),
+            ["-t", "y"],
+            "bad.csv, column 'a': nearly every text is different, so they tell nothing; leave the column out with --ignore",
+        ),
+        (
+            "a,y\n2024-01-05,1\n",
+            ["-t", "y"],
+            "bad.csv, column 'a': dates and times are not understood; turn them into numbers, such as days since a start or the hour of the day, or leave the column out with --ignore",
+        ),
+        (
+            "a=x,a,y\n1,x,1\n1,z,1\n1,w,1\n",
+            ["-t", "y"],
+            "bad.csv: a column has the name of another one's category; rename it",
+        ),
+        (
+            "a,y\n1,2\n",
+            ["-t", "y", "--classify", "--regress"],
+            "--classify and --regress exclude each other; give one of them",
+        ),
+        (
+            "a,y\n1,x\n2,z\n",
+            ["-t", "y", "--loss", "huber"],
+            "loss must be one of auto, log_loss, not 'huber'",
+        ),
+    ],
+)
+def test_what_fit_refuses(work, text, options, says):
+    (work / "bad.csv").write_text(text, encoding="utf8")
+    before = files(work)
+    assert refused("fit", "bad.csv", "-o", "bad.atlas", *options) == says
+    assert files(work) == before
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        (["fit", "no.csv", "-t", "y"], "no.csv does not exist or is not a file; check the name"),
+        (["fit", "homes.csv", "-t", "price", "-o", "no/m.atlas"], "no/m.atlas cannot be written: there is no folder no; check the name"),
+        (["fit", "homes.csv", "-t", "price", "-o", "."], ". cannot be written: it is a folder; give the name of a file"),
+        (["fit", "m.atlas", "-t", "y"], "m.atlas must end in .csv, .tsv, .txt, .parquet or .pq, which tells its format"),
+        (["update", "no.atlas", "new.csv"], "no.atlas does not exist or is not a file; check the name"),
+        (["update", "m.atlas", "no.csv"], "no.csv does not exist or is not a file; check the name"),
+        (["update", "homes.csv", "new.csv"], "homes.csv is not an atlas-splines file; check the name"),
+        (["predict", "m.atlas", "new.csv", "-o", "out.doc"], "out.doc must end in .csv, .tsv, .txt, .parquet or .pq, which tells its format"),
+        (["predict", "m.atlas", "new.csv", "-o", "no/out.csv"], "no/out.csv cannot be written: No such file or directory; choose another place"),
+        (["inspect", "no.atlas"], "no.atlas does not exist or is not a file; check the name"),
+        (["revert", "m.atlas", "7"], "m.atlas: update 7 cannot be reverted; of this model's updates, none can"),
+    ],
+)  # fmt: skip
+def test_names_that_are_wrong(work, command, says):
+    before = files(work)
+    assert refused(*command) == says
+    assert files(work) == before
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "says"),
+    [
+        (["size", "age", "city", "garden"], [50, 3, "Cadiz", "no"], "bad.csv has no column 'price'; it has 'size', 'age', 'city', 'garden'"),
+        (HEADER, ["big", 3, "Cadiz", "no", 9], "bad.csv, row 61, column 'size': 'big' is not a number; correct it or leave it empty"),
+        (HEADER, [50, 3, "Oslo", "no", 9], "bad.csv, row 61, column 'city': 'Oslo' was not there in fit, which had 'Aarhus', 'Bergen', 'Cadiz'; correct it, or treat it as missing with --unknown missing"),
+        (HEADER, [50, 3, "Cadiz", "no", ""], "bad.csv, row 61, column 'price': the target is missing; fill it in, or add --skip-missing"),
+        (HEADER, [50, 3, "Cadiz", "no", "dear"], "bad.csv, row 61, column 'price': 'dear' is not a number; correct it or leave it empty"),
+        (HEADER, [50, 3, "Cadiz", "no", "inf"], "bad.csv, row 61, column 'price': the number is infinite; correct it or leave it empty"),
+    ],
+)  # fmt: skip
+def test_rows_that_update_and_predict_refuse(work, header, row, says):
+    write_csv("bad.csv", header, [*(r[: len(header)] for r in homes(60)), row])
+    before = files(work)
+    assert refused("update", "m.atlas", "bad.csv") == says
+    if "'price'" not in says:
+        assert refused("predict", "m.atlas", "bad.csv", "-o", "out.csv") == says
+        assert refused("predict", "m.atlas", "bad.csv", "-o", "-") == says
+    assert files(work) == before
+
+
+def test_rows_can_be_skipped_and_categories_can_be_missing(work):
+    write_csv("odd.csv", HEADER, [*homes(60), (50, 3, "Cadiz", "no", ""), (50, 3, "Oslo", "maybe", 9)])
+    output = ok("update", "m.atlas", "odd.csv", "--skip-missing", "--unknown", "missing").output
+    assert "odd.csv: 61 rows" in output
+    ok("predict", "m.atlas", "odd.csv", "--unknown", "missing")
+    ok("fit", "odd.csv", "-t", "price", "--skip-missing", "-o", "odd.atlas", *SMALL)
+    write_csv("none.csv", HEADER, [(50, 3, "Cadiz", "no", "")])
+    assert (
+        refused("update", "m.atlas", "none.csv", "--skip-missing")
+        == "none.csv has no rows with a target below its header; check the file"
+    )
+
+
+def test_a_model_that_must_not_extrapolate(work):
+    ok("fit", "homes.csv", "-t", "price", "--extrapolation", "error", "-o", "e.atlas", *SMALL)
+    write_csv("far.csv", HEADER[:4], [(100, 3, "Cadiz", "no"), (900, 3, "Cadiz", "no")])
+    says = refused("predict", "e.atlas", "far.csv", "-o", "out.csv")
+    assert re.fullmatch(
+        r"far.csv, row 2, column 'size': the model knows [\d.]+ to [\d.]+ only; teach it such rows with atlas update",
+        says,
+    )
+
+
+def test_a_column_that_is_there_already(work):
+    ok("predict", "m.atlas", "new.csv", "-o", "out.csv")
+    assert (
+        refused("predict", "m.atlas", "out.csv", "-o", "b.csv")
+        == "out.csv has a column 'price_predicted' already; rename it"
+    )
+
+
+def test_a_table_of_another_model_is_refused(work):
+    model = load("m.atlas")
+    model.table_["columns"][0]["name"] = "length"
+    save(model, "m.atlas")
+    assert "m.atlas cannot be loaded: its table does not go with its model" in refused(
+        "predict", "m.atlas", "new.csv"
+    )
+
+
+# --- kills and crowds ---------------------------------------------------------------------------------
+
+
+def test_a_kill_at_any_moment_leaves_a_whole_file(work):
+    """Processes with everything imported fork, update, and are killed."""
+    script = textwrap.dedent("""
+        import os, random, signal, sys, time
+        from atlas_splines import load
+        from atlas_splines.cli import app
+        random.seed(0)
+        app(["update", "m.atlas", "new.csv"], standalone_mode=False)  # children need not load the kernels
+
+        def child(kill_after):
+            start = time.perf_counter()
+            pid = os.fork()
+            if not pid:
+                os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+                app(["update", "m.atlas", "new.csv"])
+            if kill_after is not None:
+                time.sleep(kill_after)
+                os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            return time.perf_counter() - start
+
+        span = max(child(None), child(None))
+        for _ in range(15):
+            child(random.uniform(0, 1.2 * span))
+            print("log", len(load("m.atlas").update_log_), flush=True)
+    """)
+    one_thread = {**os.environ, "NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}  # threads do not fork
+    result = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, env=one_thread
+    )
+    lengths = [3, *map(int, re.findall(r"log (\d+)", result.stdout))]
+    steps = np.diff(lengths)
+    assert len(steps) == 15
+    assert set(steps) <= {0, 1}  # each update is there or is not
+    assert 0 in steps
+    assert 1 in steps
+    ok("update", "m.atlas", "new.csv")  # no lock was left behind
+    assert len(load("m.atlas").update_log_) == lengths[-1] + 1
+
+
+def test_updates_at_once_are_all_kept(work):
+    processes = [
+        subprocess.Popen([*COMMAND, "update", "m.atlas", "new.csv"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]  # fmt: skip
+    for process in processes:
+        _, errors = process.communicate()
+        assert process.returncode == 0, errors
+        assert errors in ("", "another process is changing m.atlas; waiting for it\n")
+    assert [record.id for record in load("m.atlas").update_log_] == [1, 2]
+
+
+def test_who_does_not_want_to_wait_is_told(work):
+    from atlas_splines.storage import lock
+
+    with lock("m.atlas"):
+        for command in (["update", "m.atlas", "new.csv"], ["revert", "m.atlas", "1"]):
+            assert (
+                refused(*command, "--wait", "0")
+                == "another process is updating m.atlas; try again, or wait longer"
+            )
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs signals")
+def test_an_interrupt_leaves_nothing_behind(work):
+    before = files(work)
+    process = subprocess.Popen([*COMMAND, "fit", "-", "-t", "y", "-o", "a.atlas"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # fmt: skip
+    time.sleep(3)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate()
+    assert process.returncode != 0
+    assert b"Traceback" not in errors
+    assert files(work) == before
+
+
+# --- help, version, demo, paper -----------------------------------------------------------------------
+
+
+def test_help_loads_nothing_heavy():
+    code = textwrap.dedent("""
+        import sys
+        from atlas_splines.cli import app
+        app(["--help"], standalone_mode=False)
+        heavy = ["numpy", "numba", "sklearn", "scipy", "pyarrow", "matplotlib", "torch", "pandas", "rich", "safetensors"]
+        print("LOADED", [name for name in heavy if name in sys.modules])
+    """)
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.splitlines()[-1] == "LOADED []"
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ([], "revert"),
+        (["demo"], "Where to write the picture"),
+        (["fit"], "Column to predict"),
+        (["update"], "Only tell what could change"),
+        (["predict"], "A column for each class"),
+        (["inspect"], "footprint of each update"),
+        (["revert"], "Number of the update"),
+    ],
+)
+def test_help_explains(command, says):
+    result = run(app, [*command, "--help"])
+    assert result.exit_code == 0
+    assert says in " ".join(result.output.split())
+
+
+def test_version_is_told():
+    assert run(app, ["--version"]).output == f"atlas-splines {__version__}\n"
+
+
+def test_demo_runs_the_command_and_draws(tmp_path):
+    picture, here = tmp_path / "demo.png", os.getcwd()
     result = run(app, ["demo", "--output", str(picture)])
     assert result.exit_code == 0, result.output
+    assert os.getcwd() == here
+    for line in (
+        "$ atlas fit old.csv --target y",
+        "$ atlas update model.atlas new.csv",
+        "$ atlas inspect after.atlas",
+    ):
+        assert line in result.output
+    assert re.search(r"\n1 .* chart +2,000 ", result.output)
     pattern = (
-        r"with (.*), in .*error in the box (\S+); outside it\n *(\S+)% of predictions changed, by (\S+) on"
+        r"with (.*): mean error in the box (\S+); outside it\n *(\S+)% of predictions changed, by (\S+) on"
     )
     found = {name: list(map(float, numbers)) for name, *numbers in re.findall(pattern, result.output)}
-    (plain_error, plain_share, plain_change), (error, share, change) = (
-        found["plain training"],
-        found["a chart"],
-    )
+    plain_error, plain_share, plain_change = found["plain training"]
+    error, share, change = found["a chart"]
     assert error < 0.05
     assert share < 1 < 40 < plain_share
     assert change < 0.01 < plain_change
@@ -38,17 +680,6 @@ def test_demo_names_an_unknown_kind_of_picture(tmp_path):
     result = run(app, ["demo", "--output", str(tmp_path / "demo.xyz")])
     assert result.exit_code == 2
     assert "a picture ends in .png, .svg or .pdf" in result.output
-
-
-@pytest.mark.parametrize(("command", "says"), [([], "demo"), (["demo"], "Where to write the picture")])
-def test_help_explains(command, says):
-    result = run(app, [*command, "--help"])
-    assert result.exit_code == 0
-    assert says in result.output
-
-
-def test_version_is_told():
-    assert run(app, ["--version"]).output == f"atlas-splines {__version__}\n"
 
 
 def test_paper_names_a_folder_that_cannot_be_used(tmp_path):

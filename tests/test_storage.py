@@ -19,9 +19,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mutations import CARELESS, SEALED, File, rich_model, small_model
 
-from atlas_splines import Atlas, StorageError, archives, load, save, storage
+from atlas_splines import (
+    Atlas,
+    StorageError,
+    archives,
+    estimator_archives,
+    load,
+    model_archives,
+    save,
+    storage,
+)
 from atlas_splines.archives import Archive, read_archive, write_archive
-from atlas_splines.storage import lock, model_from_archive, model_to_archive
+from atlas_splines.model_archives import model_from_archive, model_to_archive
+from atlas_splines.storage import lock
 
 GOLDEN = Path(__file__).parent / "golden"
 AGAIN = "; restore it from a copy, or save the model again"
@@ -208,7 +218,7 @@ def test_models_can_be_parts_of_an_archive(path):
 
 
 def test_nothing_in_a_file_is_run():
-    for module in (archives, storage):
+    for module in (archives, model_archives, estimator_archives, storage):
         tree = ast.parse(Path(module.__file__).read_text(encoding="utf8"))
         names = {
             alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names
@@ -428,7 +438,7 @@ def test_wrong_numbers_are_refused(name, number, what, refusal_of_edit):
 def test_a_fence_that_the_kernels_could_not_count():
     model = Atlas(inputs=1).extend([0], [900])
     with pytest.raises(ValueError, match="a fence of part is too fine for the domain"):
-        storage._read_fence(20, np.zeros((1, 2), np.int32), model.domain, model, "part")
+        model_archives._read_fence(20, np.zeros((1, 2), np.int32), model.domain, model, "part")
 
 
 def test_a_fence_without_any_extent():
@@ -514,7 +524,9 @@ def test_a_model_that_could_not_be_loaded_is_not_written(path):
         str(caught.value) == f"{path} was not written: tensor 'model.table' holds nan; mend the model first"
     )
     assert load(path).fingerprint() == small_model().fingerprint()
-    with pytest.raises(TypeError, match="save takes an Atlas, not dict"):
+    with pytest.raises(
+        TypeError, match="save takes an Atlas, an AtlasRegressor or an AtlasClassifier, not dict"
+    ):
         save({}, path)
 
 

@@ -59,7 +59,7 @@ class Archive:
     Attributes
     ----------
     kind
-        What it is; `storage.LOADERS` has a function for each kind.
+        What it is: one of `storage.KINDS`.
     header
         Anything that JSON can hold, by name.
     tensors

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -18,7 +20,48 @@ class Optimizer(str, Enum):
     lazy_adam = "lazy-adam"
 
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+class Loss(str, Enum):
+    """What a regression makes small."""
+
+    squared_error = "squared_error"
+    absolute_error = "absolute_error"
+    huber = "huber"
+
+
+class Extrapolation(str, Enum):
+    """What to predict outside the domain."""
+
+    constant = "constant"
+    linear = "linear"
+    error = "error"
+
+
+class Memory(str, Enum):
+    """How an update learns."""
+
+    chart = "chart"
+    rehearsal = "rehearsal"
+    both = "both"
+    none = "none"
+
+
+class Unknown(str, Enum):
+    """What to do with a category that was not there in fit."""
+
+    error = "error"
+    missing = "missing"
+
+
+# without rich, help answers in half the time
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None
+)
+
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file, such as model.atlas.")]
+SkipMissing = Annotated[bool, typer.Option("--skip-missing", help="Skip rows without a target.")]
+UnknownOption = Annotated[Unknown, typer.Option(help="Categories that were not there in fit.")]
+Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of everything random.")]
+Wait = Annotated[float, typer.Option(min=0, help="Seconds to wait for another process on the same file.")]
 
 
 def show_version(wanted: bool) -> None:
@@ -34,7 +77,143 @@ def main(
         bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """Models that are updated all their life and do not forget."""
+    """Models that are updated all their life and do not forget.
+
+    Tables are CSV or Parquet, by their ending; - is standard input or output.
+    """
+
+
+@app.command()
+def fit(
+    data: Annotated[str, typer.Argument(metavar="DATA", help="Table with inputs and target, or -.")],
+    target: Annotated[str, typer.Option("--target", "-t", help="Column to predict.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.")] = Path(
+        "model.atlas"
+    ),
+    columns: Annotated[list[str] | None, typer.Option(help="Input column; repeat for several.")] = None,
+    ignore: Annotated[list[str] | None, typer.Option(help="Column to leave out; repeat for several.")] = None,
+    category: Annotated[
+        list[str] | None, typer.Option(help="Column of numbers that are names; repeat for several.")
+    ] = None,
+    classify: Annotated[bool, typer.Option("--classify", help="The target is a class.")] = False,
+    regress: Annotated[bool, typer.Option("--regress", help="The target must be a number.")] = False,
+    skip_missing: SkipMissing = False,
+    density: Annotated[int | None, typer.Option(min=0, max=20, help="Resolution; found by itself.")] = None,
+    terms: Annotated[int | None, typer.Option(min=0, help="Pairs of exponentials; found by itself.")] = None,
+    members: Annotated[int, typer.Option(min=1, help="Models to average.")] = 4,
+    loss: Annotated[Loss | None, typer.Option(help="What a regression makes small.")] = None,
+    extrapolation: Annotated[
+        Extrapolation, typer.Option(help="Outside the domain.")
+    ] = Extrapolation.constant,
+    seed: Seed = 0,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print how training goes.")] = False,
+) -> None:
+    """Learn a table and save the model.
+
+    Columns of texts are categories. Empty cells and NA are missing values. A target of numbers makes a
+    regression, a target of texts a classification.
+    """
+    if classify and regress:
+        fail("--classify and --regress exclude each other; give one of them")
+    with sentences():
+        from atlas_splines import commands
+
+        size = {"density": density, "terms": terms, "loss": loss and loss.value}
+        commands.fit(
+            data,
+            target,
+            output,
+            task="classify" if classify else "regress" if regress else "auto",
+            columns=columns or (),
+            ignore=ignore or (),
+            category=category or (),
+            skip_missing=skip_missing,
+            seed=seed,
+            say=silent if quiet else typer.echo,
+            members=members,
+            extrapolation=extrapolation.value,
+            verbose=int(verbose),
+            **{name: value for name, value in size.items() if value is not None},
+        )
+
+
+@app.command()
+def update(
+    model: Model,
+    data: Annotated[str, typer.Argument(metavar="DATA", help="Table with new rows, or -.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the model here, and leave the old one.")
+    ] = None,
+    memory: Annotated[Memory | None, typer.Option(help="How to learn; by charts.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what could change.")] = False,
+    skip_missing: SkipMissing = False,
+    unknown: UnknownOption = Unknown.error,
+    seed: Seed = 0,
+    wait: Wait = 600,
+) -> None:
+    """Teach a model new rows, and tell what can change and what cannot."""
+    with sentences():
+        from atlas_splines import commands
+
+        commands.update(
+            model,
+            data,
+            output=output,
+            memory=None if memory is None else memory.value,
+            dry_run=dry_run,
+            skip_missing=skip_missing,
+            refuse_unknown=unknown is Unknown.error,
+            seed=seed,
+            wait=wait,
+            say=typer.echo,
+            note=note,
+        )
+
+
+@app.command()
+def predict(
+    model: Model,
+    rows: Annotated[str, typer.Argument(metavar="ROWS", help="Table with inputs, or -.")],
+    output: Annotated[str, typer.Option("--output", "-o", help="Table to write, or -.")] = "-",
+    probabilities: Annotated[bool, typer.Option("--probabilities", help="A column for each class.")] = False,
+    unknown: UnknownOption = Unknown.error,
+) -> None:
+    """Write a table again with a column of predictions."""
+    with sentences():
+        from atlas_splines import commands
+
+        refuse = unknown is Unknown.error
+        commands.predict(model, rows, output, probabilities=probabilities, refuse_unknown=refuse, note=note)
+
+
+@app.command()
+def inspect(
+    model: Model,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw what each input does, and the footprint of each update.")
+    ] = None,
+) -> None:
+    """Tell what a model file holds: configuration, size, domain, and the log of its updates."""
+    with sentences():
+        from atlas_splines import commands
+
+        commands.inspect(model, plot, typer.echo)
+
+
+@app.command()
+def revert(
+    model: Model,
+    id: Annotated[
+        int, typer.Argument(metavar="ID", help="Number of the update; `atlas inspect` lists them.")
+    ],
+    wait: Wait = 600,
+) -> None:
+    """Take back an update, exactly."""
+    with sentences():
+        from atlas_splines import commands
+
+        commands.revert(model, id, wait=wait, say=typer.echo, note=note)
 
 
 @app.command()
@@ -43,12 +222,15 @@ def demo(
         "atlas-demo.png"
     ),
 ) -> None:
-    """Learn a 2-D function, then a changed box of it, and show what was forgotten."""
+    """Run the commands above on a small table, and draw what was forgotten."""
     if not output.parent.is_dir():
         fail(f"cannot write {output}: the folder {output.parent} does not exist")
     if output.suffix not in (".png", ".svg", ".pdf"):
         fail(f"cannot write {output}: a picture ends in .png, .svg or .pdf")
-    run_demo(output)
+    with sentences():
+        from atlas_splines.demonstration import demonstrate
+
+        demonstrate(output, run=lambda arguments: app(arguments, standalone_mode=False), say=typer.echo)
 
 
 @app.command()
@@ -83,54 +265,26 @@ def paper(
     typer.echo(f"The report is {report}.")
 
 
-def run_demo(output: Path) -> None:
-    """Two tasks in sequence: a smooth function on the unit square, then new values in one box of it."""
-    import numpy as np
+@contextlib.contextmanager
+def sentences() -> Iterator[None]:
+    """Turn whatever is wrong with files and options into one line and exit code 2."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except (ValueError, OSError, ArithmeticError, MemoryError, RuntimeError) as error:
+        if isinstance(error, typer.Exit | typer.Abort):
+            raise
+        fail(" ".join(str(error).split()) or type(error).__name__)
 
-    from atlas_splines.memory import Memory, update
-    from atlas_splines.model import Atlas
-    from atlas_splines.plots import save_maps
-    from atlas_splines.training import train
 
-    box = ((0.55, 0.8), (0.3, 0.55))
-    low, high = np.array(box).T
-    random = np.random.default_rng(0)
-    side = (np.arange(200) + 0.5) / 200
-    grid = np.stack(np.meshgrid(side, side, indexing="ij"), axis=-1).reshape(-1, 2)
-    inside = ((grid >= low) & (grid <= high)).all(axis=1)
+def note(message: str) -> None:
+    """Tell something beside the result, on standard error."""
+    typer.echo(message, err=True)
 
-    def old_target(X: np.ndarray) -> np.ndarray:
-        return np.sin(6 * X[:, 0]) * np.cos(5 * X[:, 1]) + X[:, 1]
 
-    def new_target(X: np.ndarray) -> np.ndarray:
-        return 2 * np.cos(12 * X.sum(axis=1))
-
-    model = Atlas(inputs=2)
-    X = random.random((10_000, 2))
-    seconds = train(model, X, old_target(X), random_state=0).seconds
-    typer.echo(f"Learned 10,000 samples of a function of two inputs in {seconds:.2f} s.")
-    before = model(grid)[:, 0]
-
-    X = low + (high - low) * random.random((10_000, 2))
-    y = new_target(X)
-    typer.echo("Now its values in one box change. Learned 10,000 samples from that box,")
-    kinds: dict[str, Memory] = {"plain training": "none", "a chart": "chart"}
-    changes = {}
-    for name, memory in kinds.items():
-        twin = model.copy()
-        done = update(twin, X, y, memory=memory, random_state=0)
-        after = twin(grid)[:, 0]
-        change = np.abs(after - before)
-        wrong = np.abs(after - new_target(grid))[inside].mean()
-        outside = change[~inside]
-        typer.echo(f"  with {name}, in {done.seconds:.2f} s: mean error in the box {wrong:.3f}; outside it")
-        typer.echo(
-            f"    {(outside > 0).mean():.1%} of predictions changed, by {outside.mean():.3f} on average."
-        )
-        changes[f"changed by {name}"] = change.reshape(200, 200)
-    values = {"before": before, "after, with a chart": after}
-    save_maps(output, {name: image.reshape(200, 200) for name, image in values.items()}, changes, box)
-    typer.echo(f"The picture is {output}.")
+def silent(message: str) -> None:
+    """Say nothing."""
 
 
 def fail(message: str) -> NoReturn:
