@@ -380,7 +380,7 @@ def share(area: ColumnFootprint, encoding: Encoding) -> str:
         for column in encoding.columns:
             j = len(columns)
             if column.categories is None:
-                low, high = area.bounds[j]
+                low, high = area.area.domain[j]
                 columns.append(area.domain.to_raw(j, random.uniform(low, high, RANDOM_ROWS)))
             else:
                 columns += column.random(RANDOM_ROWS, random)
@@ -394,7 +394,7 @@ def footprint_lines(area: ColumnFootprint, encoding: Encoding, rim: float) -> li
     lines, j = [], 0
     for column in encoding.columns:
         parts = [area.intervals(j + k) for k in range(len(column.inputs))]
-        low, high = area.domain.to_raw(j, area.bounds[j] + np.array([rim, -rim])).tolist()
+        low, high = area.domain.to_raw(j, area.area.domain[j] + np.array([rim, -rim])).tolist()
         words = column.covered(parts, (low, high), float(area.domain.fill[j]))
         lines.append(f"  {column.name:{width}}  {words}{missing_too(area, column, j)}")
         j += len(parts)
@@ -583,7 +583,7 @@ def record_share(loaded: Atlas | Estimator, record: Update) -> str:
         return f"{record.footprint.volume:.2%}"
     encoding = Encoding.from_json(loaded.table_)
     names = tuple(encoding.inputs)
-    return share(ColumnFootprint(record.footprint, loaded.domain_, record.footprint.domain, names), encoding)
+    return share(ColumnFootprint(record.footprint, loaded.domain_, names), encoding)
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
