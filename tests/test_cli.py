@@ -366,8 +366,11 @@ def test_a_pass_that_harms_is_dropped(work, streams, monkeypatch):
     monkeypatch.setattr(AtlasRegressor, "fit_more", spoil)
     output = ok("fit", "large.csv", "-t", "price", "-o", "l.atlas", *SMALL).output
     assert "A pass over all rows did not help" in output
-    told = re.search(r"others: MAE ([\d.]+)", output)[1]
-    assert re.search(r"before: MAE ([\d.]+)", ok("update", "l.atlas", "large.csv").output)[1][:2] == told[:2]
+    spoiled = float(re.search(r"did not help \(MAE ([\d.]+)", output)[1])
+    kept = float(
+        re.search(r"rows: MAE ([\d.]+)", ok("update", "l.atlas", "large.csv", "--dry-run").output)[1]
+    )
+    assert kept < spoiled / 3
 
 
 def test_a_pass_that_diverges_is_dropped(work, streams, monkeypatch):
@@ -570,8 +573,8 @@ def test_a_kill_at_any_moment_leaves_a_whole_file(work):
             return time.perf_counter() - start
 
         span = max(child(None), child(None))
-        for _ in range(15):
-            child(random.uniform(0, 1.2 * span))
+        for _ in range(12):
+            child(random.uniform(0.2, 1.1) * span)
             print("log", len(load("m.atlas").update_log_), flush=True)
     """)
     one_thread = {**os.environ, "NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}  # threads do not fork
@@ -580,7 +583,7 @@ def test_a_kill_at_any_moment_leaves_a_whole_file(work):
     )
     lengths = [2, *map(int, re.findall(r"log (\d+)", result.stdout))]
     steps = np.diff(lengths)
-    assert len(steps) == 15
+    assert len(steps) == 12
     assert set(steps) <= {0, 1}  # each update is there or is not
     assert 0 in steps
     assert 1 in steps
