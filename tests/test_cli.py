@@ -117,7 +117,7 @@ def test_update_tells_what_it_did(work):
     output = ok("update", "m.atlas", "new.csv").output
     assert "new.csv: 60 rows, all of them learned." in output
     assert re.search(
-        r"Can change: rows with all of these.*, [\d.]+% of the domain:\n  size    8\d\.\d+ to 1\d\d\.\d+\n",
+        r"Can change: rows with all of these.*, [\d.]+% of the domain:\n  size    (?:79|80)\.\d+ to 1\d\d\.\d+",
         output,
     )
     assert "Cannot change: every other prediction; it stays the same to the bit." in output
@@ -283,7 +283,7 @@ def test_a_domain_that_grows_is_told(work):
         r"Domain: size is now 2\d\.\d+ to [23]\d\d\.?\d*; it was 2\d\.\d+ to 20\d\.\d+\.", output
     )
     assert "Cannot change: every other prediction in the domain it had; it stays" in output
-    assert re.search(r"  size    2[45]\d\.?\d* or more|  size    2[45]\d\.?\d* to 300", output)
+    assert re.search(r"  size    2[45]\d\.?\d* (?:or more|to \d+)", output)
 
 
 def test_inspect_shows_configuration_domain_and_log(work, monkeypatch):
@@ -339,7 +339,7 @@ def streams(monkeypatch):
 
 
 def test_large_tables_are_learned_from_a_sample_and_a_pass(work, streams):
-    write_csv("large.csv", HEADER, sorted(homes(3000)))
+    write_csv("large.csv", HEADER, sorted(homes(3000), key=lambda row: row[0]))
     output = ok(
         "fit", "large.csv", "-t", "price", "-o", "l.atlas", "--members", "1", "--terms", "4", "--density", "2"
     ).output
@@ -360,14 +360,32 @@ def test_a_pass_that_harms_is_dropped(work, streams, monkeypatch):
     write_csv("large.csv", HEADER, homes(1500))
 
     def spoil(self, X, y):
-        self.model_.table[:] += 1
+        self.model_.table[:] *= 1.1
         return self
 
     monkeypatch.setattr(AtlasRegressor, "fit_more", spoil)
     output = ok("fit", "large.csv", "-t", "price", "-o", "l.atlas", *SMALL).output
     assert "A pass over all rows did not help" in output
-    told = re.search(r"others: MAE ([\d.]+)", output)[1]
-    assert re.search(r"before: MAE ([\d.]+)", ok("update", "l.atlas", "large.csv").output)[1][:2] == told[:2]
+    spoiled = float(re.search(r"did not help \(MAE ([\d.]+)", output)[1])
+    kept = float(
+        re.search(r"rows: MAE ([\d.]+)", ok("update", "l.atlas", "large.csv", "--dry-run").output)[1]
+    )
+    assert kept < spoiled / 3
+
+
+def test_a_pass_that_diverges_is_dropped(work, streams, monkeypatch):
+    write_csv("large.csv", HEADER, homes(1500))
+
+    def spoil(self, X, y):
+        self.model_.table[:] += 100
+        return self
+
+    monkeypatch.setattr(AtlasRegressor, "fit_more", spoil)
+    assert (
+        "A pass over all rows did not help (it diverged)"
+        in ok("fit", "large.csv", "-t", "price", "-o", "l.atlas", *SMALL).output
+    )
+    assert np.isfinite(load("l.atlas").model_.table).all()
 
 
 def test_a_class_that_is_not_in_the_sample_is_known(work, streams):
@@ -540,14 +558,14 @@ def test_a_kill_at_any_moment_leaves_a_whole_file(work):
         from atlas_splines import load
         from atlas_splines.cli import app
         random.seed(0)
-        app(["update", "m.atlas", "new.csv"], standalone_mode=False)  # children need not load the kernels
+        app(["update", "m.atlas", "new.csv", "-o", "other.atlas"], standalone_mode=False)  # children need not load the kernels
 
         def child(kill_after):
             start = time.perf_counter()
             pid = os.fork()
             if not pid:
                 os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-                app(["update", "m.atlas", "new.csv"])
+                app(["update", "m.atlas", "new.csv", "--memory", random.choice(["chart", "none", "none"])])
             if kill_after is not None:
                 time.sleep(kill_after)
                 os.kill(pid, signal.SIGKILL)
@@ -555,17 +573,17 @@ def test_a_kill_at_any_moment_leaves_a_whole_file(work):
             return time.perf_counter() - start
 
         span = max(child(None), child(None))
-        for _ in range(15):
-            child(random.uniform(0, 1.2 * span))
+        for _ in range(12):
+            child(random.uniform(0.2, 1.1) * span)
             print("log", len(load("m.atlas").update_log_), flush=True)
     """)
     one_thread = {**os.environ, "NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}  # threads do not fork
     result = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, env=one_thread
     )
-    lengths = [3, *map(int, re.findall(r"log (\d+)", result.stdout))]
+    lengths = [2, *map(int, re.findall(r"log (\d+)", result.stdout))]
     steps = np.diff(lengths)
-    assert len(steps) == 15
+    assert len(steps) == 12
     assert set(steps) <= {0, 1}  # each update is there or is not
     assert 0 in steps
     assert 1 in steps

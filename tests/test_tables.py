@@ -213,6 +213,13 @@ def test_a_reservoir_is_a_uniform_sample():
     assert np.abs(counts - 40).max() < 5 * np.sqrt(40)  # each row 40 times on average
 
 
+def test_a_reservoir_does_not_follow_data_of_the_same_seed():
+    values = np.random.default_rng(0).random(10_000)
+    reservoir = Reservoir(1000, seed=0)
+    reservoir.add(pa.table({"value": values}), np.arange(10_000))
+    assert abs(np.mean(reservoir.sample()[0]["value"].to_numpy()) - 0.5) < 0.05
+
+
 # --- encodings ----------------------------------------------------------------------------------------
 
 ENCODING = Encoding(

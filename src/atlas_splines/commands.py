@@ -25,6 +25,7 @@ from atlas_splines.model import Atlas
 from atlas_splines.storage import load, lock, save
 from atlas_splines.tables import (
     LEAVE_OUT,
+    STREAM,
     Cells,
     Reservoir,
     Source,
@@ -34,6 +35,7 @@ from atlas_splines.tables import (
     listed,
     opened,
 )
+from atlas_splines.training import TrainingDiverged
 
 __all__ = ["fit", "inspect", "predict", "revert", "update"]
 
@@ -244,28 +246,40 @@ def learn_large(
     sample, places = reservoir.sample()
     y, _ = encoding.targets(source, 1, sample, skip=True)
     X = encoding.encode(source, 1, sample)
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng([seed, STREAM, 1])
     aside = random.random(len(y)) < TEST_SHARE
     learn(estimator, encoding, X.filter(~aside), y[~aside])
-    before, model = Score().add(estimator, X.filter(aside), y[aside]), estimator.model_.copy()
+    aside_X, aside_y = X.filter(aside), y[aside]
+    before, model = Score().add(estimator, aside_X, aside_y), estimator.model_.copy()
     say(f"Learned a sample of {(~aside).sum():,} rows; on {before.rows:,} others: {before}.")
-    for first, piece in source.pieces([*encoding.names, encoding.target]):
-        targets, there = encoding.targets(source, first, piece, skip)
-        there &= ~np.isin(first + np.arange(len(there)), places[aside])
-        if not there.any():
-            continue
-        # a table may be sorted: some rows of the sample keep the model from leaning to what it saw last
-        again = random.choice(np.flatnonzero(~aside), len(targets) // REMINDER)
-        inputs = encoding.encode(source, first, piece)
-        estimator.fit_more(
-            stack(inputs.filter(there), X.take(again)), np.concatenate([targets[there], y[again]])
-        )
-    after = Score().add(estimator, X.filter(aside), y[aside])
-    if after.badness > before.badness:
+    pieces = labelled(source, encoding, skip, UNKNOWN, leave=places[aside])
+    try:
+        pass_through(estimator, pieces, X.filter(~aside), y[~aside], random)
+        after = Score().add(estimator, aside_X, aside_y)
+    except (TrainingDiverged, OverflowError):
+        after = None
+    if after is None or after.badness > before.badness:
         estimator.model_ = model
-        say(f"A pass over all rows did not help ({after}), so it was dropped.")
+        say(f"A pass over all rows did not help ({after or 'it diverged'}), so it was dropped.")
     else:
         say(f"After a pass over all rows: {after}.")
+
+
+def pass_through(
+    estimator: Estimator,
+    pieces: Iterator[tuple[Table, Labels]],
+    sample: Table,
+    labels: Labels,
+    random: np.random.Generator,
+) -> None:
+    """Learn all rows once, together with some of the sample again.
+
+    A table may be sorted: the sample keeps the model from leaning to what it saw last.
+    """
+    for X, y in pieces:
+        if len(y):
+            again = random.integers(len(labels), size=len(y) // REMINDER)
+            estimator.fit_more(stack(X, sample.take(again)), np.concatenate([y, labels[again]]))
 
 
 # --- update -------------------------------------------------------------------------------------------
@@ -320,11 +334,16 @@ def update(
 
 
 def labelled(
-    source: Source, encoding: Encoding, skip: bool, unknown: str | None
+    source: Source,
+    encoding: Encoding,
+    skip: bool,
+    unknown: str | None,
+    leave: NDArray[np.int64] | tuple[()] = (),
 ) -> Iterator[tuple[Table, Labels]]:
-    """Inputs and targets of a table, piece by piece."""
+    """Inputs and targets of a table, piece by piece, without the rows to leave out."""
     for first, piece in source.pieces([*encoding.names, encoding.target]):
         targets, there = encoding.targets(source, first, piece, skip)
+        there &= ~np.isin(first + np.arange(len(there)), leave)
         yield encoding.encode(source, first, piece, unknown).filter(there), targets[there]
 
 

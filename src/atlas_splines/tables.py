@@ -30,6 +30,7 @@ __all__ = ["Cells", "Reservoir", "Source", "Table", "TableError", "TableWriter",
 Array = NDArray[np.float64]
 Table = pa.Table
 
+STREAM = 0x61746C6173  # sets the random numbers of a sample apart from all others
 BLOCK = 4 * 2**20  # bytes of a CSV file that are read at a time
 ROWS = 50_000  # rows of a Parquet file that are read at a time
 TEXT_ENDINGS, PARQUET_ENDINGS = (".csv", ".tsv", ".txt"), (".parquet", ".pq")
@@ -384,7 +385,8 @@ class Reservoir:
     """
 
     def __init__(self, capacity: int, seed: int) -> None:
-        self.capacity, self.random = capacity, np.random.default_rng(seed)
+        # data is often made with default_rng(seed) too, and the sample must not depend on it
+        self.capacity, self.random = capacity, np.random.default_rng([seed, STREAM])
         self.seen, self.held, self.limit = 0, 0, 1.0
         self.parts: list[tuple[Array, NDArray[np.int64], pa.Table]] = []  # keys, places and rows
 
