@@ -71,14 +71,14 @@ def paper(
         import pandas  # noqa: F401
     except ImportError:
         fail("this command needs more packages: pip install 'atlas-splines[paper]'")
+    from atlas_splines.jobs import RunError
     from atlas_splines.paper.reproduction import reproduce
-    from atlas_splines.paper.runner import PaperError
     from atlas_splines.paper.trials import Settings
 
     settings = Settings(damping=damping, optimizer=optimizer.value)
     try:
         report = reproduce(output, 1 if quick else trials, settings, jobs=jobs, scheduler=scheduler)
-    except PaperError as error:
+    except RunError as error:
         fail(str(error))
     typer.echo(f"The report is {report}.")
 
