@@ -74,9 +74,12 @@ def test_experiments_use_public_names_only(path):
     for name in imports(path):
         package, _, module = name.partition(".")
         if package == "atlas_splines" and module:
-            public = module in [*atlas_splines.__all__, "__version__", "splines", "jobs"] or module.startswith(
-                "paper"
-            )
+            public = module in [
+                *atlas_splines.__all__,
+                "__version__",
+                "splines",
+                "jobs",
+            ] or module.startswith("paper")
             assert public, f"paper/{path.name} imports {name}, which is not public"
 
 
