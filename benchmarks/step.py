@@ -49,7 +49,7 @@ class Case:
         self.batches = SAMPLES // batch
         self.order = random.permutation(SAMPLES)[: self.batches * batch]
         densities = np.array(model.trained_densities, np.int64)
-        self.step = kernels.Step(kernels.MAE, OPTIMIZERS[optimizer], 0.01, densities)
+        self.step = kernels.Step(kernels.MAE, OPTIMIZERS[optimizer], 0.01, densities, model.first_trained_row)
         self.filled = model.filled(list(range(density + 1))) if fill else densities
         self.out = np.empty_like(y)
         for _ in range(3):

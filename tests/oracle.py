@@ -16,17 +16,25 @@ def randomize(model: Atlas, seed: int = 0, size: float = 0.3) -> Atlas:
     return model
 
 
+def families(model: Atlas):
+    """Density, input, first function (zero-based) and coefficients (functions, outputs, 2M + 1), row by row."""
+    start, width = 0, 2 * model.terms + 1
+    for density in range(model.density + 1):
+        for j, ends in enumerate(model.domain.astype(model.dtype)):
+            first, last = splines.active(ends, density)[0]
+            rows = model.table[start : start + last - first + 4, : model.outputs * width]
+            yield density, j, first, rows.reshape(-1, model.outputs, width)
+            start += len(rows)
+
+
 def sums(model: Atlas, X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """F (rows, outputs), G and H (rows, outputs, terms) in float64."""
-    F = np.zeros((len(X), model.outputs))
-    G = np.zeros((len(X), model.outputs, model.terms))
-    H = np.zeros_like(G)
-    for density in range(model.density + 1):
-        basis = np.stack([splines.basis(column, density) for column in X.T.astype(float)])  # (n, rows, λ)
-        F += np.einsum("jni,pji->np", basis, model.f(density))
-        G += np.einsum("jni,pkji->npk", basis, model.g(density))
-        H += np.einsum("jni,pkji->npk", basis, model.h(density))
-    return F, G, H
+    total = np.zeros((len(X), model.outputs, 2 * model.terms + 1))
+    for density, j, first, theta in families(model):
+        i = first + 1 + np.arange(len(theta))  # equation (2), where it goes on beyond the unit cube too
+        scaled = splines.cell_count(density) * X[:, j].astype(float)
+        total += np.einsum("ni,ipc->npc", splines.activation(scaled[:, None] + 4 - i), theta)
+    return total[:, :, -1], total[:, :, : model.terms], total[:, :, model.terms : -1]
 
 
 def evaluate(model: Atlas, X: np.ndarray) -> np.ndarray:
@@ -37,7 +45,16 @@ def evaluate(model: Atlas, X: np.ndarray) -> np.ndarray:
 
 def coefficients(model: Atlas) -> list[np.ndarray]:
     """Views of the trainable coefficients, in the column order of `Atlas.gradient`."""
-    return [view for d in model.trained_densities for view in (model.f(d), model.g(d), model.h(d))]
+    views, end = [], model.table.shape[0]
+    for density in reversed(model.trained_densities):
+        start = end - sum(len(theta) for d, _, _, theta in families(model) if d == density)
+        rows = model.table[start:end, : model.outputs * (2 * model.terms + 1)]
+        block = rows.reshape(end - start, model.outputs, -1).transpose(
+            1, 2, 0
+        )  # (outputs, 2M + 1, functions)
+        views = [block[:, -1], block[:, : model.terms], block[:, model.terms : -1], *views]
+        end = start
+    return views
 
 
 def gather(model: Atlas) -> np.ndarray:
@@ -74,15 +91,9 @@ class PlainAdam:
 
     def touched(self, X: np.ndarray) -> np.ndarray:
         """Coefficients of the basis functions that are active at some row of X."""
-        marks = Atlas(**configuration(self.model))
-        for density in marks.trained_densities:
-            for j in range(marks.inputs):
-                cells, _ = splines.active(X[:, j], density)
-                for view in (marks.f(density), marks.g(density), marks.h(density)):
-                    view[..., j, np.unique(cells[:, None] + np.arange(4))] = 1
+        marks = self.model.copy()
+        marks.table[:] = 0
+        for density, j, first, theta in families(marks):
+            cells, _ = splines.active(X[:, j], density)
+            theta[np.unique(cells[:, None] + np.arange(4)) - first] = 1
         return gather(marks).astype(bool)
-
-
-def configuration(model: Atlas) -> dict:
-    names = ("inputs", "outputs", "terms", "density", "trainable", "damping", "dtype")
-    return {name: getattr(model, name) for name in names}

@@ -14,12 +14,15 @@ SOURCE = Path(atlas_splines.__file__).parent
 # Each module may import those before it. Names on one line do not know each other.
 LEVELS = [
     {"splines", "kernels", "checks", "jobs"},
-    {"losses", "charts"},
+    {"losses", "charts", "archives"},
     {"model"},
     {"training", "footprints", "covers"},
     {"growth"},
-    {"memory", "analysis", "polynomials"},
+    {"memory", "analysis", "polynomials", "domains", "fitting"},
+    {"estimators"},
+    {"storage"},
     {"plots", "paper"},
+    {"arena"},
     {"cli"},
 ]
 ONLY_IMPORTER = {

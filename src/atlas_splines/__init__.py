@@ -19,17 +19,23 @@ if TYPE_CHECKING:
         overlap,
         sparsity,
     )
+    from atlas_splines.archives import StorageError
+    from atlas_splines.estimators import AtlasClassifier, AtlasRegressor
     from atlas_splines.footprints import Footprint
     from atlas_splines.memory import Consolidation, Update, consolidate, footprint, update
     from atlas_splines.model import Atlas
     from atlas_splines.polynomials import from_polynomial
+    from atlas_splines.storage import load, save
     from atlas_splines.training import History, Trainer, TrainingDiverged, train
 
 __all__ = [
     "Atlas",
+    "AtlasClassifier",
+    "AtlasRegressor",
     "Consolidation",
     "Footprint",
     "History",
+    "StorageError",
     "Trainer",
     "TrainingDiverged",
     "Update",
@@ -39,8 +45,10 @@ __all__ = [
     "from_polynomial",
     "gradient_bound",
     "gradient_norm",
+    "load",
     "orthogonality_distance",
     "overlap",
+    "save",
     "sparsity",
     "train",
     "update",
@@ -48,9 +56,12 @@ __all__ = [
 
 _HOME = {
     "Atlas": "model",
+    "AtlasClassifier": "estimators",
+    "AtlasRegressor": "estimators",
     "Consolidation": "memory",
     "Footprint": "footprints",
     "History": "training",
+    "StorageError": "archives",
     "Trainer": "training",
     "TrainingDiverged": "training",
     "Update": "memory",
@@ -60,8 +71,10 @@ _HOME = {
     "from_polynomial": "polynomials",
     "gradient_bound": "analysis",
     "gradient_norm": "analysis",
+    "load": "storage",
     "orthogonality_distance": "analysis",
     "overlap": "analysis",
+    "save": "storage",
     "sparsity": "analysis",
     "train": "training",
     "update": "memory",

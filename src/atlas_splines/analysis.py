@@ -59,7 +59,7 @@ def gradient_norm(model: Atlas, X: ArrayLike) -> NDArray[np.floating]:
 
 
 def gradient_bound(model: Atlas) -> NDArray[np.floating]:
-    """Bound on `gradient_norm` over the whole cube, whatever the number of terms, equation (13).
+    """Bound on `gradient_norm` over the whole domain, whatever the number of terms, equation (13).
 
     Returns
     -------
@@ -70,23 +70,15 @@ def gradient_bound(model: Atlas) -> NDArray[np.floating]:
     >>> gradient_bound(Atlas(inputs=1)).round(3)
     array([4.29])
     """
-    exponentials = np.exp(_ceiling(model, "g")) + np.exp(_ceiling(model, "h")) if model.terms else 0.0
+    sums = model.ceilings[: model.outputs * (2 * model.terms + 1)].reshape(model.outputs, -1)[:, :-1]
+    g, h = sums[:, : model.terms], sums[:, model.terms :]
+    exponentials = np.exp(g.max(axis=1)) + np.exp(h.max(axis=1)) if model.terms else 0.0
     series = np.pi**2 / 6 * np.exp(-model.damping)  # Σ k⁻²
     return (
         model.inputs
         * len(model.trained_densities)
         * np.broadcast_to(1 + series * exponentials, model.outputs)
     )
-
-
-def _ceiling(model: Atlas, kind: str) -> NDArray[np.floating]:
-    """No G_k (or H_k) of an output exceeds this: a spline stays below its largest coefficient, (4)."""
-    highest = sum(
-        getattr(model, kind)(density).astype(np.float64).max(axis=-1).sum(axis=-1)  # (outputs, terms)
-        for density in range(model.density + 1)
-    )
-    ceiling: NDArray[np.floating] = np.asarray(highest).max(axis=-1)
-    return ceiling
 
 
 def orthogonality_distance(density: int) -> float:

@@ -17,11 +17,14 @@ from atlas_splines import kernels, splines
 __all__ = ["Chart", "Fence", "Record", "fence_around", "pack"]
 
 Points = NDArray[np.floating]
+Domain = NDArray[np.float64]
+
+UNIT = np.array([[0.0, 1.0]])  # the unit cube as a domain, for any number of inputs
 
 
 @dataclass(frozen=True, eq=False)
 class Fence:
-    """A window over the unit cube: one on its data, zero outside a box, smooth in between, equation (22).
+    """A window over the domain: one on its data, zero outside a box, smooth in between, equation (22).
 
     Attributes
     ----------
@@ -29,28 +32,35 @@ class Fence:
         Density of the lattice the fence stands on.
     first, last
         Zero-based range of the basis functions that are open, for each input, shape (inputs,).
+    domain
+        The model's domain when the fence was made, shape (inputs, 2). It fixes the local coordinates: should
+        the model be extended later, they stay, and the window fades out beyond the old face.
     """
 
     density: int
     first: NDArray[np.int32]
     last: NDArray[np.int32]
+    domain: Domain = field(default_factory=lambda: UNIT)
 
     @property
     def cells(self) -> NDArray[np.intp]:
-        """First and last cell the window reaches, for each input: shape (inputs, 2)."""
-        low = np.maximum(self.first - 3, 0)
-        high = np.minimum(self.last, splines.cell_count(self.density) - 1)
-        return np.stack([low, high], axis=1).astype(np.intp)
+        """First and last cell the window reaches, in the domain or not, for each input: shape (inputs, 2)."""
+        return np.stack([self.first - 3, self.last], axis=1).astype(np.intp)
 
     @property
-    def box(self) -> NDArray[np.float64]:
-        """Lowest and highest coordinate the window reaches, for each input: shape (inputs, 2)."""
-        return (self.cells + np.array([0, 1])) / splines.cell_count(self.density)
+    def box(self) -> Domain:
+        """Lowest and highest coordinate the window reached when it was made: shape (inputs, 2)."""
+        return self.box_in(self.domain)
+
+    def box_in(self, domain: Domain) -> Domain:
+        """Lowest and highest coordinate the window reaches in a domain, for each input: shape (inputs, 2)."""
+        edges = (self.cells + np.array([0, 1])) / splines.cell_count(self.density)
+        return np.clip(edges, domain[:, :1], domain[:, 1:])
 
     @property
     def volume(self) -> float:
-        """Fraction of the unit cube that the window reaches."""
-        return float(np.prod(np.diff(self.box, axis=1)))
+        """Fraction of the domain that the window reached when it was made."""
+        return float(np.prod(np.diff(self.box, axis=1) / np.diff(self.domain, axis=1)))
 
     def contains(self, points: Points) -> NDArray[np.bool_]:
         """Whether each point, in the model's dtype, is in the box: outside it the window is exactly zero."""
@@ -77,7 +87,7 @@ class Fence:
         return low.astype(dtype), (1 / (high - low)).astype(dtype)
 
 
-def fence_around(points: Points, density: int, cover: str) -> Fence:
+def fence_around(points: Points, density: int, cover: str, domain: Domain = UNIT) -> Fence:
     """Fence on the lattice of a density around the bounding box of some points.
 
     "touch" opens every function whose support meets the bounding box: the window is one on all of it, and
@@ -87,17 +97,18 @@ def fence_around(points: Points, density: int, cover: str) -> Fence:
     cells, _ = splines.active(points, density)
     low, high = cells.min(axis=0), cells.max(axis=0)
     if cover == "touch":
-        return Fence(density, low.astype(np.int32), (high + 3).astype(np.int32))
-    # a support that leaves the unit cube has no cells there to respect
-    first = np.where(low == 0, 0, low + 3)
-    last = np.where(high == splines.cell_count(density) - 1, high + 3, high)
+        return Fence(density, low.astype(np.int32), (high + 3).astype(np.int32), domain)
+    # a support that leaves the domain has no cells there to respect
+    (lowest, highest), _ = splines.active(domain.T.astype(points.dtype), density)
+    first = np.where(low == lowest, low, low + 3)
+    last = np.where(high == highest, high + 3, high)
     if (first > last).any():
         column = int(np.argmax(first > last))
         raise ValueError(
             f"cover='inside' leaves nothing open along input {column}, where the data spans "
             f"{np.ptp(points[:, column]):.3g}; use cover='touch'"
         )
-    return Fence(density, first.astype(np.int32), last.astype(np.int32))
+    return Fence(density, first.astype(np.int32), last.astype(np.int32), domain)
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,12 +166,16 @@ class Record:
     reverted: datetime | None = field(default=None, kw_only=True)
 
 
-def pack(charts: Sequence[Chart]) -> kernels.Charts:
-    """Lay charts out for the kernels, with an index that finds the charts near a point."""
-    dtype = charts[0].table.dtype
+def pack(charts: Sequence[Chart], domain: Domain = UNIT) -> kernels.Charts:
+    """Lay charts out for the kernels, with an index that finds the charts near a point of the domain."""
+    dtype, inputs = charts[0].table.dtype, charts[0].fence.first.size
+    low, high = np.broadcast_to(domain, (inputs, 2)).T
+    buckets = kernels.BUCKETS / (high - low)
     maps = [chart.fence.local_map(dtype) for chart in charts]
     return kernels.Charts(
-        index=_index([chart.fence for chart in charts]),
+        index=_index([(chart.fence.box_in(domain).T - low) * buckets for chart in charts]),
+        low=low.astype(dtype),
+        buckets=buckets.astype(dtype),
         fence=np.array([chart.fence.density for chart in charts], np.int64),
         first=np.stack([chart.fence.first for chart in charts]),
         last=np.stack([chart.fence.last for chart in charts]),
@@ -181,13 +196,14 @@ def _starts(sizes: list[int]) -> NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
-def _index(fences: list[Fence]) -> NDArray[np.uint64]:
-    """Bits of the fences that may reach each part of each input, shape (inputs, buckets, words)."""
-    words = -(-len(fences) // 64)
-    index = np.zeros((fences[0].first.size, kernels.BUCKETS, words), np.uint64)
-    for k, fence in enumerate(fences):
+def _index(boxes: list[NDArray[np.float64]]) -> NDArray[np.uint64]:
+    """Bits of the boxes that may reach each bucket of each input, shape (inputs, buckets, words)."""
+    # boxes (2, inputs) each, in buckets
+    words = -(-len(boxes) // 64)
+    index = np.zeros((boxes[0].shape[1], kernels.BUCKETS, words), np.uint64)
+    for k, box in enumerate(boxes):
         # one bucket more on either side, so that rounding never hides a chart
-        buckets = np.floor(fence.box * kernels.BUCKETS).astype(int) + np.array([-1, 1])
+        buckets = np.floor(box.T).astype(int) + np.array([-1, 1])
         for j, (low, high) in enumerate(buckets):
             index[j, max(low, 0) : high + 1, k // 64] |= np.uint64(1 << (k % 64))
     return index

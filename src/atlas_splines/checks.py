@@ -62,21 +62,25 @@ def check_numbers(name: str, values: ArrayLike, dtype: np.dtype[Any]) -> NDArray
 
 
 def check_inputs(
-    X: ArrayLike, inputs: int, dtype: np.dtype[np.floating], name: str = "X"
+    X: ArrayLike, domain: NDArray[np.float64], dtype: np.dtype[np.floating], name: str = "X"
 ) -> NDArray[np.floating]:
-    """Return X in the model's dtype, contiguous, or raise one clear error."""
+    """Return X in the model's dtype, contiguous and in the domain (inputs, 2), or raise one clear error."""
+    inputs = len(domain)
     shape = as_array(name, X).shape
     if len(shape) != 2:
         raise ValueError(f"{name} has shape {shape}; expected two dimensions, (rows, {inputs})")
     if shape[1] != inputs:
         raise ValueError(f"{name} has {shape[1]} columns but the model has {inputs} inputs")
     array = check_numbers(name, X, dtype)
-    if array.min() < 0 or array.max() > 1:
-        where = np.argwhere((array < 0) | (array > 1))[0]
-        raise ValueError(
-            f"{name}{where.tolist()} is {array[tuple(where)]}; inputs must lie in [0, 1], "
-            f"so rescale column {where[1]}"
-        )
+    if array.min() < 0 or array.max() > 1:  # a domain is never smaller than the unit cube
+        low, high = domain.T.astype(dtype)
+        outside = (array < low) | (array > high)
+        if outside.any():
+            row, column = np.argwhere(outside)[0]
+            raise ValueError(
+                f"{name}[{row}, {column}] is {array[row, column]}; inputs must lie in "
+                f"[{domain[column, 0]:g}, {domain[column, 1]:g}], so rescale column {column}"
+            )
     return array
 
 

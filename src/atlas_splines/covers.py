@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines import splines
-from atlas_splines.charts import Fence, fence_around
+from atlas_splines.charts import Domain, Fence, fence_around
 from atlas_splines.checks import check_size
 
 __all__ = ["Count", "Cover", "plan_fences"]
@@ -21,10 +21,10 @@ MOST_CHARTS = 8  # an automatic cover has at most so many charts,
 LEAST_ROWS = 50  # each with at least so many rows,
 WORTHWHILE = 0.7  # and a cut must bring the volume below this share
 COARSEST_FENCE, FINEST_FENCE = 5, 12
-NEAR_GAPS = 5  # a box so many mean gaps from a face of the cube reaches it
+NEAR_GAPS = 5  # a box so many mean gaps from a face of the domain reaches it
 
 
-def plan_fences(points: Array, cover: Cover, charts: Count) -> tuple[Fence, ...]:
+def plan_fences(points: Array, domain: Domain, cover: Cover, charts: Count) -> tuple[Fence, ...]:
     """Fences of the charts that an update with these inputs would open."""
     if cover not in ("touch", "inside"):
         raise ValueError(f"cover must be 'touch' or 'inside', not {cover!r}")
@@ -33,7 +33,7 @@ def plan_fences(points: Array, cover: Cover, charts: Count) -> tuple[Fence, ...]
     else:
         count = check_size("charts", charts, least=1)
         parts = split(points, count, max(len(points) // (4 * count), 1), np.inf)
-    return tuple(fence_around(snapped(part), fence_density(part), cover) for part in parts)
+    return tuple(fence_around(snapped(part, domain), fence_density(part), cover, domain) for part in parts)
 
 
 def fence_density(points: Array) -> int:
@@ -47,14 +47,17 @@ def fence_density(points: Array) -> int:
     return next(fine_enough, FINEST_FENCE)
 
 
-def snapped(points: Array) -> Array:
-    """Corners of the bounding box, moved to a face of the cube where it is only a few gaps between rows away.
+def snapped(points: Array, domain: Domain) -> Array:
+    """Corners of the bounding box, moved to a face of the domain that is only a few gaps between rows away.
 
-    Data that fills the cube up to a face hardly ever has a row exactly on it.
+    Data that fills the domain up to a face hardly ever has a row exactly on it.
     """
     low, high = points.min(axis=0), points.max(axis=0)
+    lowest, highest = domain.T.astype(points.dtype)
     near = NEAR_GAPS * (high - low) / len(points)
-    return np.stack([np.where(low <= near, 0, low), np.where(1 - high <= near, 1, high)]).astype(points.dtype)
+    return np.stack(
+        [np.where(low - lowest <= near, lowest, low), np.where(highest - high <= near, highest, high)]
+    )
 
 
 def split(points: Array, most: int, least_rows: int, worthwhile: float) -> list[Array]:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from atlas_splines import splines
-from atlas_splines.charts import Fence
+from atlas_splines.charts import Domain, Fence
 from atlas_splines.checks import check_inputs, check_size
 
 __all__ = ["BoxFootprint", "CrossFootprint", "Footprint"]
@@ -29,14 +29,19 @@ class Footprint(ABC):
 
     Attributes
     ----------
-    inputs
-        Number of inputs.
+    domain
+        The model's domain at the time, shape (inputs, 2).
     dtype
         Dtype of the model: points are rounded to it before they are located.
     """
 
-    inputs: int
+    domain: Domain
     dtype: np.dtype[np.floating]
+
+    @property
+    def inputs(self) -> int:
+        """Number of inputs."""
+        return len(self.domain)
 
     def contains(self, X: ArrayLike) -> NDArray[np.bool_]:
         """Whether the prediction at each row of X can change.
@@ -47,7 +52,7 @@ class Footprint(ABC):
         >>> footprint(Atlas(inputs=2), [[0.1, 0.1], [0.3, 0.3]]).contains([[0.2, 0.2], [0.2, 0.8]])
         array([ True, False])
         """
-        return self._contains(check_inputs(X, self.inputs, self.dtype))
+        return self._contains(check_inputs(X, self.domain, self.dtype))
 
     def intervals(self, input: int) -> list[Interval]:
         """Parts of one input that the footprint projects to, as sorted (low, high).
@@ -64,7 +69,7 @@ class Footprint(ABC):
     @property
     @abstractmethod
     def volume(self) -> float:
-        """Fraction of the unit cube that is in the footprint."""
+        """Fraction of the domain that is in the footprint."""
 
     @abstractmethod
     def _contains(self, points: NDArray[np.floating]) -> NDArray[np.bool_]: ...
@@ -98,7 +103,8 @@ class BoxFootprint(Footprint):
     @cached_property
     def volume(self) -> float:
         """Exact volume of the union."""
-        return union_volume(np.array([fence.box for fence in self.fences]))
+        boxes = np.array([fence.box for fence in self.fences])
+        return union_volume(boxes) / float(np.prod(np.diff(self.domain)))
 
     def _contains(self, points: NDArray[np.floating]) -> NDArray[np.bool_]:
         return np.logical_or.reduce([fence.contains(points) for fence in self.fences])
@@ -117,28 +123,32 @@ class CrossFootprint(Footprint):
 
     Attributes
     ----------
+    density
+        The coarsest density that is trained.
     touched
-        Cells that such a coordinate lies in, at the coarsest density that is trained: (inputs, cells).
+        Its cells that such a coordinate lies in, for each input.
     """
 
-    touched: NDArray[np.bool_]
+    density: int
+    touched: tuple[NDArray[np.intp], ...]
 
-    @property
+    @cached_property
     def volume(self) -> float:
         """Exact volume: one minus the share of points that miss the data in every coordinate."""
-        return float(1 - np.prod(1 - self.touched.mean(axis=1)))
+        lengths = [sum(high - low for low, high in self._intervals(j)) for j in range(self.inputs)]
+        return float(1 - np.prod(1 - lengths / np.diff(self.domain)[:, 0]))
 
     def _contains(self, points: NDArray[np.floating]) -> NDArray[np.bool_]:
-        density = int(np.log2(self.touched.shape[1] + 3)) - 2
-        cells, _ = splines.active(points, density)
-        return np.asarray(self.touched[np.arange(self.inputs), cells].any(axis=1))
+        cells, _ = splines.active(points, self.density)
+        return np.logical_or.reduce([np.isin(cells[:, j], self.touched[j]) for j in range(self.inputs)])
 
     def _intervals(self, input: int) -> list[Interval]:
-        cells = self.touched.shape[1]
-        return merge((cell / cells, (cell + 1) / cells) for cell in np.flatnonzero(self.touched[input]))
+        edges = (self.touched[input][:, None] + np.array([0, 1])) / splines.cell_count(self.density)
+        low, high = np.clip(edges, *self.domain[input]).T  # (touched,)
+        return merge(zip(low[low < high].tolist(), high[low < high].tolist(), strict=True))
 
     def __repr__(self) -> str:
-        if self.touched.all():
+        if self.volume == 1:
             return "<Footprint: everything>"
         return self._describe("Footprint: a cross, every point with one of these coordinates")
 

@@ -27,6 +27,7 @@ SLOWER = (1, 10)  # the learning rate is divided by these, one after the other,
 SLOWEST = 30  # and by this in the end
 PATIENCE, PATIENCE_STEPS = 5, 500  # epochs and batches without a lower loss on the held-out rows; products of
 # inputs start on a plateau, so few rows need many epochs
+LEAST_EPOCH = 1000  # rows of an epoch; fewer are repeated
 EPOCHS, STEPS = 50, 5000  # at least so many of each when the number of epochs is left open
 USUAL = 0.9  # what is usual among the rows is this quantile, so that a few wild targets do not count
 FAINTEST = 1e-3  # rows with a smaller window count as if it were this
@@ -224,6 +225,8 @@ def fit(
     slower: float,
 ) -> History:
     """Train the finest density of a chart at one learning rate."""
+    if recipe.epochs is None:
+        data = data.repeated(LEAST_EPOCH)
     return recipe.trainer(content, random, slower).run(
         data.points,
         data.targets,
@@ -245,6 +248,12 @@ class Residual:
     targets: Array  # (rows, outputs)
     offset: Array  # (rows, outputs)
     weights: Array  # (rows,)
+
+    def repeated(self, least: int) -> Residual:
+        """The data as often as makes so many rows: an epoch has a price of its own, whatever its length."""
+        times = -(-least // len(self.points))
+        parts = (self.points, self.targets, self.offset, self.weights)
+        return Residual(*(np.concatenate([part] * times) for part in parts))
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,9 +3,9 @@
 Numba's disk cache does not see across files, so nothing compiled lives anywhere else. Equation numbers
 refer to docs/math.md. Throughout:
 
-- ``table`` (rows, channels) holds all coefficients: for each density, for each input, its λ basis
-  functions, one row each. The four functions active at a point are neighbours, so a point needs one
-  contiguous read per input and density.
+- ``table`` (rows, channels) holds all coefficients: for each density, for each input, its basis
+  functions, one row each: λ of them, or more where the domain reaches beyond the unit cube. The four
+  functions active at a point are neighbours, so a point needs one contiguous read per input and density.
 - A row's channels are, for each output, ``G_1 … G_M, H_1 … H_M, F``, padded with zeros to whole vectors.
 - Kernels are dtype-generic: ``array.dtype.type(…)`` keeps float32 arithmetic in float32.
 """
@@ -226,12 +226,15 @@ class Layout(NamedTuple):
     slope: NDArray[
         np.floating
     ]  # (channels,) dA/dchannel over its exponential: ±k⁻²e^(−damping), 1, padding 0
+    origins: NDArray[np.int32]  # (densities, inputs) row where cell 0 begins; (0, inputs) on the unit cube
 
 
 class Charts(NamedTuple):
     """All charts of a model; entry k, or slice start[k] … start[k + 1], belongs to chart k."""
 
     index: NDArray[np.uint64]  # (inputs, BUCKETS, words) bit k: chart k may reach this part of the input
+    low: NDArray[np.floating]  # (inputs,) lower end of the domain, where bucket 0 begins
+    buckets: NDArray[np.floating]  # (inputs,) buckets on a unit of the input
     fence: NDArray[np.int64]  # (charts,) density of the fence
     first: NDArray[np.int32]  # (charts, inputs) first open function
     last: NDArray[np.int32]  # (charts, inputs) last open function
@@ -275,6 +278,7 @@ class Step(NamedTuple):
     optimizer: int
     learning_rate: float
     densities: NDArray[np.int64]  # the densities that are trained
+    first_row: int  # their coefficients are in the table from this row on
 
 
 @exact
@@ -284,8 +288,19 @@ def first_row(inputs, density):
 
 
 @exact
+def weigh(t, weights, q):
+    """The four basis weights at t in a cell, equation (3)."""
+    real = weights.dtype.type
+    u = real(1) - t
+    weights[0, q] = u * u * u * real(1 / 6)
+    weights[1, q] = (t * t * (real(3) * t - real(6)) + real(4)) * real(1 / 6)
+    weights[2, q] = (u * u * (real(3) * u - real(6)) + real(4)) * real(1 / 6)
+    weights[3, q] = t * t * t * real(1 / 6)
+
+
+@exact
 def locate(x, inputs, density, rows, weights):
-    """First active row and the four basis weights of each coordinate, equation (3)."""
+    """First active row and the four basis weights of each coordinate in the unit cube, equation (3)."""
     # x (points·inputs,), rows (points·inputs,), weights (4, points·inputs)
     real = x.dtype.type
     functions = 4 << density
@@ -293,17 +308,41 @@ def locate(x, inputs, density, rows, weights):
     for q in range(x.size):
         scaled = x[q] * real(functions - 3)
         cell = min(np.int32(scaled), last_cell)
-        t = scaled - real(cell)
-        u = real(1) - t
         rows[q] = cell
-        weights[0, q] = u * u * u * real(1 / 6)
-        weights[1, q] = (t * t * (real(3) * t - real(6)) + real(4)) * real(1 / 6)
-        weights[2, q] = (u * u * (real(3) * u - real(6)) + real(4)) * real(1 / 6)
-        weights[3, q] = t * t * t * real(1 / 6)
+        weigh(scaled - real(cell), weights, q)
     first = first_row(inputs, density)
     for i in range(x.size // inputs):
         for j in range(inputs):
             rows[i * inputs + j] += first + j * functions
+
+
+@exact
+def cell_of(scaled, cells):
+    """Cell of a scaled coordinate on the lattice that goes on beyond the unit cube, equation (26)."""
+    return np.int32(np.floor(scaled)) if scaled < cells else np.int32(np.ceil(scaled)) - np.int32(1)
+
+
+@exact
+def locate_beyond(x, origins, density, rows, weights):
+    """The same in an extended domain; in the unit cube with the same bits."""
+    # x (points·inputs,), origins (inputs,), rows (points·inputs,), weights (4, points·inputs)
+    inputs, cells = origins.size, x.dtype.type((4 << density) - 3)
+    for i in range(x.size // inputs):
+        for j in range(inputs):
+            q = i * inputs + j
+            scaled = x[q] * cells
+            cell = cell_of(scaled, cells)
+            rows[q] = origins[j] + cell
+            weigh(scaled - x.dtype.type(cell), weights, q)
+
+
+@exact
+def place(x, layout, density, rows, weights):
+    """First active row and the four basis weights of each coordinate."""
+    if layout.origins.shape[0]:
+        locate_beyond(x, layout.origins[density], density, rows, weights)
+    else:
+        locate(x, layout.inputs, density, rows, weights)
 
 
 @fused
@@ -422,7 +461,7 @@ def sum_splines(table, layout, densities, inputs, rows, weights, sums):
     # table (rows·channels,), inputs (points·inputs,), rows and weights scratch, sums (≥ points·channels,)
     used = inputs.size
     for density in densities:
-        locate(inputs, layout.inputs, density, rows[:used], weights)
+        place(inputs, layout, density, rows[:used], weights)
         gather(table, layout.slope.size, layout.inputs, rows[:used], weights, sums)
 
 
@@ -493,8 +532,8 @@ def find_charts(charts, points, found):
         for word in range(words):
             bits = ~np.uint64(0)
             for j in range(inputs):
-                bucket = min(np.int64(points[i, j] * points.dtype.type(BUCKETS)), BUCKETS - 1)
-                bits &= charts.index[j, bucket, word]
+                bucket = np.int64((points[i, j] - charts.low[j]) * charts.buckets[j])
+                bits &= charts.index[j, min(bucket, BUCKETS - 1), word]
                 if bits == 0:
                     break
             found[i, word] = bits
@@ -504,11 +543,11 @@ def find_charts(charts, points, found):
 def window_at(charts, k, point):
     """Window of chart k at a point, equation (22): exactly 0 outside its box, exactly 1 where all is open."""
     real = point.dtype.type
-    cells = (4 << charts.fence[k]) - 3
+    cells = real((4 << charts.fence[k]) - 3)
     window = real(1)
     for j in range(point.size):
-        scaled = point[j] * real(cells)
-        cell = min(np.int64(scaled), cells - 1)
+        scaled = point[j] * cells
+        cell = cell_of(scaled, cells)
         first, last = charts.first[k, j], charts.last[k, j]
         if cell + 3 < first or cell > last:
             return real(0)
@@ -555,7 +594,7 @@ def apply_chart(charts, k, count, chosen, windows, x, scratch, out):
     rows, weights, sums, exponentials, result = scratch
     outputs, inputs = out.shape[1], charts.first.shape[1]
     slope = charts.slope[charts.slope_start[k] : charts.slope_start[k + 1]]
-    layout = Layout(inputs, outputs, charts.terms[k], slope)
+    layout = Layout(inputs, outputs, charts.terms[k], slope, charts.first[:0])
     table = charts.table[charts.table_start[k] : charts.table_start[k + 1]]
     densities = charts.densities[charts.density_start[k] : charts.density_start[k + 1]]
     sums[: count * slope.size] = 0
@@ -775,22 +814,6 @@ def sgd_rows(table, moments, step, rows):
 
 
 @exact
-def trained_rows(inputs, densities):
-    """Every row of the trained densities: what dense Adam moves in each batch."""
-    total = 0
-    for density in densities:
-        total += inputs * (4 << density)
-    rows = np.empty(total, np.int32)
-    count = 0
-    for density in densities:
-        first = first_row(inputs, density)
-        for row in range(first, first + inputs * (4 << density)):
-            rows[count] = row
-            count += 1
-    return rows
-
-
-@exact
 def train_batches(table, layout, moments, samples, order, batch_size, step):
     """Train on the samples in the given order, a batch at a time; returns the weighted sum of losses."""
     inputs, channels, densities = layout.inputs, table.shape[1], step.densities
@@ -806,7 +829,7 @@ def train_batches(table, layout, moments, samples, order, batch_size, step):
     marks = np.zeros(table.shape[0] // 64 + 2, np.uint64)
     words = np.empty(marks.size + 1, np.int64)  # one more, for `mark` writes before it counts
     touched = np.empty(min(table.shape[0], 4 * rows.size), np.int32)
-    every_row = trained_rows(inputs, densities) if step.optimizer == ADAM else touched
+    every_row = np.arange(step.first_row, table.shape[0]).astype(np.int32)  # what dense Adam moves
 
     loss = 0.0
     for begin in range(0, order.size, batch_size):
@@ -814,7 +837,7 @@ def train_batches(table, layout, moments, samples, order, batch_size, step):
         points, used = batch.size, batch.size * inputs
         start_batch(samples, batch, x, sums)
         for d in range(densities.size):
-            locate(x[:used], inputs, densities[d], rows[d, :used], weights[d])
+            place(x[:used], layout, densities[d], rows[d, :used], weights[d])
             gather(flat_table, channels, inputs, rows[d, :used], weights[d], sums)
         finish(layout, sums, points, slopes, out)
         loss += batch_loss(step.loss, samples, batch, out)

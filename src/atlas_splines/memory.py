@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from atlas_splines import splines
-from atlas_splines.charts import Record
+from atlas_splines.charts import Domain, Record
 from atlas_splines.checks import check_number, check_size
 from atlas_splines.covers import Count, Cover, plan_fences
 from atlas_splines.footprints import BoxFootprint, CrossFootprint, Footprint
@@ -86,7 +86,7 @@ def update(
     model
         The model to update. If the update fails or is interrupted, it is exactly as it was.
     X, y
-        The new data: inputs in the unit cube, shape (rows, inputs), and targets.
+        The new data: inputs in the domain, shape (rows, inputs), and targets.
     memory
         - "chart": freeze the model and add charts around the data. Outside the footprint no prediction
           changes by a bit, and `Atlas.revert` undoes the update exactly.
@@ -193,22 +193,20 @@ def footprint(
     points = model.points(X)
     if memory not in ("chart", "rehearsal", "both", "none"):
         raise ValueError(f"memory must be 'chart', 'rehearsal', 'both' or 'none', not {memory!r}")
-    fences = plan_fences(points, cover, charts)
+    fences = plan_fences(points, model.domain, cover, charts)
     if memory == "chart":
-        return BoxFootprint(model.inputs, model.dtype, fences)
+        return BoxFootprint(model.domain, model.dtype, fences)
     if memory == "none":
-        return CrossFootprint(model.inputs, model.dtype, _touched_cells(points, model.trained_densities[0]))
-    return CrossFootprint(model.inputs, model.dtype, np.ones((model.inputs, 1), np.bool_))  # everything
+        density = model.trained_densities[0]
+        return CrossFootprint(model.domain, model.dtype, density, _touched_cells(points, density))
+    everything = tuple(np.arange(np.floor(low), np.ceil(high), dtype=np.intp) for low, high in model.domain)
+    return CrossFootprint(model.domain, model.dtype, 0, everything)
 
 
-def _touched_cells(points: Array, density: int) -> NDArray[np.bool_]:
-    """Cells that share a basis function with a cell of the points: (inputs, cells)."""
+def _touched_cells(points: Array, density: int) -> tuple[NDArray[np.intp], ...]:
+    """Cells of each input that share a basis function with a cell of the points."""
     cells, _ = splines.active(points, density)
-    touched = np.zeros((points.shape[1], splines.cell_count(density)), np.bool_)
-    for j, column in enumerate(cells.T):
-        near = np.unique(column)[:, None] + np.arange(-3, 4)
-        touched[j, near[(near >= 0) & (near < touched.shape[1])]] = True
-    return touched
+    return tuple(np.unique(np.unique(column)[:, None] + np.arange(-3, 4)) for column in cells.T)
 
 
 # --- how each kind of update learns -------------------------------------------------------------------
@@ -221,7 +219,7 @@ def _learn(model: Atlas, rows: Rows, memory: Memory, recipe: Recipe, random: np.
     if memory in ("rehearsal", "both"):
         history = recipe.train(model, rows.join(_elsewhere(model, rows, recipe, random)), random)
     if memory in ("chart", "both"):
-        for fence in plan_fences(rows.points, recipe.cover, recipe.charts):
+        for fence in plan_fences(rows.points, model.domain, recipe.cover, recipe.charts):
             chart, history = learn_chart(model, _next_id(model), rows, fence, recipe, random)
             model.charts = (*model.charts, chart)
     return history
@@ -229,9 +227,9 @@ def _learn(model: Atlas, rows: Rows, memory: Memory, recipe: Recipe, random: np.
 
 def _elsewhere(model: Atlas, rows: Rows, recipe: Recipe, random: np.random.Generator) -> Rows:
     """Up to as many points again from outside the data's boxes, labelled by the model as it is."""
-    points = random.random((4 * len(rows), model.inputs)).astype(model.dtype)
-    boxes = BoxFootprint(model.inputs, model.dtype, plan_fences(rows.points, "touch", recipe.charts))
-    points = points[~boxes.contains(points)][: len(rows)]
+    points = _points_in(model.domain, 4 * len(rows), random).astype(model.dtype)
+    fences = plan_fences(rows.points, model.domain, "touch", recipe.charts)
+    points = points[~BoxFootprint(model.domain, model.dtype, fences).contains(points)][: len(rows)]
     return Rows(points, model.evaluate(points), np.full(len(points), rows.weights.mean(), model.dtype))
 
 
@@ -368,9 +366,14 @@ def _heir(model: Atlas, density: int | None, terms: int | None) -> Atlas:
 
 def _sample(model: Atlas, samples: int, random: np.random.Generator) -> list[Array]:
     """Points over the domain, and points over the box of each chart."""
-    parts = [random.random((samples, model.inputs))]
+    parts = [_points_in(model.domain, samples, random)]
     for chart in model.charts:
-        low, high = chart.fence.box.T
         share = max(samples // len(model.charts), 100)
-        parts.append(low + (high - low) * random.random((share, model.inputs)))
+        parts.append(_points_in(chart.fence.box_in(model.domain), share, random))
     return [part.astype(model.dtype) for part in parts]
+
+
+def _points_in(box: Domain, rows: int, random: np.random.Generator) -> NDArray[np.float64]:
+    """Random points of a box."""
+    low, high = box.T
+    return low + (high - low) * random.random((rows, low.size))

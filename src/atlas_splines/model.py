@@ -9,6 +9,7 @@ import copy
 import hashlib
 from collections.abc import Iterable
 from datetime import datetime, timezone
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from atlas_splines import kernels, splines
 from atlas_splines.charts import Chart, Record, pack
-from atlas_splines.checks import check_inputs, check_number, check_overflow, check_size
+from atlas_splines.checks import check_inputs, check_number, check_numbers, check_overflow, check_size
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -24,13 +25,16 @@ if TYPE_CHECKING:
 __all__ = ["MAX_DENSITY", "Atlas"]
 
 MAX_DENSITY = 20  # four million functions an input: beyond it float32 cannot tell neighbouring cells apart
+MAX_FUNCTIONS = splines.basis_size(MAX_DENSITY)  # of an input whose domain was extended, too
+MAX_WIDTH = 1000  # of an input's domain
 
 
 class Atlas:
     """A(x) = F(x) + Σ k⁻²(exp G_k(x) − exp H_k(x)) on the unit cube, equation (6).
 
     F, G_k and H_k are sums over the inputs of mixed-density cubic splines. All coefficients start at zero,
-    and so does every output.
+    and so does every output. `extend` takes the model beyond the unit cube: ``domain``, an array of shape
+    (inputs, 2), says how far.
 
     Parameters
     ----------
@@ -84,6 +88,8 @@ class Atlas:
         if np.dtype(dtype).name not in ("float32", "float64"):
             raise ValueError(f"dtype must be 'float32' or 'float64', not {np.dtype(dtype).name!r}")
         self.dtype: np.dtype[Any] = np.dtype(np.dtype(dtype).name)  # in this machine's byte order
+        self.domain = np.tile([0.0, 1.0], (self.inputs, 1))
+        self._number_rows()
         self.table = self._zero_table()
         self.charts = ()
         self.updates: list[Record] = []
@@ -96,25 +102,48 @@ class Atlas:
         return -(-self.outputs * (2 * self.terms + 1) // kernels.LANES) * kernels.LANES
 
     def _zero_table(self) -> NDArray[np.floating]:
-        rows = self.inputs * (splines.basis_size(self.density + 1) - 4)  # all densities up to r, equation (9)
-        return np.zeros((rows, self.channels), self.dtype)
+        return np.zeros((self._starts[-1], self.channels), self.dtype)
+
+    def _number_rows(self) -> None:
+        """Give each basis function a row: for each density, for each input, those of the domain, (27)."""
+        domain = self.domain.astype(self.dtype)
+        cells = np.stack([splines.active(domain, density)[0] for density in range(self.density + 1)])
+        functions = cells[:, :, 1] - cells[:, :, 0] + splines.ACTIVE  # (densities, inputs)
+        ends = np.cumsum(functions).reshape(functions.shape)
+        self._starts = [0, *ends.ravel().tolist()]  # first row of each density's inputs, and the end
+        self._origins = (ends - functions - cells[:, :, 0]).astype(np.int32)  # row where cell 0 begins
+
+    def restart(self, domain: NDArray[np.float64]) -> None:
+        """Take up a domain, with all coefficients zero and no charts: a file is read into such a model."""
+        self.domain = domain
+        self._number_rows()
+        self.table = self._zero_table()
+        self.charts = ()
 
     def _rows(self, density: int) -> slice:
         """Rows of the table that hold a density."""
-        first = self.inputs * (splines.basis_size(density) - 4)
-        return slice(first, first + self.inputs * splines.basis_size(density))
+        return slice(self._starts[density * self.inputs], self._starts[(density + 1) * self.inputs])
+
+    def _channels(self, density: int) -> NDArray[np.floating]:
+        """View of a density as (rows, outputs, 2M + 1); along the last axis stand G, H and F."""
+        width = 2 * self.terms + 1
+        return self.table[self._rows(density), : self.outputs * width].reshape(-1, self.outputs, width)
 
     def _blocks(self, density: int) -> NDArray[np.floating]:
         """View of a density as (outputs, 2M + 1, inputs, λ); along the second axis stand G, H and F."""
         check_size("density", density, least=0, most=self.density)
+        if self.is_extended:
+            raise ValueError(
+                "f, g and h show models on the unit cube; this one was extended, so see its table instead"
+            )
         width = 2 * self.terms + 1
-        rows = self.table[self._rows(density), : self.outputs * width]
-        return rows.reshape(self.inputs, -1, self.outputs, width).transpose(2, 3, 0, 1)
+        return self._channels(density).reshape(self.inputs, -1, self.outputs, width).transpose(2, 3, 0, 1)
 
     def f(self, rho: int) -> NDArray[np.floating]:
         """Coefficients of F at a density, a writable view of shape (outputs, inputs, λ).
 
-        Views belong to the table of the moment: take them again after `expand`.
+        Views belong to the table of the moment: take them again after `expand`. A model that was extended
+        has none, for its inputs differ in the number of functions.
 
         Examples
         --------
@@ -185,8 +214,8 @@ class Atlas:
         >>> Atlas(inputs=2, terms=10, density=4).n_trainable
         2688
         """
-        functions = sum(splines.basis_size(density) for density in self.trained_densities)
-        return functions * self.inputs * self.outputs * (2 * self.terms + 1)
+        rows = self.table.shape[0] - self.first_trained_row
+        return rows * self.outputs * (2 * self.terms + 1)
 
     # --- evaluation ---------------------------------------------------------------------------------
 
@@ -198,7 +227,13 @@ class Atlas:
         scale = np.exp(-self.damping) / np.arange(1, self.terms + 1) ** 2  # equation (7)
         one_output = np.concatenate([scale, -scale, [1.0]])  # G, H, F
         slope[: self.outputs * one_output.size] = np.tile(one_output, self.outputs)
-        return kernels.Layout(self.inputs, self.outputs, self.terms, slope)
+        origins = self._origins if self.is_extended else self._origins[:0]
+        return kernels.Layout(self.inputs, self.outputs, self.terms, slope, origins)
+
+    @property
+    def is_extended(self) -> bool:
+        """Whether the domain is more than the unit cube: then there are more rows than in equation (9)."""
+        return self._starts[-1] > self.inputs * (splines.basis_size(self.density + 1) - 4)
 
     @property
     def frozen_densities(self) -> list[int]:
@@ -212,15 +247,16 @@ class Atlas:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether no exponential can overflow anywhere in the unit cube.
+        """Whether no exponential can overflow anywhere in the domain."""
+        return bool((self.ceilings < (80 if self.dtype == np.float32 else 700)).all())
+
+    @property
+    def ceilings(self) -> NDArray[np.float64]:
+        """No sum in a channel exceeds these, anywhere in the domain: shape (channels,).
 
         A spline stays below its largest coefficient, equation (4), so the largest of each input add up.
         """
-        highest = np.zeros(self.channels)
-        for density in range(self.density + 1):
-            rows = self.table[self._rows(density)].reshape(self.inputs, -1, self.channels)
-            highest += rows.max(axis=1).sum(axis=0, dtype=np.float64)
-        return bool((highest < (80 if self.dtype == np.float32 else 700)).all())
+        return np.maximum.reduceat(self.table, self._starts[:-1]).sum(axis=0, dtype=np.float64)
 
     def filled(self, densities: list[int]) -> NDArray[np.int64]:
         """Those of the densities that have a coefficient other than zero; the rest add exactly nothing."""
@@ -232,7 +268,7 @@ class Atlas:
         Parameters
         ----------
         X
-            Points in the unit cube, shape (rows, inputs).
+            Points in the domain, shape (rows, inputs).
 
         Returns
         -------
@@ -249,7 +285,7 @@ class Atlas:
 
     def points(self, X: ArrayLike, name: str = "X") -> NDArray[np.floating]:
         """Return X checked, contiguous and in the model's dtype, as the kernels take it."""
-        return check_inputs(X, self.inputs, self.dtype, name)
+        return check_inputs(X, self.domain, self.dtype, name)
 
     def evaluate(self, points: NDArray[np.floating]) -> NDArray[np.floating]:
         """Evaluate at checked points of the model's dtype; an overflow shows as inf or NaN."""
@@ -266,7 +302,7 @@ class Atlas:
     @charts.setter
     def charts(self, charts: Iterable[Chart]) -> None:
         self._charts = tuple(charts)
-        self._packed = pack(self._charts) if self._charts else None
+        self._packed = pack(self._charts, self.domain) if self._charts else None
 
     def add_charts(self, points: NDArray[np.floating], out: NDArray[np.floating]) -> None:
         """Let the charts speak over the outputs of the coefficient table, equation (23)."""
@@ -283,7 +319,7 @@ class Atlas:
 
     def adopt(self, other: Atlas) -> None:
         """Take over size, coefficients and charts of another model, all at once."""
-        names = ("terms", "density", "table", "_charts", "_packed")
+        names = ("terms", "density", "domain", "_starts", "_origins", "table", "_charts", "_packed")
         self.__dict__.update({name: other.__dict__[name] for name in names})
 
     def gradient(self, X: ArrayLike) -> csr_matrix:
@@ -292,13 +328,14 @@ class Atlas:
         Parameters
         ----------
         X
-            Points in the unit cube, shape (rows, inputs).
+            Points in the domain, shape (rows, inputs).
 
         Returns
         -------
         scipy.sparse.csr_matrix of shape (rows·outputs, n_trainable)
             Row i·outputs + p is the gradient of output p at X[i]. Columns are, for each trained density,
-            the entries of ``f``, then of ``g``, then of ``h``, each flattened in C order.
+            the entries of ``f``, then of ``g``, then of ``h``, each flattened in C order. In an extended
+            model each spline has its functions from the lowest to the highest, input after input.
 
         Examples
         --------
@@ -317,7 +354,7 @@ class Atlas:
             column = before + self._columns(density)[:, :, None, None] + self._functions(cells, density)
             values.append(value.reshape(points.shape[0] * self.outputs, -1))
             columns.append(np.broadcast_to(column, value.shape).reshape(values[-1].shape))
-            before += self.outputs * slopes.shape[2] * self.inputs * splines.basis_size(density)
+            before += self._channels(density).size
         value, column = np.hstack(values), np.hstack(columns)
         starts = np.arange(value.shape[0] + 1) * value.shape[1]
         return csr_matrix((value.ravel(), column.ravel(), starts), shape=(value.shape[0], self.n_trainable))
@@ -341,12 +378,12 @@ class Atlas:
         positive, k = terms < self.terms, terms % max(self.terms, 1)
         g = self.outputs + outputs * self.terms + k
         exponentials = np.where(positive, g, g + self.outputs * self.terms)
-        return np.hstack([outputs, exponentials]) * self.inputs * splines.basis_size(density)
+        return np.hstack([outputs, exponentials]) * len(self._channels(density))
 
     def _functions(self, cells: NDArray[np.intp], density: int) -> NDArray[np.intp]:
         """Position of the four active functions within a spline family: (rows, 1, 1, inputs, 4)."""
-        family = np.arange(self.inputs)[:, None] * splines.basis_size(density)
-        return (cells[:, :, None] + family + np.arange(splines.ACTIVE))[:, None, None]
+        first = cells + self._origins[density] - self._rows(density).start
+        return (first[:, :, None] + np.arange(splines.ACTIVE))[:, None, None]
 
     # --- updates ------------------------------------------------------------------------------------
 
@@ -365,6 +402,9 @@ class Atlas:
             fence = (chart.fence.density, chart.fence.first, chart.fence.last)
             for part in (*fence, chart.replaces, chart.densities, *chart.layout, chart.table):
                 digest.update(np.asarray(part).tobytes())
+        if self.is_extended:
+            for domain in (self.domain, *(chart.fence.domain for chart in self.charts)):
+                digest.update(np.broadcast_to(domain, self.domain.shape).tobytes())
         return digest.hexdigest()
 
     def revert(self, id: int) -> None:
@@ -413,15 +453,75 @@ class Atlas:
         with 120 coefficients, 80 of them trainable
         """
         density = check_size("density", density, least=0, most=MAX_DENSITY - self.density)
+        terms = check_size("terms", terms, least=0)
+        check_reach(self.domain, self.density + density)
         old = copy.copy(self)
-        self.terms = self.terms + check_size("terms", terms, least=0)
-        self.density = self.density + density
+        self.terms, self.density = self.terms + terms, self.density + density
+        self._number_rows()
         self.table = self._zero_table()
         for rho in range(old.density + 1):
-            self.f(rho)[:] = old.f(rho)
-            self.g(rho)[:, : old.terms] = old.g(rho)
-            self.h(rho)[:, : old.terms] = old.h(rho)
+            new_rows, old_rows = self._channels(rho), old._channels(rho)
+            new_rows[:, :, : old.terms] = old_rows[:, :, : old.terms]
+            new_rows[:, :, self.terms : self.terms + old.terms] = old_rows[:, :, old.terms : 2 * old.terms]
+            new_rows[:, :, -1] = old_rows[:, :, -1]
         return self
+
+    def extend(self, low: ArrayLike, high: ArrayLike) -> Atlas:
+        """Let the domain reach further, in place; inside the old one every output stays exactly as it was.
+
+        Beyond the old domain the splines go on from their last coefficients, and so run into constants,
+        equation (28).
+
+        Parameters
+        ----------
+        low, high
+            How far each input shall reach, shape (inputs,), rounded outwards to whole cells of the finest
+            density. A side that reaches further already stays as it is.
+
+        Returns
+        -------
+        the model itself
+
+        Examples
+        --------
+        >>> model = Atlas(inputs=2, density=1)
+        >>> model.extend(low=[-0.3, 0], high=[1, 1.5]).domain
+        array([[-0.4,  1. ],
+               [ 0. ,  1.6]])
+        >>> model([[-0.4, 1.6]])
+        array([[0.]], dtype=float32)
+        """
+        width = splines.cell_count(self.density)
+        lowest = -splines.whole_cells(-self._edge("low", low), self.density) / width
+        highest = splines.whole_cells(self._edge("high", high), self.density) / width
+        wanted = np.stack([lowest, highest], axis=1)
+        further = np.sign(wanted - self.domain) == (-1, 1)
+        if not further.any():
+            return self
+        larger = copy.copy(self)
+        larger.domain = np.where(further, wanted, self.domain)
+        check_reach(larger.domain, self.density)
+        larger._number_rows()
+        larger.table = self.table[larger._nearest_rows(self)]
+        larger.charts = self.charts
+        self.adopt(larger)
+        return self
+
+    def _edge(self, name: str, values: ArrayLike) -> NDArray[np.floating]:
+        edge = check_numbers(name, values, np.dtype(np.float64))
+        if edge.shape != (self.inputs,):
+            raise ValueError(
+                f"{name} has shape {edge.shape}; expected ({self.inputs},), one number for each input"
+            )
+        return edge
+
+    def _nearest_rows(self, old: Atlas) -> NDArray[np.intp]:
+        """For each row the same function's row in a smaller model, or the nearest one's of that input."""
+        shifts = (old._origins - self._origins).ravel()  # (densities·inputs,)
+        families = zip(pairwise(self._starts), pairwise(old._starts), shifts, strict=True)
+        return np.concatenate(
+            [np.clip(np.arange(*rows) + shift, first, end - 1) for rows, (first, end), shift in families]
+        )
 
     def copy(self) -> Atlas:
         """Return an independent copy.
@@ -441,4 +541,17 @@ class Atlas:
             f"density={self.density}, trainable={self.trainable!r}, damping={self.damping}, "
             f"dtype={self.dtype.name!r})\n"
             f"with {self.n_parameters:,} coefficients, {self.n_trainable:,} of them trainable" + charts
+        )
+
+
+def check_reach(domain: NDArray[np.float64], density: int) -> None:
+    """Raise if an input has too wide a domain, or too many basis functions at a density."""
+    width = np.diff(domain)[:, 0]
+    too_far = (width > MAX_WIDTH) | (width * splines.cell_count(density) + 3 > MAX_FUNCTIONS)
+    if too_far.any():
+        column = int(np.argmax(too_far))
+        raise ValueError(
+            f"input {column} cannot reach from {domain[column, 0]:g} to {domain[column, 1]:g} at density "
+            f"{density}: that is more than {MAX_WIDTH} times the unit width or {MAX_FUNCTIONS:,} basis "
+            "functions; leave out far values or rescale it"
         )

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["activation", "active", "basis", "basis_size", "cell_count", "spline"]
+__all__ = ["activation", "active", "basis", "basis_size", "cell_count", "spline", "whole_cells"]
 
 ACTIVE = 4  # a cubic B-spline has four non-zero basis functions at every point
 
@@ -40,6 +40,19 @@ def cell_count(density: int) -> int:
     61
     """
     return basis_size(density) - 3
+
+
+def whole_cells(x: NDArray[np.floating], density: int) -> NDArray[np.floating]:
+    """Least whole number of cells that reach from 0 to x or beyond; rounding does not add one.
+
+    Examples
+    --------
+    >>> whole_cells(np.array([0.1, 3 / 61, 1.0]), density=4)
+    array([ 7.,  3., 61.])
+    """
+    width = cell_count(density)
+    cells = np.rint(x * width)
+    return np.where(cells / width >= x, cells, cells + 1)
 
 
 def activation(x: NDArray[np.floating]) -> NDArray[np.floating]:
@@ -79,19 +92,20 @@ def basis(x: NDArray[np.floating], density: int) -> NDArray[np.floating]:
 
 
 def active(x: NDArray[np.floating], density: int) -> tuple[NDArray[np.intp], NDArray[np.floating]]:
-    """Return the cell of each point and the weights of its four basis functions, equation (3).
+    """Return the cell of each point and the weights of its four basis functions, equations (3) and (26).
 
     Parameters
     ----------
     x
-        Points in [0, 1], any shape.
+        Points, any shape. Beyond [0, 1] the lattice of cells goes on evenly.
     density
         The density ρ.
 
     Returns
     -------
     cells
-        Zero-based cell, the shape of `x`; functions cell … cell + 3 (zero-based) are active.
+        Zero-based cell, the shape of `x`; functions cell … cell + 3 (zero-based) are active. Below 0 cells
+        are negative.
     weights
         Their values, shape (..., 4).
 
@@ -105,8 +119,9 @@ def active(x: NDArray[np.floating], density: int) -> tuple[NDArray[np.intp], NDA
            [0., 1., 4., 1.]])
     """
     scaled = np.asarray(x) * cell_count(density)
-    cells = np.minimum(np.floor(scaled), cell_count(density) - 1)
-    t = scaled - cells  # x = 1 belongs to the last cell, with t = 1
+    # x = 1 belongs to the last cell, with t = 1, and so does every knot above
+    cells = np.where(scaled < cell_count(density), np.floor(scaled), np.ceil(scaled) - 1)
+    t = scaled - cells
     weights = np.stack(
         [(1 - t) ** 3, 3 * t**3 - 6 * t**2 + 4, -3 * t**3 + 3 * t**2 + 3 * t + 1, t**3], axis=-1
     )

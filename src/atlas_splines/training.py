@@ -155,12 +155,12 @@ class Trainer:
         False
         """
         self._moments: kernels.Moments | None = None
-        self._size: tuple[int, int] | None = None
+        self._size: tuple[int, int, int] | None = None
 
     @property
     def carries_state(self) -> bool:
         """Whether the next run goes on from the state of the last one."""
-        return self._size == (self.model.density, self.model.terms)
+        return self._size == size_of(self.model)
 
     def run(
         self,
@@ -258,9 +258,10 @@ class Trainer:
             OPTIMIZERS[self.optimizer],
             self.learning_rate,
             np.array(model.trained_densities, np.int64),
+            model.first_trained_row,
         )
         if not self.carries_state:
-            self._moments, self._size = fresh_moments(model), (model.density, model.terms)
+            self._moments, self._size = fresh_moments(model), size_of(model)
         order = self.random.permutation(samples.weights.size)
         per_call = max(SAMPLES_PER_CALL // self.batch_size, 1) * self.batch_size
         total = 0.0
@@ -386,7 +387,7 @@ def train(
     model
         The model to train.
     X, y
-        Inputs in the unit cube, shape (rows, inputs), and targets, shape (rows,) or (rows, outputs). For
+        Inputs in the domain, shape (rows, inputs), and targets, shape (rows,) or (rows, outputs). For
         cross-entropy the targets are class numbers 0, 1, …, or one probability per class.
     loss
         "mae", "mse", "huber" or "cross-entropy".
@@ -460,6 +461,11 @@ def fresh_moments(model: Atlas) -> kernels.Moments:
     )
 
 
+def size_of(model: Atlas) -> tuple[int, int, int]:
+    """What growth changes: density, terms, and with the domain the number of rows."""
+    return model.density, model.terms, model.table.shape[0]
+
+
 def _indicators(labels: Array, classes: int, name: str) -> Array:
     """Class numbers as indicator rows."""
     wrong = (labels[:, 0] != np.floor(labels[:, 0])) | (labels[:, 0] < 0) | (labels[:, 0] >= classes)
@@ -474,5 +480,7 @@ def _counted(epochs: int, progress: bool) -> Iterable[int]:
         return range(epochs)
     from tqdm.auto import tqdm
 
-    bar: Iterable[int] = tqdm(range(epochs), desc="training", unit="epoch")
+    bar: Iterable[int] = tqdm(
+        range(epochs), desc="training", unit="epoch", disable=None
+    )  # only on a terminal
     return bar

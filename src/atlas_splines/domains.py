@@ -1,0 +1,134 @@
+"""Domains: columns of any scale, and missing values, as points of the unit cube.
+
+The map of a column never changes once it is made. Data beyond it lands outside [0, 1], where
+`Atlas.extend` can follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Domain", "DomainChoice"]
+
+Array = NDArray[np.float64]
+DomainChoice = Literal["data", "quantiles"] | Sequence[tuple[float, float]]
+
+MARGIN = 0.05  # of the range of a column, on either side of it
+KNOTS = 65  # of a map that follows the quantiles
+
+
+@dataclass(frozen=True, eq=False)
+class Domain:
+    """An increasing map of each column to [0, 1], linear between knots and beyond them.
+
+    Attributes
+    ----------
+    knots
+        Values of each column that go to evenly spaced points of [0, 1], shape (columns, knots).
+    fill
+        Value that stands for a missing one, shape (columns,): the median.
+    indicators
+        Columns for which one more input says whether the value is missing: 0 or 1.
+
+    Examples
+    --------
+    >>> domain = Domain.of(np.array([[0.0, 5.0], [10.0, np.nan]]), [(0, 20), (0, 10)])
+    >>> domain.to_unit(np.array([[5.0, 5.0], [40.0, np.nan]]))
+    array([[0.25, 0.5 , 0.  ],
+           [2.  , 0.5 , 1.  ]])
+    """
+
+    knots: Array
+    fill: Array
+    indicators: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, X: Array, choice: DomainChoice) -> Domain:
+        """Domain around data in which NaN is a missing value."""
+        missing = np.isnan(X)
+        columns = [column[~gone] for column, gone in zip(X.T, missing.T, strict=True)]
+        if isinstance(choice, str):
+            spaced = evenly if choice == "data" else by_quantiles
+            knots = [spaced(column if column.size else np.zeros(1)) for column in columns]
+        else:
+            knots = [np.array(limits, np.float64) for limits in checked_limits(choice, X.shape[1])]
+        fill = [
+            np.median(column) if column.size else k.mean() for column, k in zip(columns, knots, strict=True)
+        ]
+        wide = [j for j, k in enumerate(knots) if not np.isfinite(np.diff(k)).all()]
+        if wide:
+            raise ValueError(f"column {wide[0]} spans more than a float can hold; rescale it")
+        return cls(np.array(knots), np.array(fill), np.flatnonzero(missing.any(axis=0)))
+
+    @property
+    def inputs(self) -> int:
+        """Inputs of a model on this domain: the columns, and the indicators of missing values."""
+        return len(self.knots) + len(self.indicators)
+
+    def to_unit(self, X: Array) -> Array:
+        """Coordinates of rows, shape (rows, inputs); [0, 1] is the domain of the first data."""
+        missing = np.isnan(X)
+        units = np.linspace(0, 1, self.knots.shape[1])
+        points = np.empty((X.shape[0], self.inputs))
+        for j, knots in enumerate(self.knots):
+            column = np.where(missing[:, j], self.fill[j], X[:, j])
+            points[:, j] = piecewise(column, knots, units)
+        points[:, len(self.knots) :] = missing[:, self.indicators]
+        return points
+
+    def to_raw(self, column: int, units: Array) -> Array:
+        """Values of a column at coordinates: the inverse of its map."""
+        return piecewise(units, np.linspace(0, 1, self.knots.shape[1]), self.knots[column])
+
+
+def piecewise(x: Array, knots: Array, values: Array) -> Array:
+    """Linear interpolation that goes on beyond the first and last knot with the slope it has there."""
+    inside = np.interp(x, knots, values)
+    low_slope = (values[1] - values[0]) / (knots[1] - knots[0])
+    high_slope = (values[-1] - values[-2]) / (knots[-1] - knots[-2])
+    below, above = np.minimum(x - knots[0], 0), np.maximum(x - knots[-1], 0)
+    return np.where(
+        below < 0, values[0] + below * low_slope, np.where(above > 0, values[-1] + above * high_slope, inside)
+    )
+
+
+def limits_of(column: Array) -> tuple[float, float]:
+    """Range of a column, widened by a margin; a constant column gets a range of its own size."""
+    low, high = float(column.min()), float(column.max())
+    width = (high - low) or max(abs(low), 1.0)
+    return low - MARGIN * width, high + MARGIN * width
+
+
+def evenly(column: Array) -> Array:
+    """Knots of a linear map."""
+    return np.array(limits_of(column))
+
+
+def by_quantiles(column: Array) -> Array:
+    """Knots halfway between evenly spaced ones and the quantiles.
+
+    Crowded values get more of the cells, and gaps between values keep some: a map by quantiles alone would
+    have no room for what lies in a gap.
+    """
+    low, high = limits_of(column)
+    fine = np.unique(np.concatenate([[low, high], np.quantile(column, np.linspace(0, 1, KNOTS))]))
+    even = (fine - low) / (high - low)
+    rank = np.searchsorted(np.sort(column), fine, side="right") / column.size
+    return np.interp(np.linspace(0, 1, KNOTS), (even + rank) / 2, fine)
+
+
+def checked_limits(limits: Sequence[tuple[float, float]], columns: int) -> Sequence[tuple[float, float]]:
+    """The limits a user gave, one pair for each column, or a sentence about what is wrong."""
+    if len(limits) != columns:
+        raise ValueError(
+            f"domain has {len(limits)} pairs but X has {columns} columns; give (low, high) for each"
+        )
+    for j, pair in enumerate(limits):
+        if len(pair) != 2 or not np.isfinite(pair).all() or not pair[0] < pair[1]:
+            raise ValueError(f"domain[{j}] is {pair!r}; give two finite numbers, the lower one first")
+    return limits

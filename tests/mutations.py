@@ -1,0 +1,192 @@
+"""Files to try the loader with: models, and the many ways in which a file can be wrong.
+
+Files are opened and sealed here as docs/format.md says, without the library's own code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from random import Random
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from atlas_splines import Atlas, consolidate, train, update
+from atlas_splines.charts import Record
+
+ITEM_SIZES = {"F64": 8, "F32": 4, "I64": 8, "I32": 4, "U8": 1, "BOOL": 1}
+HOSTILE = [
+    None, True, False, -1, 0, 1, 2, 7, 21, 64, 2**31, 2**53, 2**63, 2**64, 10**30, -(2**63), 0.5, -0.5, 1e308, 1e-320,
+    "", "0", "nan", "inf", "1e999", "model", "float16", "cross", "update", "__import__('os').abort()", "\ud800", "é" * 300,
+    "2024-01-01T00:00:00", "9999-12-31T23:59:59-23:59", [], [0], [1, 1], [[]], [None] * 50, {}, {"type": "cross"},
+]  # fmt: skip
+NUMBERS = [np.nan, np.inf, -np.inf, 0.0, -1.0, 1e30, 1e300, 2.0**31 - 1, -(2.0**31)]
+
+
+class File(NamedTuple):
+    """The parts of a file, free to be edited."""
+
+    entries: dict[str, Any]  # dtype, shape and data_offsets of each tensor
+    envelope: dict[str, Any]
+    body: bytearray
+
+    @classmethod
+    def open(cls, data: bytes) -> File:
+        start = 8 + int.from_bytes(data[:8], "little")
+        entries = json.loads(data[8:start])
+        envelope = json.loads(entries.pop("__metadata__")["atlas-splines"])
+        return cls(entries, envelope, bytearray(data[start:]))
+
+    def seal(self) -> bytes:
+        """Bytes of the file with the right checksum, whatever it says."""
+        unsealed = self.head({**self.envelope, "sha256": "0" * 64})
+        digest = hashlib.sha256(unsealed + self.body).hexdigest()
+        return self.head({**self.envelope, "sha256": digest}) + self.body
+
+    def head(self, envelope: Any) -> bytes:
+        text = json.dumps({"__metadata__": {"atlas-splines": json.dumps(envelope)}, **self.entries})
+        return struct.pack("<Q", len(text)) + text.encode()
+
+    def values(self, name: str) -> np.ndarray:
+        """A flat view of a tensor."""
+        dtype = {"F64": "<f8", "F32": "<f4", "I32": "<i4", "I64": "<i8"}.get(
+            self.entries[name]["dtype"], "u1"
+        )
+        return np.frombuffer(memoryview(self.body)[slice(*self.entries[name]["data_offsets"])], dtype)
+
+
+def small_model() -> Atlas:
+    """A model without charts, as small as can be."""
+    model = Atlas(inputs=1, terms=1, density=0, trainable="all", damping=0.5)
+    model.table[:, :3] = np.linspace(-1, 1, 12).reshape(4, 3)
+    return model
+
+
+def rich_model(dtype: str = "float32", outputs: int = 1) -> Atlas:
+    """A model with all that a file can hold: charts, each kind of update, one taken back, a consolidation."""
+    random = np.random.default_rng(0)
+    model = Atlas(inputs=2, outputs=outputs, terms=2, density=1, dtype=dtype)
+    X = random.random((200, 2))
+    train(model, X, np.tile(np.sin(5 * X[:, :1]), outputs), epochs=3, random_state=0)
+    few = {"epochs": 2, "terms": 1, "random_state": 0}
+    y = np.tile(3 + X[:, 1:], outputs)
+    update(model, 0.6 + 0.3 * X, y, charts=2, density=1, **few)
+    consolidate(model, tolerance=1e6, density=2, terms=3, samples=200, epochs=1, random_state=0)
+    model.extend(low=[-0.3, 0], high=[1, 1.4])
+    for memory in ("rehearsal", "none", "both", "chart", "chart"):
+        update(model, 1.1 * X - [0.1, 0], y, memory=memory, density=0, charts=1, **few)
+    model.revert(model.updates[-1].id)
+    last = model.updates[-1]
+    model.updates.append(Record(last.id + 1, "none", last.time, 0, last.after, last.after))
+    return model
+
+
+# --- bytes changed without care: the checksum must notice ----------------------------------------------
+
+
+def truncate(random: Random, data: bytes) -> bytes:
+    return data[: random.randrange(len(data))]
+
+
+def flip_bits(random: Random, data: bytes) -> bytes:
+    flipped = bytearray(data)
+    for _ in range(random.choice([1, 1, 1, 2, 8])):
+        flipped[random.randrange(len(data))] ^= 1 << random.randrange(8)
+    return bytes(flipped)
+
+
+def splice(random: Random, data: bytes) -> bytes:
+    """Cut, double or move a piece."""
+    start, stop, to = sorted(random.randrange(len(data) + 1) for _ in range(3))
+    return random.choice([data[:start] + data[to:], data[:to] + data[start:], data[start:stop] + data])
+
+
+def inflate_length(random: Random, data: bytes) -> bytes:
+    """Let the header claim any length."""
+    return struct.pack("<Q", random.choice([0, 1, 2**20, 2**40, 2**63, 2**64 - 1])) + data[8:]
+
+
+# --- files that are sealed again: the content itself must be checked -----------------------------------
+
+
+def edit_header(random: Random, data: bytes) -> bytes:
+    """Change, drop, add or double something anywhere in the header."""
+    file = File.open(data)
+    for _ in range(random.choice([1, 1, 2])):
+        parent, key = random.choice(list(places(file.envelope)))
+        edit_place(random, parent, key)
+    return file.seal()
+
+
+def edit_place(random: Random, parent: Any, key: Any) -> None:
+    if key not in parent if isinstance(parent, dict) else key >= len(parent):
+        return  # an earlier edit has removed it
+    action = random.randrange(6)
+    if action == 0:
+        del parent[key]
+    elif action == 1 and isinstance(parent, list):
+        parent.append(parent[key])
+    elif action == 1:
+        parent["more"] = parent[key]
+    elif action == 2 and type(parent[key]) in (int, float):
+        parent[key] = parent[key] * random.choice([-1, 2, 2**30]) + random.choice([-1, 0, 1])
+    else:
+        parent[key] = random.choice(HOSTILE)
+
+
+def places(value: Any) -> Any:
+    """Every place in a JSON value, as its container and key."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        yield value, key
+        yield from places(item)
+
+
+def edit_entry(random: Random, data: bytes) -> bytes:
+    """Change what the file says about a tensor: name, dtype, shape or place."""
+    file = File.open(data)
+    name = random.choice(list(file.entries))
+    action = random.randrange(4)
+    if action == 0:
+        file.entries[name + random.choice(["x", "\0", ".table"])] = file.entries.pop(name)
+    elif action == 1:
+        file.entries[name]["dtype"] = random.choice([*ITEM_SIZES, "F16", "C64", "F8_E4M3", "", None])
+    else:
+        parent, key = random.choice(list(places(file.entries[name])))
+        edit_place(random, parent, key)
+    return file.seal()
+
+
+def edit_numbers(random: Random, data: bytes) -> bytes:
+    """Put some other numbers into a tensor."""
+    file = File.open(data)
+    name = random.choice(list(file.entries))
+    values = file.values(name)
+    with np.errstate(all="ignore"):
+        for _ in range(random.choice([1, 3])):
+            if values.size:
+                values[random.randrange(values.size)] = np.float64(random.choice(NUMBERS)).astype(
+                    values.dtype
+                )
+    return file.seal()
+
+
+def inflate(random: Random, data: bytes) -> bytes:
+    """Ask for terabytes: in the configuration, or for a tensor."""
+    file = File.open(data)
+    configuration = file.envelope["header"]["model"]["configuration"]
+    size = random.choice([2**20, 2**31, 2**40, 2**62])
+    keys = random.sample(["inputs", "outputs", "terms"], random.randrange(3))
+    for key in keys:
+        configuration[key] = size
+    if not keys or random.random() < 0.5:
+        entry = file.entries[random.choice(list(file.entries))]
+        entry["shape"] = [size] * len(entry["shape"])
+        entry["data_offsets"][1] += random.choice([0, size, size * ITEM_SIZES[entry["dtype"]]])
+    return file.seal()
+
+
+CARELESS = (truncate, flip_bits, splice, inflate_length)
+SEALED = (edit_header, edit_entry, edit_numbers, inflate)
