@@ -72,7 +72,16 @@ def test_heavy_libraries_have_one_importer(path):
         assert path.stem == owner, f"{path.stem} imports {name}, which belongs in {owner}"
 
 
-@pytest.mark.parametrize("path", sorted(SOURCE.glob("paper/*.py")), ids=lambda path: path.stem)
+EXPERIMENTS = [*SOURCE.glob("paper/*.py"), *SOURCE.glob("arena/**/*.py")]
+IMPORTERS = {  # within the experiments
+    "torch": {"autograd", "pi_sigma", "kasam"},
+    "kan": {"kan"},
+    "sklearn": {"stored", "protocols"},
+    "matplotlib": {"figures", "report"},
+}
+
+
+@pytest.mark.parametrize("path", sorted(EXPERIMENTS), ids=lambda path: path.stem)
 def test_experiments_use_public_names_only(path):
     for name in imports(path):
         package, _, module = name.partition(".")
@@ -82,8 +91,10 @@ def test_experiments_use_public_names_only(path):
                 "__version__",
                 "splines",
                 "jobs",
-            ] or module.startswith("paper")
-            assert public, f"paper/{path.name} imports {name}, which is not public"
+            ] or module.startswith(("paper", "arena"))
+            assert public, f"{path.parent.name}/{path.name} imports {name}, which is not public"
+        assert path.stem in IMPORTERS.get(package, {path.stem}), f"{path.name} must not import {name}"
+        assert not (path.parent.name == "paper" and module.startswith("arena"))
 
 
 def test_importing_the_package_loads_nothing_heavy():

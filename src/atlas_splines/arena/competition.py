@@ -6,7 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from atlas_splines.arena.csv_data import Source, check_source
@@ -43,7 +43,7 @@ class Plan:
     cells: tuple[Cell, ...]
     methods: tuple[str, ...] = tuple(METHODS)
     seeds: int = 10
-    size: Size = Size()
+    size: Size = field(default_factory=Size)
     tuned: bool = True
 
     def __post_init__(self) -> None:
@@ -167,9 +167,9 @@ def facts_of(plan: Plan, files: Sequence[Path]) -> dict[str, str]:
     written = [file.stat().st_mtime for file in files]
     tuning = "six settings for each method and protocol, on two problems with seeds of their own"
     return {
-        "runs": f"{len(files)}: {len(plan.methods)} methods, {len(plan.cells)} cells, {plan.seeds} seeds each",
+        "runs": f"{len(files)}: {len(plan.methods)} methods, {len(plan.cells)} cells, {plan.seeds} seeds",
         "tasks": f"at most {plan.size.samples} rows each; tests have {plan.size.tests}",
         "tuning": tuning if plan.tuned else "none, the first setting of each method",
-        "gradient steps": f"{plan.size.steps} of 250 rows on a task, for methods without a number of their own",
+        "gradient steps": f"{plan.size.steps} of 250 rows a task, for methods without a number of their own",
         "from the first run to the last": f"{(max(written) - min(written)) / 60:.1f} minutes",
     }

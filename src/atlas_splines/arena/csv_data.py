@@ -123,21 +123,22 @@ def read_table(path: Path) -> dict[str, Array]:
     Text is numbered in sorted order, so dates written as 2011-01-31 keep theirs.
     """
     try:
-        lines = path.read_text(encoding="utf8").strip().splitlines()
+        lines = path.read_text(encoding="utf8").splitlines()
     except OSError as error:
         raise ValueError(f"cannot read {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ValueError(f"cannot read {path}: it is no text in UTF-8") from error
-    if len(lines) < 2:
+    filled = [(place, line.strip()) for place, line in enumerate(lines, start=1) if line.strip()]
+    if len(filled) < 2:
         raise ValueError(f"{path} has fewer than two rows")
-    cells = [re.split(separator(lines[0]), line.strip()) for line in lines]
+    mark = separator(filled[0][1])
+    cells = [re.split(mark, line) for _, line in filled]
     width = len(cells[0])
-    ragged = next((k for k, row in enumerate(cells) if len(row) != width), None)
-    if ragged is not None:
-        raise ValueError(f"line {ragged + 1} of {path} has {len(cells[ragged])} cells, not {width}")
-    empty = next((k for k, row in enumerate(cells) if "" in row), None)
-    if empty is not None:
-        raise ValueError(f"line {empty + 1} of {path} has an empty cell; fill it in or remove the line")
+    for (place, _), row in zip(filled, cells, strict=True):
+        if len(row) != width:
+            raise ValueError(f"line {place} of {path} has {len(row)} cells, not {width}")
+        if "" in row:
+            raise ValueError(f"line {place} of {path} has an empty cell; fill it in or remove the line")
     header = not any(is_number(cell) for cell in cells[0])
     names = [cell.strip().strip('"') for cell in cells[0]] if header else [str(k) for k in range(width)]
     rows = np.array(cells[1:] if header else cells)

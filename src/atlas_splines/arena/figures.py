@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from atlas_splines.arena.measures import mean
 from atlas_splines.arena.methods import METHODS
-from atlas_splines.arena.ranking import RANKED_PROTOCOLS, Results, critical_difference, table
+from atlas_splines.arena.ranking import RANKED_PROTOCOLS, Results, Row, critical_difference, table
 from atlas_splines.paper.figures import BLACK, BLUE, GREEN, GREY, ORANGE, STYLE, VERMILLION, headline, number
 
 __all__ = ["draw_all"]
@@ -77,8 +77,8 @@ def rank_figure(results: Results) -> Figure:
     near = sum(row.rank <= rows[0].rank + distance for row in rows) - 1
     return headline(
         figure,
-        f"First by mean rank over {cells} cells of protocols 1 to 5: {rows[0].label}, {rows[0].rank:.1f}; {near} others are "
-        f"within the critical difference of {distance:.1f} (shaded, and bars at the right)",
+        f"First by mean rank over {cells} cells of protocols 1 to 5: {rows[0].label}, {rows[0].rank:.1f}; "
+        f"{near} others are within the critical difference of {distance:.1f} (shaded)",
     )
 
 
@@ -131,7 +131,7 @@ def ratio_figure(results: Results) -> Figure:
     return headline(figure, ratio_finding(rows, ratios))
 
 
-def ratio_finding(rows: Sequence[Any], ratios: Array) -> str:
+def ratio_finding(rows: Sequence[Row], ratios: Array) -> str:
     """In how many cells the first method is within 1.1 of retraining."""
     first = next((k for k, row in enumerate(rows) if not row.keeps_all), 0)
     known = ratios[first][np.isfinite(ratios[first])]
@@ -178,7 +178,7 @@ def draw_memory(axes: Axes, results: Results, cell: str) -> None:
                 label=METHODS[method].label,
             )
     axes.set(title=cell, xlabel="tasks learned", yscale="log")
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 def region_figure(results: Results) -> Figure:
@@ -224,45 +224,32 @@ def relative(results: Results, measure: str) -> Array:
 
 
 def cost_figure(results: Results) -> Figure:
-    """Ratio to retraining against bytes kept, and against training time."""
-    rows = [row for row in table(results) if np.isfinite(row.ratio)]
-    figure = Figure(figsize=(WIDTH, 5.2), layout="constrained")
-    panels = figure.subplots(1, 2, sharey=True)
-    for axes, (name, label) in zip(
-        panels,
-        (("kilobytes", "kept after the last task, kB"), ("train_seconds", "training, seconds of one core")),
-        strict=True,
-    ):
-        for row in rows:
-            x = max(getattr(row, name), 1e-3)
-            axes.plot(x, row.ratio, "o", color=colour_of(row.method), ms=5)
-        label_points(axes, [(max(getattr(row, name), 1e-3), row.ratio, row.label) for row in rows])
-        axes.set(xscale="log", yscale="log", xlabel=label)
-    panels[0].set_ylabel("final error / error of retraining")
-    panels[0].set_yticks([0.5, 1, 2, 5, 10], ["0.5", "1", "2", "5", "10"])
-    best = min((row for row in rows if not row.keeps_all), key=lambda row: row.ratio, default=None)
-    if best is None:
-        return headline(figure, "What memory costs")
-    return headline(
-        figure,
-        f"What memory costs: {best.label} has the least ratio, {best.ratio:.2f}, with {number(best.kilobytes)} kB and "
-        f"{number(best.train_seconds)} s of training (ATLAS in colour, methods that keep all data in grey)",
+    """What each method needs: error, bytes, and time for training and prediction."""
+    rows = table(results)
+    columns = {
+        "ratio": "error / retraining",
+        "kilobytes": "kept, kB",
+        "train_seconds": "training, s of one core",
+        "predict_microseconds": "prediction, µs a row",
+    }
+    figure = Figure(figsize=(WIDTH + 1, 1.4 + 0.25 * len(rows)), layout="constrained")
+    panels = figure.subplots(1, len(columns), sharey=True)
+    for axes, (name, label) in zip(panels, columns.items(), strict=True):
+        for place, row in enumerate(rows):
+            axes.plot(max(getattr(row, name), 1e-3), place, "o", color=colour_of(row.method), ms=5)
+        axes.set(xscale="log", xlabel=label, ylim=(len(rows) - 0.4, -0.6))
+    panels[0].axvline(1, color=BLACK, lw=0.8)
+    panels[0].set_yticks(range(len(rows)), [row.label for row in rows])
+    return headline(figure, cost_finding(rows))
+
+
+def cost_finding(rows: Sequence[Row]) -> str:
+    """What the method with the least ratio costs."""
+    known = [row for row in rows if not row.keeps_all and np.isfinite(row.ratio)]
+    if not known:
+        return "What memory costs"
+    best = min(known, key=lambda row: row.ratio)
+    return (
+        f"What memory costs: {best.label} has the least ratio, {best.ratio:.2f}, and keeps "
+        f"{number(best.kilobytes)} kB (ATLAS in colour, methods that keep all data in grey)"
     )
-
-
-def label_points(axes: Axes, points: Sequence[tuple[float, float, str]]) -> None:
-    """Write labels beside points, moved apart vertically where they would meet."""
-    heights: list[float] = []
-    for x, y, text in sorted(points, key=lambda point: point[1]):
-        height = np.log10(y)
-        while any(abs(height - other) < 0.035 for other in heights):
-            height += 0.012
-        heights.append(height)
-        axes.annotate(
-            text,
-            (x, y),
-            (7, 200 * (height - np.log10(y))),
-            textcoords="offset points",
-            fontsize=6.5,
-            va="center",
-        )

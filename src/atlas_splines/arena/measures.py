@@ -100,7 +100,7 @@ def still_true(problem: Problem, now: int, j: int) -> NDArray[np.bool_]:
 
 
 def changed(problem: Problem, outputs: Sequence[Array]) -> list[float]:
-    """For each task but the first: the share of predictions at old, still true points that are not the same bits."""
+    """For each task but the first: which share of predictions at old, still true points it changed at all."""
     shares = []
     for i in range(1, len(outputs)):
         differs = (outputs[i] != outputs[i - 1]).any(axis=1)
@@ -113,24 +113,25 @@ def changed(problem: Problem, outputs: Sequence[Array]) -> list[float]:
 def scores(record: Mapping[str, Any]) -> dict[str, float]:
     """What follows from the matrices of a record.
 
-    R[i, j] is the error on task j after task i, on points that are true then; S[i, j] is the same on points that are
-    still true at the end, so that its rows can be compared. NaN means that there are no such points.
+    R[i, j] is the error on task j after task i, on points that are true then; S[i, j] is the same on points
+    that are still true at the end, so that its rows can be compared. NaN means that there are no such points.
 
     Returns
     -------
     dict of floats
-        ``final``: mean of R[last, j] over all tasks. ``inside`` and ``outside``: the last task, and the mean of
-        the others. ``backward``: mean of S[j, j] − S[last, j], negative when old tasks got worse.
-        ``forgetting``: mean of S[last, j] minus the least S[i, j] before it. ``forward``: mean of the error of the
-        constant zero minus R[j − 1, j], positive when earlier tasks helped. ``changed``: mean share of old
-        predictions that changed.
+        ``final``: mean of R[last, j] over all tasks. ``inside`` and ``outside``: the last task, and the mean
+        of the others. ``backward``: mean of S[j, j] − S[last, j], negative when old tasks got worse.
+        ``forgetting``: mean of S[last, j] minus the least S[i, j] before it. ``forward``: mean of the error
+        of the constant zero minus R[j − 1, j], positive when earlier tasks helped. ``changed``: mean share of
+        old predictions that changed.
 
     Examples
     --------
     >>> R = [[0.1, 0.9], [0.4, 0.2]]
     >>> measured = scores({"R": R, "S": R, "untrained": [1.0, 1.0], "changed": [0.5]})
     >>> {name: round(value, 2) for name, value in measured.items()}
-    {'final': 0.3, 'inside': 0.2, 'outside': 0.4, 'backward': -0.3, 'forgetting': 0.3, 'forward': 0.1, 'changed': 0.5}
+    {'final': 0.3, 'inside': 0.2, 'outside': 0.4, 'backward': -0.3, 'forgetting': 0.3, 'forward': 0.1,
+    'changed': 0.5}
     """
     R, S = (np.array(record[name], np.float64) for name in ("R", "S"))
     last, before = len(R) - 1, range(len(R) - 1)
@@ -162,9 +163,8 @@ def confidence(values: Sequence[float]) -> tuple[float, float]:
     """
     from scipy.stats import t
 
-    values = np.asarray(values, np.float64)
-    if len(values) < 2:
-        return mean(values), float("nan")
-    return float(values.mean()), float(
-        t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / len(values) ** 0.5
-    )
+    array = np.asarray(values, np.float64)
+    if len(array) < 2:
+        return mean(array), float("nan")
+    half = t.ppf(0.975, len(array) - 1) * array.std(ddof=1) / len(array) ** 0.5
+    return float(array.mean()), float(half)

@@ -86,7 +86,8 @@ class Results:
     def _value(self, key: tuple[str, str, int], measure: str) -> float:
         if key not in self._scores:
             return float("nan")
-        return float(self._scores[key].get(measure, self.records[key].get(measure, np.nan)))
+        measured = {**self.records[key], **self._scores[key]}
+        return float(measured[measure])
 
     def ratios(self) -> Array:
         """Final error over that of retraining: the better of the two retrained models of the same problem."""

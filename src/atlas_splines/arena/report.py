@@ -18,31 +18,25 @@ from atlas_splines.paper.report import STYLE, Saved, save_figure, table_html
 __all__ = ["findings", "markdown_table", "text_table", "write_report"]
 
 CAPTIONS = {
-    "critical-difference": "Mean ranks of the final error among methods that do not keep all data; ranks are taken for each cell and "
-    "seed. Methods under one bar at the right cannot be told apart at 5 % (Nemenyi's test over cells).",
-    "ratio-to-retraining": "Final error, the mean over all tasks, over that of retraining from scratch on all data: the better of "
-    "ATLAS and MLP for each problem. Geometric means over seeds; 1 or less is as good as retraining.",
-    "memory-over-time": "Error on the first task after each task, on points whose target never changes. A flat line forgets nothing.",
-    "inside-and-outside": "Protocols 1 to 5. Blue: error on the last task. Red: mean error on all earlier ones.",
+    "critical-difference": "Mean ranks of the final error among methods that do not keep all data; ranks are "
+    "taken for each cell and seed. Methods beside one bar at the right cannot be told apart at 5 % "
+    "(Nemenyi's test over cells).",
+    "ratio-to-retraining": "Final error, the mean over all tasks, over that of retraining from scratch on "
+    "all data: the better of ATLAS and MLP for each problem. Geometric means over seeds; 1 or less is as good as "
+    "retraining.",
+    "memory-over-time": "Error on the first task after each task, on points whose target never changes. A "
+    "flat line forgets nothing.",
+    "inside-and-outside": "Protocols 1 to 5. Blue: error on the last task. Red: mean error on earlier ones.",
     "cost": "Protocols 1 to 5 for the ratio, all protocols for bytes and seconds.",
 }
+COLUMNS = ["ratio", "worst", "changed", "kB", "train s", "µs/row"]
 
 
 def text_table(results: Results) -> str:
     """The table for the terminal, with one row for each method."""
     rows = table(results)
     protocols = sorted(rows[0].by_protocol)
-    head = [
-        "method",
-        "rank",
-        *(f"P{p}" for p in protocols),
-        "ratio",
-        "worst",
-        "changed",
-        "kB",
-        "train s",
-        "µs/row",
-    ]
+    head = ["method", "rank", *(f"P{p}" for p in protocols), *COLUMNS]
     lines = [head] + [cells_of(row, protocols) for row in rows]
     widths = [max(len(line[k]) for line in lines) for k in range(len(head))]
     text = [
@@ -80,17 +74,7 @@ def markdown_table(results: Results) -> str:
     """The same table for a README."""
     rows = table(results)
     protocols = sorted(rows[0].by_protocol)
-    head = [
-        "method",
-        "rank",
-        *(f"P{p}" for p in protocols),
-        "ratio",
-        "worst",
-        "changed",
-        "kB",
-        "train s",
-        "µs/row",
-    ]
+    head = ["method", "rank", *(f"P{p}" for p in protocols), *COLUMNS]
     lines = [head, ["---"] * len(head), *(cells_of(row, protocols) for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
@@ -107,10 +91,10 @@ def findings(results: Results) -> list[str]:
         return []
     best, place = ours[0], ranked.index(ours[0]) + 1
     sentences = [
-        f"{best.label} is number {place} of {len(ranked)} by mean rank in protocols 1 to 5 ({shown(best.rank, 1)}); the "
-        f"first is {ranked[0].label} ({shown(ranked[0].rank, 1)}).",
-        f"Its final error is {shown(best.ratio, 2)} times that of retraining from scratch on all data (geometric mean), and "
-        f"{shown(best.worst_ratio, 2)} times in its worst cell.",
+        f"{best.label} is number {place} of {len(ranked)} by mean rank in protocols 1 to 5 "
+        f"({shown(best.rank, 1)}); the first is {ranked[0].label} ({shown(ranked[0].rank, 1)}).",
+        f"Its final error is {shown(best.ratio, 2)} times that of retraining from scratch on all data "
+        f"(geometric mean), and {shown(best.worst_ratio, 2)} times in its worst cell.",
     ]
     return sentences + losses(results, best) + failures(rows)
 
@@ -173,8 +157,8 @@ def summary_html(results: Results) -> str:
     rows = table(results)
     protocols = sorted(rows[0].by_protocol)
     head = [
-        "method", "rank", *(f"P{p}" for p in protocols), "ratio to retraining", "its worst cell", "old predictions changed",
-        "kB kept", "training, s", "prediction, µs a row", "what went wrong",
+        "method", "rank", *(f"P{p}" for p in protocols), "ratio to retraining", "its worst cell",
+        "old predictions changed", "kB kept", "training, s", "prediction, µs a row", "what went wrong",
     ]  # fmt: skip
     lines = [[*map(escape, cells_of(row, protocols)), escape(row.note)] for row in rows]
     names = "; ".join(f"P{p} {PROTOCOLS[p]}" for p in protocols)
@@ -240,9 +224,10 @@ PAGE = """<!DOCTYPE html>
 </head>
 <body>
 <h1>The arena: who forgets less, and at what cost?</h1>
-<p>Every method learns tasks one after the other and sees each task's data once; what it keeps is counted. Errors are mean absolute
-errors of standardised targets, or shares of wrong classes, on unseen points. The final error is the mean over all tasks after the
-last one. The ratio is to retraining from scratch on all data. Ranks are among methods that do not keep all data.</p>
+<p>Every method learns tasks one after the other and sees each task's data once; what it keeps is counted.
+Errors are mean absolute errors of standardised targets, or shares of wrong classes, on unseen points. The
+final error is the mean over all tasks after the last one. The ratio is to retraining from scratch on all
+data. Ranks are among methods that do not keep all data.</p>
 {body}
 </body>
 </html>

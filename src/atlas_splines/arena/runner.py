@@ -22,7 +22,7 @@ __all__ = ["Key", "Record", "run", "run_one"]
 
 Record = dict[str, Any]
 FOLDER = "runs"
-CLASS_STEPS = 0.25  # of the steps on a task: digits are learned sooner
+CLASS_STEPS = 0.5  # of the steps on a task: digits are learned sooner
 MESSAGE = 160  # characters of a failure that are kept
 
 

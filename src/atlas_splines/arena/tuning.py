@@ -33,8 +33,8 @@ def tune(
 ) -> Choice:
     """Choose a setting for each method and protocol, and write them to settings.json.
 
-    Each setting of a method's grid is run on two problems of the protocol: its first and its last cell, with a seed each.
-    The least geometric mean of the final errors wins.
+    Each setting of a method's grid is run on two problems of the protocol: its first and its last cell, with
+    a seed each. The least geometric mean of the final errors wins.
     """
     trials = {}
     for protocol in sorted({cell.protocol for cell in cells}):

@@ -10,7 +10,6 @@ from atlas_splines.arena.methods.base import Method
 __all__ = ["METHODS", "Entry", "MissingPackage", "find"]
 
 FOLDER = "atlas_splines.arena.methods"
-PACKAGE = {"torch": "torch", "kan": "pykan", "sklearn": "scikit-learn"}
 
 
 class Entry(NamedTuple):
@@ -68,8 +67,5 @@ def find(name: str) -> type[Method]:
     try:
         method: type[Method] = getattr(import_module(f"{FOLDER}.{entry.module}"), entry.class_name)
     except ModuleNotFoundError as error:
-        missing = (error.name or "").partition(".")[0]
-        if missing not in PACKAGE:
-            raise
-        raise MissingPackage(f"needs {PACKAGE[missing]}: pip install 'atlas-splines[arena]'") from error
+        raise MissingPackage(f"no module {error.name!r}: pip install 'atlas-splines[arena]'") from error
     return method

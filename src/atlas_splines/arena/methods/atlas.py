@@ -1,4 +1,4 @@
-"""ATLAS in all its forms: plain training as in the paper, rehearsal, charts, and splines without exponentials."""
+"""ATLAS in all its forms: as in the paper, with rehearsal or charts, and splines without exponentials."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Both", "Charts", "Lazy", "Paper", "Rehearsal", "SplineAdditive", "Wi
 Array = NDArray[np.floating]
 Memory = Literal["chart", "rehearsal", "both", "none"]
 
-GRID = [{"density": density, "rate": rate} for density in (4, 2) for rate in (0.01, 0.003, 0.03)]
+GRID = tuple({"density": density, "rate": rate} for density in (4, 2) for rate in (0.01, 0.003, 0.03))
 BATCHES, BATCH, EPOCHS = 5000, 100, 50  # as `update` has them: 50 epochs, or more for 5000 batches
 CLASS_TERMS, CLASS_EPOCHS = 1, 20  # 64 inputs and ten outputs are many coefficients already
 

@@ -28,7 +28,7 @@ def train(
             else (outputs - targets).abs().mean()
         )
         optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         optimizer.step()
         schedule.step()
 

@@ -1,4 +1,4 @@
-"""Elastic weight consolidation (Kirkpatrick and others, 2017), and its online form (Schwarz and others, 2018)."""
+"""Elastic weight consolidation (Kirkpatrick and others, 2017), and its online form (Schwarz, 2018)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STRENGTHS = (30.0, 1.0, 1000.0)
 class EWC(MLP):
     """A quadratic penalty for each earlier task: λ/2 Σ_k Σ_i F_ki (θ_i − θ*_ki)²."""
 
-    GRID = [{"rate": rate, "strength": strength} for rate in (0.003, 0.001) for strength in STRENGTHS]
+    GRID = tuple({"rate": rate, "strength": strength} for rate in (0.003, 0.001) for strength in STRENGTHS)
 
     def __init__(self, setup: Setup, rate: float, strength: float) -> None:
         super().__init__(setup, rate)
@@ -54,7 +54,7 @@ class EWC(MLP):
 
 
 class OnlineEWC(EWC):
-    """One penalty for all earlier tasks: their Fisher information fades, and the last parameters are meant."""
+    """One penalty for all earlier tasks: their Fisher information fades, the last parameters are meant."""
 
     FADING = 0.95
 
@@ -69,8 +69,8 @@ class OnlineEWC(EWC):
 def fisher(network: Network, X: Array) -> Array:
     """Diagonal of the Fisher information: mean squared gradients of the log-likelihood.
 
-    The likelihood is the one whose negative logarithm is the loss. For a regression, of scale one, that gives the mean of
-    (∂f/∂θ)²; for classes the mean over the model's own distribution, Σ_c p_c (∂ log p_c/∂θ)².
+    The likelihood is the one whose negative logarithm is the loss. For a regression, of scale one, that gives
+    the mean of (∂f/∂θ)²; for classes the mean over the model's own distribution, Σ_c p_c (∂ log p_c/∂θ)².
     """
     outputs = network.outputs(X)
     if not network.classes:

@@ -21,11 +21,11 @@ MANY_INPUTS = 16  # beyond it there is no hidden layer, for the same reason
 class KAN(Method):
     """Trained on each task from where it was; no hidden layer and a fine grid is its authors' own example."""
 
-    GRID = [
+    GRID = tuple(
         {"hidden": h, "grid": grid, "rate": rate}
         for h, grid in ((0, 50), (5, 10))
         for rate in (0.03, 0.01, 0.1)
-    ]
+    )
 
     def __init__(self, setup: Setup, hidden: int, grid: int, rate: float) -> None:
         self.setup, self.rate = setup, rate

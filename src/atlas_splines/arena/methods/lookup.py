@@ -16,7 +16,7 @@ Array = NDArray[np.floating]
 class Lookup(Method):
     """Only visited cells are kept; elsewhere the answer is the mean of all cells."""
 
-    GRID = [{"cells": cells} for cells in (8, 2, 4, 16, 32, 64)]
+    GRID = tuple({"cells": cells} for cells in (8, 2, 4, 16, 32, 64))
 
     def __init__(self, setup: Setup, cells: int) -> None:
         self.setup, self.cells = setup, cells

@@ -21,7 +21,7 @@ WIDTH = 64
 class MLP(Method):
     """Trained on each task from where it was; other methods change a part of this."""
 
-    GRID = [{"rate": rate, "hidden": hidden} for hidden in (2, 3) for rate in RATES]
+    GRID = tuple({"rate": rate, "hidden": hidden} for hidden in (2, 3) for rate in RATES)
 
     def __init__(self, setup: Setup, rate: float, hidden: int = 2, width: int = WIDTH) -> None:
         self.setup, self.rate = setup, rate

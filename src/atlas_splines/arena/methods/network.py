@@ -19,7 +19,7 @@ Change = Callable[[Array], Array]
 
 
 class Network:
-    """ReLU layers and a linear one; layer k may read `extra[k]` further inputs that are given from outside."""
+    """ReLU layers and a linear one; layer k may read `extra[k]` more inputs, given from outside."""
 
     def __init__(
         self, sizes: Sequence[int], classes: int, random: np.random.Generator, extra: Sequence[int] = ()
@@ -43,7 +43,7 @@ class Network:
 
     def activations(self, X: Array, extra: Sequence[Array] = ()) -> list[Array]:
         """What each layer reads, and the outputs."""
-        values = [np.asarray(X, np.float32)]
+        values: list[Array] = [np.asarray(X, np.float32)]
         layers = self.layers(self.parameters)
         for k, (weights, biases) in enumerate(layers):
             if self.extra[k]:
@@ -59,7 +59,8 @@ class Network:
 
     def errors(self, values: list[Array], last: Array) -> list[Array]:
         """Derivatives by what each layer returns, from those by the outputs: (rows, width) each."""
-        layers, errors = self.layers(self.parameters), [np.asarray(last, np.float32)]
+        layers = self.layers(self.parameters)
+        errors: list[Array] = [np.asarray(last, np.float32)]
         for k in range(len(layers) - 1, 0, -1):
             own = self.sizes[k]  # inputs from outside do not depend on these parameters
             errors.insert(0, errors[0] @ layers[k][0][:own].T * (values[k][:, :own] > 0))

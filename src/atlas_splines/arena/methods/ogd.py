@@ -18,7 +18,7 @@ PCA_ROWS = 200
 class OGD(MLP):
     """Steps are orthogonal to the gradients of outputs at points of earlier tasks."""
 
-    GRID = [{"rate": rate, "directions": kept} for kept in (20, 10) for rate in RATES]
+    GRID = tuple({"rate": rate, "directions": kept} for kept in (20, 10) for rate in RATES)
     projects = True
 
     def __init__(self, setup: Setup, rate: float, directions: int) -> None:
@@ -27,7 +27,7 @@ class OGD(MLP):
         self.basis = np.zeros((0, self.network.parameters.size), np.float32)  # orthonormal rows
 
     def project(self, gradient: Array) -> Array:
-        """g − Σ_v (v·g) v over the basis."""
+        """Take away what lies in the basis: g − Σ_v (v·g) v."""
         return gradient - (self.basis @ gradient) @ self.basis
 
     def gradients(self, task: Task, rows: int) -> Array:
@@ -75,7 +75,7 @@ def orthonormal(basis: Array, new: Array) -> Array:
         rest = row
         for _ in range(2):  # twice is enough for float32
             rest = rest - (basis @ rest) @ basis
-        length = np.linalg.norm(rest)
-        if length > 1e-4 * max(np.linalg.norm(row), 1e-12):
+        length, whole = float(np.linalg.norm(rest)), float(np.linalg.norm(row))
+        if length > 1e-4 * whole > 0:
             basis = np.vstack([basis, rest / length])
     return basis

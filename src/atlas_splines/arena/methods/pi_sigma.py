@@ -37,7 +37,7 @@ class Product(torch.nn.Module):
 class PiSigma(Method):
     """Trained on each task from where it was."""
 
-    GRID = [{"rate": rate, "order": order} for order in (3, 2) for rate in (0.01, 0.003, 0.03)]
+    GRID = tuple({"rate": rate, "order": order} for order in (3, 2) for rate in (0.01, 0.003, 0.03))
 
     def __init__(self, setup: Setup, rate: float, order: int) -> None:
         self.setup, self.rate = setup, rate

@@ -18,11 +18,11 @@ Array = NDArray[np.floating]
 class Progressive(Method):
     """Columns of two hidden layers with lateral connections.
 
-    Their authors tell the network which task a point belongs to. Here nobody does: it keeps the box of each task's data,
-    and takes the column whose box holds most coordinates of the point, the latest if several do.
+    Their authors tell the network which task a point belongs to. Here nobody does: it keeps the box of each
+    task's data, and takes the column whose box holds most coordinates of the point, the latest if several do.
     """
 
-    GRID = [{"rate": rate, "width": width} for width in (32, 16) for rate in RATES]
+    GRID = tuple({"rate": rate, "width": width} for width in (32, 16) for rate in RATES)
 
     def __init__(self, setup: Setup, rate: float, width: int) -> None:
         self.setup, self.rate, self.width = setup, rate, width

@@ -18,11 +18,11 @@ SHARES = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
 class Pruning(MLP):
     """After each task the fewest units that do nearly as well are frozen; the others are free for the next.
 
-    Free units do not feed frozen ones, so the latter compute what they did. Only the output is shared: with one head for
-    all tasks, which nobody tells apart here, later units add to it.
+    Free units do not feed frozen ones, so the latter compute what they did. Only the output is shared: with
+    one head for all tasks, which nobody tells apart here, later units add to it.
     """
 
-    GRID = [{"rate": rate, "tolerance": tolerance} for tolerance in (0.1, 0.5) for rate in RATES]
+    GRID = tuple({"rate": rate, "tolerance": tolerance} for tolerance in (0.1, 0.5) for rate in RATES)
 
     def __init__(self, setup: Setup, rate: float, tolerance: float) -> None:
         super().__init__(setup, rate, width=128)
@@ -66,7 +66,7 @@ class Pruning(MLP):
             layers[k + 1][0][silent] = 0
 
     def freeze(self) -> None:
-        """Freeze what used units read; give free units new weights, which only free units and outputs read."""
+        """Freeze what used units read; give free units new weights, which used ones do not read."""
         every = np.ones(self.setup.outputs, np.bool_)
         weights, free = (self.network.layers(v) for v in (self.network.parameters, self.free))
         for k, read_by in enumerate([*self.used, every]):

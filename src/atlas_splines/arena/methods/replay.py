@@ -19,9 +19,9 @@ CAPACITY = 1000
 
 
 class Reservoir(MLP):
-    """A part of each batch comes from a uniform sample of all rows seen; rows no longer true are left out."""
+    """A part of each batch comes from a uniform sample of all rows seen, without those no longer true."""
 
-    GRID = [{"rate": rate, "share": share} for share in (0.5, 0.25) for rate in RATES]
+    GRID = tuple({"rate": rate, "share": share} for share in (0.5, 0.25) for rate in RATES)
 
     def __init__(self, setup: Setup, rate: float, share: float) -> None:
         super().__init__(setup, rate)
@@ -54,7 +54,7 @@ class Reservoir(MLP):
 class PseudoRehearsal(MLP):
     """A part of each batch is random points, away from the new data, labelled by the network as it was."""
 
-    GRID = [{"rate": rate, "share": share} for share in (0.5, 0.25) for rate in RATES]
+    GRID = tuple({"rate": rate, "share": share} for share in (0.5, 0.25) for rate in RATES)
 
     def __init__(self, setup: Setup, rate: float, share: float) -> None:
         super().__init__(setup, rate)

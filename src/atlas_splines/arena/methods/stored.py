@@ -1,4 +1,4 @@
-"""Methods that keep all data that is still true, and a linear model that keeps none; the scikit-learn ones are here."""
+"""Methods that keep all data that is still true; and a linear model, since scikit-learn is used here only."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Array = NDArray[np.floating]
 class Linear(Method):
     """Ridge regression, fitted to each task anew."""
 
-    GRID = [{"alpha": alpha} for alpha in (1.0, 1e-3, 1e-2, 1e-1, 10.0, 100.0)]
+    GRID = tuple({"alpha": alpha} for alpha in (1.0, 1e-3, 1e-2, 1e-1, 10.0, 100.0))
 
     def __init__(self, setup: Setup, alpha: float) -> None:
         self.setup = setup
@@ -70,7 +70,7 @@ class Stored(Method):
 class NearestNeighbours(Stored):
     """Mean of the nearest rows, the nearer the more."""
 
-    GRID = [{"neighbours": k} for k in (10, 1, 3, 5, 20, 40)]
+    GRID = tuple({"neighbours": k} for k in (10, 1, 3, 5, 20, 40))
 
     def __init__(self, setup: Setup, neighbours: int) -> None:
         super().__init__(setup)
@@ -90,7 +90,9 @@ class NearestNeighbours(Stored):
 class Boosting(Stored):
     """Gradient boosting of trees on histograms, on all rows."""
 
-    GRID = [{"rate": rate, "iterations": iterations} for iterations in (100, 50) for rate in (0.1, 0.05, 0.3)]
+    GRID = tuple(
+        {"rate": rate, "iterations": iterations} for iterations in (100, 50) for rate in (0.1, 0.05, 0.3)
+    )
 
     def __init__(self, setup: Setup, rate: float, iterations: int) -> None:
         super().__init__(setup)
