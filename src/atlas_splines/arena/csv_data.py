@@ -83,7 +83,7 @@ def regions(X: Array, cuts: int) -> Groups:
 
     Examples
     --------
-    >>> regions(np.array([[0.0, 0], [0.1, 1], [0.9, 0], [1, 1]]), cuts=1)
+    >>> regions(np.array([[0.0, 0.4], [0.1, 0.6], [0.9, 0.4], [1, 0.6]]), cuts=1)
     array([0, 0, 1, 1])
     """
     if not cuts:

@@ -22,8 +22,8 @@ CAPTIONS = {
     "taken for each cell and seed. Methods beside one bar at the right cannot be told apart at 5 % "
     "(Nemenyi's test over cells).",
     "ratio-to-retraining": "Final error, the mean over all tasks, over that of retraining from scratch on "
-    "all data: the better of ATLAS and MLP for each problem. Geometric means over seeds; 1 or less is as good as "
-    "retraining.",
+    "all data: the better of ATLAS and MLP for each problem. Geometric means over seeds; 1 or less is as "
+    "good as retraining.",
     "memory-over-time": "Error on the first task after each task, on points whose target never changes. A "
     "flat line forgets nothing.",
     "inside-and-outside": "Protocols 1 to 5. Blue: error on the last task. Red: mean error on earlier ones.",
