@@ -170,7 +170,6 @@ def test_plans_can_be_parts():
 @pytest.mark.usefixtures("in_this_process", "no_pictures")
 def test_the_command_prints_the_table(tmp_path, monkeypatch):
     monkeypatch.setattr("atlas_splines.arena.competition.QUICK", replace(QUICK, size=TINY))
-    monkeypatch.setattr("atlas_splines.arena.methods.atlas.BATCHES", 50)
     data = tmp_path / "own.csv"
     data.write_text("\n".join(f"{k},{k * k % 17},{k + 1}" for k in range(60)), encoding="utf8")
     options = ["arena", "--quick", "-o", str(tmp_path / "out"), "--protocol", "3", "--data", str(data)]

@@ -17,7 +17,7 @@ Array = NDArray[np.floating]
 Memory = Literal["chart", "rehearsal", "both", "none"]
 
 GRID = tuple({"density": density, "rate": rate} for density in (4, 2) for rate in (0.01, 0.003, 0.03))
-BATCHES, BATCH, EPOCHS = 5000, 100, 50  # as `update` has them: 50 epochs, or more for 5000 batches
+BATCH = 100  # rows; a step of the MLP has 250, but there are ten of these for each
 CLASS_TERMS, CLASS_EPOCHS = 1, 20  # 64 inputs and ten outputs are many coefficients already
 
 
@@ -43,8 +43,9 @@ class Plain(Method):
         self.trainer.run(task.X, task.y, epochs=self.epochs(len(task.X)))
 
     def epochs(self, rows: int) -> int:
-        """Passes over the rows of a task."""
-        return CLASS_EPOCHS if self.setup.classes else max(EPOCHS, BATCHES * BATCH // rows)
+        """Passes over the rows of a task: for 500 steps what `update` has too, 50 or 5000 batches."""
+        steps = self.setup.steps
+        return CLASS_EPOCHS if self.setup.classes else max(steps // 10, 10 * steps * BATCH // rows, 1)
 
     def predict(self, X: Array) -> Array:
         """Outputs of the model."""
@@ -91,10 +92,11 @@ class Updated(Plain):
         """Train the model, or update it."""
         options: dict[str, Any] = {}
         if self.setup.classes:
-            options = {"density": 1, "terms": CLASS_TERMS, "epochs": CLASS_EPOCHS}
+            options = {"density": 1, "terms": CLASS_TERMS}
         update(
             self.model, task.X, task.y, memory=self.memory if self.tasks else "none", loss=self.loss,
-            learning_rate=self.rate, random_state=self.setup.seed + self.tasks, **options,
+            epochs=self.epochs(len(task.X)), learning_rate=self.rate, random_state=self.setup.seed + self.tasks,
+            **options,
         )  # fmt: skip
         self.tasks += 1
 
