@@ -43,9 +43,11 @@ class Plain(Method):
         self.trainer.run(task.X, task.y, epochs=self.epochs(len(task.X)))
 
     def epochs(self, rows: int) -> int:
-        """Passes over the rows of a task: for 500 steps what `update` has too, 50 or 5000 batches."""
+        """Passes over the rows of a task: for 500 steps 50, or 5000 batches as `update` has it, or 1000."""
         steps = self.setup.steps
-        return CLASS_EPOCHS if self.setup.classes else max(steps // 10, 10 * steps * BATCH // rows, 1)
+        if self.setup.classes:
+            return CLASS_EPOCHS
+        return max(steps // 10, min(10 * steps * BATCH // rows, 2 * steps), 1)
 
     def predict(self, X: Array) -> Array:
         """Outputs of the model."""
@@ -95,8 +97,8 @@ class Updated(Plain):
             options = {"density": 1, "terms": CLASS_TERMS}
         update(
             self.model, task.X, task.y, memory=self.memory if self.tasks else "none", loss=self.loss,
-            epochs=self.epochs(len(task.X)), learning_rate=self.rate, random_state=self.setup.seed + self.tasks,
-            **options,
+            epochs=self.epochs(len(task.X)), learning_rate=self.rate,
+            random_state=self.setup.seed + self.tasks, **options,
         )  # fmt: skip
         self.tasks += 1
 
