@@ -13,7 +13,7 @@ SOURCE = Path(atlas_splines.__file__).parent
 
 # Each module may import those before it. Names on one line do not know each other.
 LEVELS = [
-    {"splines", "kernels", "checks"},
+    {"splines", "kernels", "checks", "jobs"},
     {"losses", "charts", "archives"},
     {"model"},
     {"training", "footprints", "covers"},
@@ -23,7 +23,7 @@ LEVELS = [
     {"estimator_archives"},
     {"storage", "tables"},
     {"plots", "paper", "encodings"},
-    {"commands"},
+    {"commands", "arena"},
     {"demonstration"},
     {"cli"},
 ]
@@ -75,15 +75,29 @@ def test_heavy_libraries_have_one_importer(path):
         assert path.stem == owner, f"{path.stem} imports {name}, which belongs in {owner}"
 
 
-@pytest.mark.parametrize("path", sorted(SOURCE.glob("paper/*.py")), ids=lambda path: path.stem)
+EXPERIMENTS = [*SOURCE.glob("paper/*.py"), *SOURCE.glob("arena/**/*.py")]
+IMPORTERS = {  # within the experiments
+    "torch": {"autograd", "pi_sigma", "kasam"},
+    "kan": {"kan"},
+    "sklearn": {"stored", "protocols"},
+    "matplotlib": {"figures", "report"},
+}
+
+
+@pytest.mark.parametrize("path", sorted(EXPERIMENTS), ids=lambda path: path.stem)
 def test_experiments_use_public_names_only(path):
     for name in imports(path):
         package, _, module = name.partition(".")
         if package == "atlas_splines" and module:
-            public = module in [*atlas_splines.__all__, "__version__", "splines"] or module.startswith(
-                "paper"
-            )
-            assert public, f"paper/{path.name} imports {name}, which is not public"
+            public = module in [
+                *atlas_splines.__all__,
+                "__version__",
+                "splines",
+                "jobs",
+            ] or module.startswith(("paper", "arena"))
+            assert public, f"{path.parent.name}/{path.name} imports {name}, which is not public"
+        assert path.stem in IMPORTERS.get(package, {path.stem}), f"{path.name} must not import {name}"
+        assert not (path.parent.name == "paper" and module.startswith("arena"))
 
 
 def test_importing_the_package_loads_nothing_heavy():

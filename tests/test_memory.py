@@ -244,6 +244,19 @@ def test_classification_updates():
     assert (model(box).argmax(axis=1) == 2).mean() > 0.98
 
 
+@pytest.mark.parametrize("memory", ["rehearsal", "both"])
+def test_rehearsal_of_classes_keeps_the_old_ones(memory):
+    random = np.random.default_rng(0)
+    X = random.random((1000, 2))
+    model = Atlas(2, outputs=3, density=2)
+    train(model, X, (X[:, 0] > 0.5).astype(int), loss="cross-entropy", epochs=20, random_state=0)
+    box = 0.3 * random.random((500, 2))
+    update(model, box, np.full(500, 2), memory=memory, loss="cross-entropy", epochs=20, random_state=0)
+    far = X[(X > 0.5).any(axis=1) & (np.abs(X[:, 0] - 0.5) > 0.1)]
+    assert (model(far).argmax(axis=1) == (far[:, 0] > 0.5)).mean() > 0.95
+    assert (model(box).argmax(axis=1) == 2).mean() > 0.95
+
+
 def test_weights_of_zero_leave_rows_out():
     X, y = box_data(2, 0)
     kept = np.arange(len(y)) < 100

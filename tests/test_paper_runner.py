@@ -9,8 +9,9 @@ import time
 import numpy as np
 import pytest
 
+from atlas_splines.jobs import RunError
 from atlas_splines.paper import runner
-from atlas_splines.paper.runner import PaperError, collect, run, save
+from atlas_splines.paper.runner import collect, run, save
 from atlas_splines.paper.trials import Key, Outcome, Settings, all_keys, appendix_data, run_trial
 
 TINY = Settings(epochs=2, samples=200)
@@ -118,7 +119,7 @@ def test_a_killed_run_goes_on(tmp_path):
 )
 def test_other_settings_are_refused(tmp_path, settings, message):
     run(tmp_path, KEYS[:1], TINY)
-    with pytest.raises(PaperError, match=message):
+    with pytest.raises(RunError, match=message):
         run(tmp_path, KEYS[:1], settings)
 
 
@@ -126,14 +127,14 @@ def test_another_version_is_refused(tmp_path, monkeypatch):
     run(tmp_path, KEYS[:1], TINY)
     before = listing(tmp_path)
     monkeypatch.setattr(runner, "__version__", "99.0")
-    with pytest.raises(PaperError, match=r"holds results with version '.*', not '99.0'"):
+    with pytest.raises(RunError, match=r"holds results with version '.*', not '99.0'"):
         run(tmp_path, KEYS, TINY)
     assert listing(tmp_path) == before
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("", encoding="utf8")
-    with pytest.raises(PaperError, match=r"cannot write to .*file: Not a directory; choose another --output"):
+    with pytest.raises(RunError, match=r"cannot write to .*file: Not a directory; choose another --output"):
         run(tmp_path / "file", KEYS, TINY)
 
 
@@ -145,7 +146,7 @@ def test_a_full_disk_loses_nothing(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(PaperError, match="No space left on device; finished trials are kept"):
+    with pytest.raises(RunError, match="No space left on device; finished trials are kept"):
         save(tmp_path, KEYS[1], Outcome([{"a": 1}], {}))
     assert listing(tmp_path) == before
 
@@ -154,12 +155,12 @@ def test_a_damaged_file_is_named(tmp_path):
     run(tmp_path, KEYS[:1], TINY)
     path = tmp_path / "trials" / f"{KEYS[0].name}.json"
     path.write_text("[{", encoding="utf8")
-    with pytest.raises(PaperError, match=r"main-n1-w0.5-t00.json is damaged; remove it and run again"):
+    with pytest.raises(RunError, match=r"main-n1-w0.5-t00.json is damaged; remove it and run again"):
         collect(tmp_path, KEYS[:1])
 
 
 def test_no_scheduler_is_named(tmp_path):
-    with pytest.raises(PaperError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:1"):
+    with pytest.raises(RunError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:1"):
         run(tmp_path, KEYS, TINY, scheduler="tcp://127.0.0.1:1")
 
 

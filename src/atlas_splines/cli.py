@@ -253,16 +253,52 @@ def paper(
         import pandas  # noqa: F401
     except ImportError:
         fail("this command needs more packages: pip install 'atlas-splines[paper]'")
+    from atlas_splines.jobs import RunError
     from atlas_splines.paper.reproduction import reproduce
-    from atlas_splines.paper.runner import PaperError
     from atlas_splines.paper.trials import Settings
 
     settings = Settings(damping=damping, optimizer=optimizer.value)
     try:
         report = reproduce(output, 1 if quick else trials, settings, jobs=jobs, scheduler=scheduler)
-    except PaperError as error:
+    except RunError as error:
         fail(str(error))
     typer.echo(f"The report is {report}.")
+
+
+@app.command()
+def arena(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for results and report.")] = Path(
+        "atlas-arena"
+    ),
+    quick: Annotated[bool, typer.Option("--quick", help="Small tasks, one seed, no tuning.")] = False,
+    seeds: Annotated[int, typer.Option(min=1, help="Repetitions.")] = 10,
+    jobs: Annotated[int, typer.Option(min=1, help="Local processes.")] = 2,
+    scheduler: Annotated[str | None, typer.Option(help="Dask scheduler, such as tcp://host:8786.")] = None,
+    method: Annotated[list[str] | None, typer.Option(help="Only this method; may be repeated.")] = None,
+    protocol: Annotated[list[int] | None, typer.Option(help="Only this protocol; may be repeated.")] = None,
+    data: Annotated[list[Path] | None, typer.Option(help="Your table; may be repeated.")] = None,
+    target: Annotated[list[str] | None, typer.Option(help="Its target; by default the last column.")] = None,
+    split_by: Annotated[
+        list[str] | None, typer.Option(help="A column, 'region' or 'clusters'; one for all, or one a file.")
+    ] = None,
+    drop: Annotated[list[str] | None, typer.Option(help="A column that is no input.")] = None,
+) -> None:
+    """Compare memory retention with every method one would use instead, and write a report.
+
+    A run that was stopped goes on where it was; a finished one only draws again.
+    """
+    from atlas_splines.arena.competition import compete, make_plan
+    from atlas_splines.arena.report import findings, text_table
+    from atlas_splines.jobs import RunError
+
+    try:
+        plan = make_plan(quick, seeds, method or [], protocol or [])
+        plan = plan.with_data(data or [], target or [], split_by or [], drop or [])
+        results = compete(output, plan, jobs=jobs, scheduler=scheduler)
+    except (RunError, ValueError) as error:
+        fail(str(error))
+    typer.echo(text_table(results))
+    typer.echo("\n".join(["", *findings(results), f"The report is {output / 'report.html'}."]))
 
 
 @contextlib.contextmanager

@@ -47,6 +47,16 @@ class Loss:
         """
         return float(np.average(self.per_row(prediction, target), weights=weight))
 
+    def labels(self, prediction: Array) -> Array:
+        """Targets that predictions meet best: themselves, or their softmax for classes.
+
+        Examples
+        --------
+        >>> LOSSES["cross-entropy"].labels(np.array([[0.0, 0.0]]))
+        array([[0.5, 0.5]])
+        """
+        return np.exp(_log_softmax(prediction)) if self.name == "cross-entropy" else prediction
+
 
 def _mae(prediction: Array, target: Array) -> Array:
     return np.abs(prediction - target).mean(axis=1)

@@ -19,6 +19,7 @@ from atlas_splines.checks import check_number, check_size
 from atlas_splines.covers import Count, Cover, plan_fences
 from atlas_splines.footprints import BoxFootprint, CrossFootprint, Footprint
 from atlas_splines.growth import Recipe, Rows, learn_chart
+from atlas_splines.losses import find_loss
 from atlas_splines.model import MAX_DENSITY, Atlas
 from atlas_splines.training import History, Seed, train
 
@@ -230,7 +231,8 @@ def _elsewhere(model: Atlas, rows: Rows, recipe: Recipe, random: np.random.Gener
     points = _points_in(model.domain, 4 * len(rows), random).astype(model.dtype)
     fences = plan_fences(rows.points, model.domain, "touch", recipe.charts)
     points = points[~BoxFootprint(model.domain, model.dtype, fences).contains(points)][: len(rows)]
-    return Rows(points, model.evaluate(points), np.full(len(points), rows.weights.mean(), model.dtype))
+    labels = find_loss(recipe.loss).labels(model.evaluate(points))
+    return Rows(points, labels, np.full(len(points), rows.weights.mean(), model.dtype))
 
 
 def _next_id(model: Atlas) -> int:

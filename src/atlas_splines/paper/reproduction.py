@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from atlas_splines.jobs import RunError
 from atlas_splines.paper.report import write_report
-from atlas_splines.paper.runner import PaperError, collect, run, trial_path
+from atlas_splines.paper.runner import collect, run, trial_path
 from atlas_splines.paper.trials import Settings, all_keys
 
 __all__ = ["reproduce"]
@@ -33,7 +34,7 @@ def reproduce(
     try:
         return write_report(output, results, pictures, facts)
     except OSError as error:
-        raise PaperError(
+        raise RunError(
             f"cannot write the report to {output}: {error.strerror}; the results are kept"
         ) from error
 

@@ -1,0 +1,126 @@
+"""ATLAS in all its forms: as in the paper, with rehearsal or charts, and splines without exponentials."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atlas_splines import Atlas, Trainer, update
+from atlas_splines.arena.methods.base import Method, Setup
+from atlas_splines.arena.tasks import Task
+
+__all__ = ["Both", "Charts", "Lazy", "Paper", "Rehearsal", "SplineAdditive", "WithoutGuarantee"]
+
+Array = NDArray[np.floating]
+Memory = Literal["chart", "rehearsal", "both", "none"]
+
+GRID = tuple({"density": density, "rate": rate} for density in (4, 2) for rate in (0.01, 0.003, 0.03))
+BATCH = 100  # rows; a step of the MLP has 250, but there are ten of these for each
+CLASS_TERMS, CLASS_EPOCHS = 1, 20  # 64 inputs and ten outputs are many coefficients already
+
+
+class Plain(Method):
+    """Trained on each task from where it was."""
+
+    GRID = GRID
+    optimizer: ClassVar[str] = "lazy-adam"
+    trainable: ClassVar[Literal["finest", "all"]] = "finest"
+    terms: ClassVar[int] = 10
+
+    def __init__(self, setup: Setup, density: int, rate: float) -> None:
+        self.setup, self.rate = setup, rate
+        terms = min(self.terms, CLASS_TERMS) if setup.classes else self.terms
+        self.model = Atlas(setup.inputs, setup.outputs, terms, density, self.trainable)
+        self.loss = "cross-entropy" if setup.classes else "mae"
+        self.trainer = Trainer(
+            self.model, loss=self.loss, learning_rate=rate, optimizer=self.optimizer, random_state=setup.seed
+        )
+
+    def fit(self, task: Task) -> None:
+        """Train; the optimiser's state is carried from task to task, as in the paper."""
+        self.trainer.run(task.X, task.y, epochs=self.epochs(len(task.X)))
+
+    def epochs(self, rows: int) -> int:
+        """Passes over the rows of a task: for 500 steps 50, or 5000 batches as `update` has it, or 1000."""
+        steps = self.setup.steps
+        if self.setup.classes:
+            return CLASS_EPOCHS
+        return max(steps // 10, min(10 * steps * BATCH // rows, 2 * steps), 1)
+
+    def predict(self, X: Array) -> Array:
+        """Outputs of the model."""
+        return self.model(X)
+
+    @property
+    def bytes_kept(self) -> int:
+        """The coefficients, and the two moments of Adam."""
+        return 3 * self.model.table.nbytes
+
+
+class Lazy(Plain):
+    """The paper's model with lazy Adam, which does not move what a batch does not touch."""
+
+
+class Paper(Plain):
+    """The paper's model and its dense Adam."""
+
+    optimizer = "adam"
+
+
+class WithoutGuarantee(Paper):
+    """The paper's contrast model: all densities are trained."""
+
+    trainable = "all"
+
+
+class SplineAdditive(Plain):
+    """A sum of splines of one input each: ATLAS without exponentials."""
+
+    terms = 0
+
+
+class Updated(Plain):
+    """The first task is trained plainly; later ones are updates with a memory."""
+
+    memory: ClassVar[Memory]
+
+    def __init__(self, setup: Setup, density: int, rate: float) -> None:
+        super().__init__(setup, density, rate)
+        self.tasks = 0
+
+    def fit(self, task: Task) -> None:
+        """Train the model, or update it."""
+        options: dict[str, Any] = {}
+        if self.setup.classes:
+            options = {"density": 1, "terms": CLASS_TERMS}
+        update(
+            self.model, task.X, task.y, memory=self.memory if self.tasks else "none", loss=self.loss,
+            epochs=self.epochs(len(task.X)), learning_rate=self.rate,
+            random_state=self.setup.seed + self.tasks, **options,
+        )  # fmt: skip
+        self.tasks += 1
+
+    @property
+    def bytes_kept(self) -> int:
+        """The coefficients of the model and of its charts."""
+        return self.model.table.nbytes + sum(chart.table.nbytes for chart in self.model.charts)
+
+
+class Charts(Updated):
+    """A chart around the data of each update."""
+
+    memory = "chart"
+
+
+class Rehearsal(Updated):
+    """New data together with points from elsewhere, labelled by the model as it was."""
+
+    memory = "rehearsal"
+
+
+class Both(Updated):
+    """Rehearsal, then charts."""
+
+    memory = "both"

@@ -1,0 +1,142 @@
+"""Long runs of many small jobs: in local processes or on a Dask cluster, each written when it is done."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+__all__ = ["RunError", "prepare", "read_json", "run_jobs", "write_whole"]
+
+ONE_THREAD = {name: "1" for name in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
+
+
+class RunError(Exception):
+    """A folder, a disk or a cluster is not as it should be; the message says what to do."""
+
+
+class Named(Protocol):
+    """A key of a job."""
+
+    @property
+    def name(self) -> str:
+        """Unique among the keys of a run."""
+
+
+Key = TypeVar("Key", bound=Named)
+Done = TypeVar("Done")
+
+
+def run_jobs(
+    work: Callable[..., Done], keys: Sequence[Key], *common: Any, jobs: int = 1, scheduler: str | None = None
+) -> Iterator[tuple[Key, Done]]:
+    """Call ``work(key, *common)`` for each key, and yield each key with its result as it is done.
+
+    Parameters
+    ----------
+    work
+        A function of a module, since other processes import it.
+    keys
+        One for each call.
+    common
+        Further arguments, the same for all.
+    jobs
+        Local processes.
+    scheduler
+        Address of a Dask scheduler, to run there instead.
+    """
+    if scheduler:
+        return _on_cluster(scheduler, work, keys, common)
+    return _on_cores(jobs, work, keys, common)
+
+
+def _on_cores(
+    jobs: int, work: Callable[..., Done], keys: Sequence[Key], common: tuple[Any, ...]
+) -> Iterator[tuple[Key, Done]]:
+    with one_thread_each(), ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
+        futures = {pool.submit(work, key, *common): key for key in keys}
+        try:
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def one_thread_each() -> Iterator[None]:
+    """Processes started meanwhile use one thread each: they share the cores already."""
+    before = {name: os.environ.get(name) for name in ONE_THREAD}
+    os.environ.update(ONE_THREAD)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _on_cluster(
+    address: str, work: Callable[..., Done], keys: Sequence[Key], common: tuple[Any, ...]
+) -> Iterator[tuple[Key, Done]]:
+    """Results from a Dask cluster; those of a worker that dies are computed by another."""
+    from dask.distributed import Client
+    from dask.distributed import as_completed as completed
+
+    try:
+        client = Client(address, timeout=10)
+    except OSError as error:
+        raise RunError(f"no Dask scheduler answers at {address}; start one with `dask scheduler`") from error
+    with client:
+        futures = {client.submit(work, key, *common, key=f"atlas-{key.name}"): key for key in keys}
+        for future in completed(list(futures)):
+            yield futures[future], future.result()
+            future.release()
+
+
+# --- files -----------------------------------------------------------------------------------------------
+
+
+def prepare(output: Path, folder: str, made_by: Mapping[str, Any]) -> None:
+    """Make the folders, or check that what is in them was made in the same way."""
+    try:
+        (output / folder).mkdir(parents=True, exist_ok=True)
+        manifest = output / "run.json"
+        if not manifest.exists():
+            write_whole(manifest, json.dumps(made_by, indent=1).encode())
+    except OSError as error:
+        raise RunError(f"cannot write to {output}: {error.strerror}; choose another --output") from error
+    found = read_json(manifest)
+    for name, value in made_by.items():
+        if found.get(name) != value:
+            raise RunError(
+                f"{output} holds results with {name} {found.get(name)!r}, not {value!r}; "
+                "choose another --output, or remove the folder to start again"
+            )
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file so that it is never seen half-written."""
+    scratch = path.with_suffix(".part")
+    try:
+        with scratch.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        scratch.replace(path)
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+def read_json(path: Path) -> Any:
+    """Content of a file, or one clear error."""
+    try:
+        return json.loads(path.read_text(encoding="utf8"))
+    except ValueError as error:
+        raise RunError(f"{path} is damaged; remove it and run again") from error
