@@ -127,3 +127,11 @@ def test_a_bad_table_is_one_sentence(tmp_path, content, options, message):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(ValueError, match=r"cannot read .*no.csv: No such file or directory"):
         check_source(Source(Path(tmp_path / "no.csv")))
+
+
+def test_regions_of_a_column_of_zeros_and_ones():
+    from atlas_splines.arena.csv_data import regions
+
+    mostly_one = np.array([[0.0], [1.0], [1.0], [1.0], [1.0]])
+    assert regions(mostly_one, cuts=2).tolist() == [0, 2, 2, 2, 2]
+    assert regions(np.ones((4, 2)), cuts=2).tolist() == [0, 0, 0, 0]

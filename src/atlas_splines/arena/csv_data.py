@@ -86,10 +86,12 @@ def regions(X: Array, cuts: int) -> Groups:
     >>> regions(np.array([[0.0, 0.4], [0.1, 0.6], [0.9, 0.4], [1, 0.6]]), cuts=1)
     array([0, 0, 1, 1])
     """
-    if not cuts:
+    if not cuts or not np.ptp(X, axis=0).any():
         return np.zeros(len(X), np.intp)
     column = X[:, int(np.argmax(X.std(axis=0)))]
     right = column > np.median(column)
+    if not right.any():  # the median is the largest value, as in a column of zeros and ones
+        right = column == np.median(column)
     groups = np.empty(len(X), np.intp)
     groups[~right] = regions(X[~right], cuts - 1)
     groups[right] = 2 ** (cuts - 1) + regions(X[right], cuts - 1)
