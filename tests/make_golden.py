@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from mutations import rich_model, small_model
+from mutations import outputs_of, rich_model, small_classifier, small_model, small_regressor
 
 from atlas_splines import save
 from atlas_splines.archives import VERSION
@@ -19,19 +19,21 @@ GOLDEN = Path(__file__).parent / "golden"
 
 
 def main() -> None:
-    models = {
+    loaded = {
         "model": rich_model(),
         "model_float64": rich_model("float64", outputs=3),
         "model_small": small_model(),
+        "regressor": small_regressor(),
+        "classifier": small_classifier(),
     }
-    for name, model in models.items():
+    for name, thing in loaded.items():
         path = GOLDEN / f"{name}_v{VERSION}.atlas"
         if path.exists():
-            raise SystemExit(f"{path} is there already, and must load for ever: raise VERSION first")
-        low, high = model.domain.T
-        points = low + (high - low) * np.random.default_rng(1).random((100, model.inputs))
-        save(model, path)
-        np.savez(path.with_suffix(".npz"), points=points, predictions=model(points), table=model.table)
+            print(f"{path} is there already, and must load for ever: raise VERSION first")
+            continue
+        save(thing, path)
+        table = getattr(thing, "model_", thing).table
+        np.savez(path.with_suffix(".npz"), outputs=outputs_of(thing), table=table)
 
 
 if __name__ == "__main__":

@@ -12,8 +12,9 @@ from random import Random
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
-from atlas_splines import Atlas, consolidate, train, update
+from atlas_splines import Atlas, AtlasClassifier, AtlasRegressor, consolidate, train, update
 from atlas_splines.charts import Record
 
 ITEM_SIZES = {"F64": 8, "F32": 4, "I64": 8, "I32": 4, "U8": 1, "BOOL": 1}
@@ -22,6 +23,7 @@ HOSTILE = [
     "", "0", "nan", "inf", "1e999", "model", "float16", "cross", "update", "__import__('os').abort()", "\ud800", "é" * 300,
     "2024-01-01T00:00:00", "9999-12-31T23:59:59-23:59", [], [0], [1, 1], [[]], [None] * 50, {}, {"type": "cross"},
 ]  # fmt: skip
+FEW = {"density": 1, "terms": 1, "members": 2, "max_iter": 5}
 NUMBERS = [np.nan, np.inf, -np.inf, 0.0, -1.0, 1e30, 1e300, 2.0**31 - 1, -(2.0**31)]
 
 
@@ -81,6 +83,40 @@ def rich_model(dtype: str = "float32", outputs: int = 1) -> Atlas:
     last = model.updates[-1]
     model.updates.append(Record(last.id + 1, "none", last.time, 0, last.after, last.after))
     return model
+
+
+def small_regressor() -> AtlasRegressor:
+    """A regressor with missing values, names of columns, an update and an extended domain."""
+    random = np.random.default_rng(0)
+    X = pd.DataFrame({"size": 100 * random.random(60), "age": random.integers(0, 9, 60).astype(float)})
+    y = X["size"] * X["age"]
+    X.loc[::7, "age"] = np.nan
+    model = AtlasRegressor(missing="learn", extrapolation="linear", random_state=0, **FEW)
+    return model.fit(X, y.to_numpy()).partial_fit(1.3 * X[:20], np.zeros(20))
+
+
+def small_classifier() -> AtlasClassifier:
+    """A classifier of three names."""
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    y = np.array(["low", "mid", "high"])[np.digitize(X[:, 0], [-0.5, 0.5])]
+    return AtlasClassifier(domain=[(-4, 4), (-5, 5)], random_state=0, **FEW).fit(X, y)
+
+
+def outputs_of(loaded: Atlas | AtlasRegressor | AtlasClassifier) -> np.ndarray:
+    """What a loaded thing says at some points; large coefficients may overflow, an overflow is NaN."""
+    random = np.random.default_rng(0)
+    with np.errstate(all="ignore"):
+        if isinstance(loaded, Atlas):
+            low, high = loaded.domain.T
+            points = low + (high - low) * random.random((20, loaded.inputs))
+            return loaded.evaluate(points.astype(loaded.dtype))
+        X = random.normal(0, 3, (20, loaded.n_features_in_))
+        names = getattr(loaded, "feature_names_in_", None)
+        say = loaded.predict_proba if isinstance(loaded, AtlasClassifier) else loaded.predict
+        try:
+            return say(X if names is None else pd.DataFrame(X, columns=names))
+        except (OverflowError, ValueError):  # the edit may have chosen extrapolation="error"
+            return np.full(1, np.nan)
 
 
 # --- bytes changed without care: the checksum must notice ----------------------------------------------
