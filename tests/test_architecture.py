@@ -18,7 +18,7 @@ LEVELS = [
     {"model"},
     {"training", "footprints", "covers"},
     {"growth"},
-    {"memory", "analysis", "polynomials"},
+    {"memory", "analysis", "polynomials", "nn"},
     {"plots", "paper"},
     {"cli"},
 ]
