@@ -276,6 +276,11 @@ class Table(nn.EmbeddingBag):
         else:
             self.register_buffer("weight", coefficients)
 
+    def extra_repr(self) -> str:
+        """Size, and whether it is trained."""
+        use = "trained" if self.trained else "frozen"
+        return f"{self.num_embeddings} rows, {self.embedding_dim} channels, {use}"
+
     def sums(self, points: Tensor, columns: Tensor) -> Tensor:
         """Splines of all channels, added up over the inputs, equation (5): (points, channels)."""
         functions = self.num_embeddings // len(columns)
@@ -313,8 +318,9 @@ class AtlasModule(nn.Module):
     AtlasModule(
       inputs=2, outputs=1, terms=3, density=1, trainable='finest', damping=0.0
       (tables): ModuleDict(
-        (1): Table(16, 7, mode=sum)
+        (1): Table(16 rows, 7 channels, trained)
       )
+      (charts): ModuleList()
     )
     >>> module(torch.rand(5, 2)).shape
     torch.Size([5, 1])
@@ -488,9 +494,10 @@ class AtlasModule(nn.Module):
         AtlasModule(
           inputs=2, outputs=1, terms=2, density=1, trainable='finest', damping=0.0
           (tables): ModuleDict(
-            (0): Table(8, 5, mode=sum)
-            (1): Table(16, 5, mode=sum)
+            (0): Table(8 rows, 5 channels, frozen)
+            (1): Table(16 rows, 5 channels, trained)
           )
+          (charts): ModuleList()
         )
         >>> optimizer.param_groups[0]["params"][0].shape
         torch.Size([16, 5])
