@@ -39,10 +39,10 @@ ACTIVE = splines.ACTIVE
 #
 # All three are partial derivatives of one form, linear in the table, in the weights and in the slopes:
 #
-#     T = Σ weights[b, j, d] · table[cells[b, j] + d, c] · slopes[b, c]
+#     T = Σ weights[b, d, j] · table[cells[b, j] + d, c] · slopes[b, c]
 #
 # so the derivatives of each are the other two, to any order. Shapes: table (rows, channels), cells (points,
-# inputs), weights (points, inputs, 4), slopes (points, channels).
+# inputs), weights (points, 4, inputs), slopes (points, channels).
 
 
 class Gather(torch.autograd.Function):
@@ -157,13 +157,13 @@ class Dot(torch.autograd.Function):
 
 
 def active_rows(cells: Tensor) -> Tensor:
-    """Rows of the four functions that are active in each cell: (points, inputs, 4)."""
-    return cells[..., None] + torch.arange(ACTIVE, device=cells.device, dtype=cells.dtype)
+    """Rows of the four functions that are active in each cell: (points, 4, inputs)."""
+    return cells[:, None] + torch.arange(ACTIVE, device=cells.device, dtype=cells.dtype)[:, None]
 
 
 def plain_gather(table: Tensor, cells: Tensor, weights: Tensor) -> Tensor:
     """The gather in operations that every format knows; slower, and it needs more memory."""
-    rows = torch.nn.functional.embedding(active_rows(cells).long(), table)  # (points, inputs, 4, channels)
+    rows = torch.nn.functional.embedding(active_rows(cells).long(), table)  # (points, 4, inputs, channels)
     return (rows * weights[..., None]).sum((1, 2))
 
 
@@ -192,7 +192,7 @@ def scatter_sparse(cells: Tensor, weights: Tensor, slopes: Tensor, rows: int) ->
     cells, order = cells.flatten().sort(stable=True)
     touched, counts = torch.unique_consecutive(cells, return_counts=True)
     by_cell = sum_by_cell(order, weights, slopes, counts.cumsum(0) - counts)  # (4, touched cells, channels)
-    indices = active_rows(touched).t().reshape(1, -1).long()
+    indices = active_rows(touched[None]).reshape(1, -1).long()
     return torch.sparse_coo_tensor(
         indices, by_cell.flatten(0, 1), (rows, slopes.shape[1]), check_invariants=False
     )
@@ -201,8 +201,8 @@ def scatter_sparse(cells: Tensor, weights: Tensor, slopes: Tensor, rows: int) ->
 def sum_by_cell(order: Tensor, weights: Tensor, slopes: Tensor, starts: Tensor) -> Tensor:
     """Sum over the points of each cell, for each of its four functions: (4, cells, channels)."""
     # order (points·inputs,) sorts the coordinates by cell, starts (cells,) is where each cell begins in it
-    samples = order.div(weights.shape[1], rounding_mode="floor").repeat(ACTIVE)
-    sorted_weights = weights.reshape(-1, ACTIVE)[order].t().reshape(-1)
+    samples = order.div(weights.shape[2], rounding_mode="floor").repeat(ACTIVE)
+    sorted_weights = weights.transpose(0, 1).reshape(ACTIVE, -1).index_select(1, order).flatten()
     parts = order.numel() * torch.arange(ACTIVE, device=order.device)[:, None]
     by_cell = torch.nn.functional.embedding_bag(
         samples, slopes, (starts + parts).flatten(), mode="sum", per_sample_weights=sorted_weights
@@ -234,14 +234,14 @@ def own_rows(cells: Tensor, rows: int, many: int) -> Tensor:
 
 
 def locate(points: Tensor, cells: Tensor | int) -> tuple[Tensor, Tensor]:
-    """Cell of each coordinate and the weights of its four functions, equation (3): (…), (…, 4)."""
+    """Cell of each coordinate, (points, inputs), and its four weights, (points, 4, inputs), equation (3)."""
     scaled = points * cells
     cell = scaled.detach().to(torch.int32)
     cell = torch.clamp(cell, min=0).clamp(max=cells - 1)  # the last cell has x = 1, and any cell NaN
     t = scaled - cell
     u = 1 - t
     weights = [u * u * u, t * t * (3 * t - 6) + 4, u * u * (3 * u - 6) + 4, t * t * t]
-    return cell, torch.stack(weights, dim=-1) / 6
+    return cell, torch.stack(weights, dim=1) / 6
 
 
 class Table(nn.EmbeddingBag):
@@ -520,8 +520,7 @@ class AtlasModule(nn.Module):
             wider = Table(self._widened(old.coefficients.detach(), terms), old.trained, self.sparse)
             self.tables[rho] = wider
             if optimizer is not None and old.trained:
-                replace_parameter(optimizer, old.coefficients, [wider.coefficients])
-                state = optimizer.state.pop(old.coefficients, {})
+                state = replace_parameter(optimizer, old.coefficients, [wider.coefficients])
                 optimizer.state[wider.coefficients] = {
                     name: self._widened(value, terms) if is_like(value, old.coefficients) else value
                     for name, value in state.items()
@@ -721,11 +720,11 @@ class AtlasChart(nn.Module):
     def window(self, points: Tensor) -> Tensor:
         """Product over the inputs of the open functions' weights, equation (22): (points,)."""
         cells, weights = locate(points, self.cells)
-        functions = active_rows(cells)  # (points, inputs, 4)
-        is_open = (functions >= self.first[:, None]) & (functions <= self.last[:, None])
-        share = torch.where(is_open, weights, 0).sum(-1)
+        functions = active_rows(cells)  # (points, 4, inputs)
+        is_open = (functions >= self.first) & (functions <= self.last)
+        share = torch.where(is_open, weights, 0).sum(1)
         # where all four are open they sum to one; do not let rounding say otherwise
-        return torch.where(is_open.all(-1), 1, share).prod(-1)
+        return torch.where(is_open.all(1), 1, share).prod(-1)
 
     def to_local(self, points: Tensor) -> Tensor:
         """Coordinates in which the box is the unit cube."""
@@ -789,10 +788,12 @@ def parameters_of(optimizer: torch.optim.Optimizer) -> Iterator[Tensor]:
     return (param for group in optimizer.param_groups for param in group["params"])
 
 
-def replace_parameter(optimizer: torch.optim.Optimizer, old: Tensor, new: Sequence[Tensor]) -> None:
-    """Let an optimiser train some parameters in the place of one."""
+def replace_parameter(optimizer: torch.optim.Optimizer, old: Tensor, new: Sequence[Tensor]) -> dict[str, Any]:
+    """Let an optimiser train some parameters in the place of one; returns its state, if it is gone."""
     for group in optimizer.param_groups:
         group["params"] = [heir for param in group["params"] for heir in (new if param is old else [param])]
+    stays = any(heir is old for heir in new)
+    return {} if stays else cast(dict[str, Any], optimizer.state.pop(old, {}))
 
 
 def is_like(value: Any, parameter: Tensor) -> bool:
