@@ -1,6 +1,6 @@
 """Tasks one after the other: each gets a chart, and what was learned before keeps every bit outside it.
 
-    python examples/torch_charts.py
+python examples/torch_charts.py
 """
 
 import argparse
@@ -11,6 +11,7 @@ from atlas_splines.nn import AtlasModule
 
 
 def fit(module: AtlasModule, X: torch.Tensor, y: torch.Tensor, steps: int) -> None:
+    """Train whatever the module has open, by lazy Adam."""
     optimizer = torch.optim.SparseAdam(list(module.parameters()), lr=0.02)
     for _ in range(steps):
         batch = torch.randint(len(X), (200,))
@@ -20,7 +21,9 @@ def fit(module: AtlasModule, X: torch.Tensor, y: torch.Tensor, steps: int) -> No
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--steps", type=int, default=600)
     steps = parser.parse_args().steps
     torch.manual_seed(0)
