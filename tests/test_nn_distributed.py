@@ -29,7 +29,7 @@ example = load_example()
 def start(folder, *options):
     """Start the example on two processes."""
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    command = [*launcher, str(SCRIPT), "--batch", "100", "--steps", "300", "--every", "20", *options]
+    command = [*launcher, str(SCRIPT), "--batch", "100", "--steps", "150", "--every", "10", *options]
     return subprocess.Popen(
         command, cwd=folder, env=ENVIRONMENT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
@@ -38,7 +38,7 @@ def start(folder, *options):
 def finish(process):
     out, errors = process.communicate(timeout=300)
     assert process.returncode == 0, errors
-    assert "worker 0: step 300" in out
+    assert "worker 0: step 150" in out
 
 
 def result(path):
@@ -56,13 +56,13 @@ def folder(tmp_path_factory):
 def one_process(folder, sparse):
     """Coefficients after the same steps in this process."""
     run = example.Run(sparse, folder / "one.pt")
-    run.train(example.Rows(folder / "atlas-rows.parquet", 100, 0, 1), 300, every=1000, rank=1, world=1)
+    run.train(example.Rows(folder / "atlas-rows.parquet", 100, 0, 1), 150, every=1000, rank=1, world=1)
     return run.module.tables["3"].weight.detach()
 
 
 def check_same(path, expected):
     step, coefficients = result(path)
-    assert step == 300
+    assert step == 150
     torch.testing.assert_close(coefficients, expected, rtol=1e-3, atol=1e-4)
     assert coefficients.abs().max() > 0.1
 
@@ -83,7 +83,7 @@ def test_a_run_that_loses_a_worker_says_so_and_goes_on_to_the_same_result(folder
     _, errors = process.communicate(timeout=300)
     assert process.returncode != 0
     assert re.search(r"a worker was lost at step \d+: .*; the same command goes on from sparse.pt", errors)
-    assert 0 < result(path)[0] < 300
+    assert 0 < result(path)[0] < 150
     finish(start(folder, "--sparse", "--checkpoint", path.name))
     check_same(path, one_process(folder, sparse=True))
 
