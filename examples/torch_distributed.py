@@ -110,7 +110,7 @@ class Run:
 
     def train(self, rows: Rows, steps: int, every: int, rank: int, world: int) -> float:
         """Train up to a step; returns the last loss of this process."""
-        call = DistributedDataParallel(self.module, broadcast_buffers=False) if world > 1 else self.module
+        call = DistributedDataParallel(self.module) if world > 1 else self.module
         loss = float("nan")
         while self.step < steps:
             X, y = rows.at(self.step)

@@ -1,8 +1,10 @@
 import copy
 import io
 import pickle
+import runpy
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import oracle
@@ -556,6 +558,14 @@ def test_onnxruntime_gives_the_same_outputs(kind, tmp_path):
         X = points(count, 2, dtype=torch.float32)
         (result,) = session.run(["y"], {"x": X.numpy()})
         np.testing.assert_allclose(result, module(X).detach(), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["head", "charts", "physics"])
+def test_examples_run(name, monkeypatch, capsys):
+    script = Path(__file__).parents[1] / "examples" / f"torch_{name}.py"
+    monkeypatch.setattr(sys, "argv", [str(script), "--steps", "20"])
+    runpy.run_path(str(script), run_name="__main__")
+    assert "error" in capsys.readouterr().out
 
 
 def test_without_torch_there_is_one_clear_sentence():

@@ -452,9 +452,9 @@ class AtlasModule(nn.Module):
         # density by density, so that one more, all zero, changes no bit: equation (8)
         parts = [cast(Table, table).sums(points, self.columns) for table in self.tables.values()]
         sums = sum(parts[1:], start=parts[0]).to(points.dtype).unflatten(-1, (self.outputs, -1))
-        out = sums[..., -1]  # F
-        exponentials = sums[..., :-1].exp()
-        pairs = self.scale * (exponentials[..., : self.terms] - exponentials[..., self.terms :])
+        exponents, f = sums.split([2 * self.terms, 1], dim=-1)
+        g, h = exponents.exp().split([self.terms, self.terms], dim=-1)
+        out, pairs = f.squeeze(-1), self.scale * (g - h)
         for part in pairs.split(self.added_terms, dim=-1):
             out = out + part.sum(-1)  # expansion by expansion, for the same reason
         return out
