@@ -34,7 +34,7 @@ INPUTS, BATCHES = (2, 8, 64), (100, 1000, 10_000)
 LEARNING_RATE = 0.01
 NOISE = 0.3  # Task 1 is the first trial with less
 STEPS = 20  # that the fused engine makes in one call
-ROUNDS, PATIENCE = 30, 4.0  # each time is the best of so many, or of as many as fit into so many seconds
+ROUNDS, PATIENCE = 30, 3.0  # each time is the best of so many, or of as many as fit into so many seconds
 
 
 class TorchCase:
@@ -252,7 +252,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--error", action="store_true")
-    parser.add_argument("--share", type=float, default=0.3)
+    parser.add_argument("--share", type=float, default=0.4)
     parser.add_argument("--limit", type=float, default=40.0)
     options = parser.parse_args()
     torch.set_num_threads(1)

@@ -51,7 +51,10 @@ class Gather(torch.autograd.Function):
     @staticmethod
     def forward(table: Tensor, cells: Tensor, weights: Tensor, sparse: bool) -> Tensor:
         return torch.nn.functional.embedding_bag(
-            active_rows(cells).flatten(1), table, mode="sum", per_sample_weights=weights.flatten(1)
+            active_rows(cells).flatten(1),
+            table.detach(),  # a table that needs a gradient would take a slower path, though this has its own
+            mode="sum",
+            per_sample_weights=weights.detach().flatten(1),
         )
 
     @staticmethod
@@ -179,7 +182,7 @@ def scatter(cells: Tensor, weights: Tensor, slopes: Tensor, rows: int) -> Tensor
     the order of the sums does not depend on luck.
     """
     every_cell = torch.arange(rows, device=cells.device, dtype=cells.dtype)
-    cells, order = cells.flatten().sort(stable=True)
+    cells, order = cells.flatten().sort()
     by_cell = sum_by_cell(order, weights, slopes, torch.searchsorted(cells, every_cell))
     total = by_cell[0]  # (rows, channels)
     for d in range(1, ACTIVE):
@@ -189,7 +192,7 @@ def scatter(cells: Tensor, weights: Tensor, slopes: Tensor, rows: int) -> Tensor
 
 def scatter_sparse(cells: Tensor, weights: Tensor, slopes: Tensor, rows: int) -> Tensor:
     """The same as a sparse tensor: it has the rows that the points touch and costs nothing for the others."""
-    cells, order = cells.flatten().sort(stable=True)
+    cells, order = cells.flatten().sort()
     touched, counts = torch.unique_consecutive(cells, return_counts=True)
     by_cell = sum_by_cell(order, weights, slopes, counts.cumsum(0) - counts)  # (4, touched cells, channels)
     indices = active_rows(touched[None]).reshape(1, -1).long()
@@ -453,10 +456,13 @@ class AtlasModule(nn.Module):
         parts = [cast(Table, table).sums(points, self.columns) for table in self.tables.values()]
         sums = sum(parts[1:], start=parts[0]).to(points.dtype).unflatten(-1, (self.outputs, -1))
         exponents, f = sums.split([2 * self.terms, 1], dim=-1)
-        g, h = exponents.exp().split([self.terms, self.terms], dim=-1)
-        out, pairs = f.squeeze(-1), self.scale * (g - h)
-        for part in pairs.split(self.added_terms, dim=-1):
-            out = out + part.sum(-1)  # expansion by expansion, for the same reason
+        g, h = exponents.contiguous().exp().split([self.terms, self.terms], dim=-1)
+        out = f.squeeze(-1)
+        # expansion by expansion, for the same reason
+        for pairs, scale in zip(
+            (g - h).split(self.added_terms, dim=-1), self.scale.split(self.added_terms), strict=True
+        ):
+            out = out + pairs @ scale
         return out
 
     def extra_repr(self) -> str:
