@@ -21,7 +21,9 @@ test: .venv/dev
 	$(BIN)/python -m pip install --quiet --editable .
 	touch $@
 
+# torch comes first, in this version: an open range could fetch gigabytes of libraries for graphics cards
 .venv/dev: pyproject.toml | .venv/created
+	$(BIN)/python -m pip install --quiet torch==2.13.0
 	$(BIN)/python -m pip install --quiet --editable ".[dev]"
 	touch $@ .venv/installed
 

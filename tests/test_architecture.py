@@ -18,7 +18,7 @@ LEVELS = [
     {"model"},
     {"training", "footprints", "covers"},
     {"growth"},
-    {"memory", "analysis", "polynomials", "domains", "fitting"},
+    {"memory", "analysis", "polynomials", "domains", "fitting", "nn"},
     {"estimators", "model_archives"},
     {"estimator_archives"},
     {"storage", "tables"},

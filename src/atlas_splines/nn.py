@@ -1,0 +1,889 @@
+"""ATLAS in PyTorch: modules that compose, train on any device, export and scale out.
+
+Equation numbers refer to docs/math.md.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timezone
+from itertools import pairwise
+from os import PathLike
+from typing import Any, Literal, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atlas_splines import splines
+from atlas_splines.charts import Chart, Fence, Record
+from atlas_splines.checks import check_number, check_size
+from atlas_splines.covers import Cover, plan_fences
+from atlas_splines.model import MAX_DENSITY, Atlas
+
+try:
+    import torch
+    from torch import Tensor, nn
+except ModuleNotFoundError as missing:
+    if missing.name != "torch":
+        raise
+    raise ModuleNotFoundError(
+        "atlas_splines.nn needs PyTorch; install it with: pip install 'atlas-splines[torch]'", name="torch"
+    ) from None
+
+__all__ = ["AtlasChart", "AtlasModule", "AtlasNet", "export_onnx"]
+
+ACTIVE = splines.ACTIVE
+
+# --- the gather, and its derivatives --------------------------------------------------------------------
+#
+# All three are partial derivatives of one form, linear in the table, in the weights and in the slopes:
+#
+#     T = Σ weights[b, d, j] · table[cells[b, j] + d, c] · slopes[b, c]
+#
+# so the derivatives of each are the other two, to any order. Shapes: table (rows, channels), cells (points,
+# inputs), weights (points, 4, inputs), slopes (points, channels).
+
+
+class Gather(torch.autograd.Function):
+    """∂T/∂slopes: the sums F, G, H of each point, from four rows of the table for each input."""
+
+    @staticmethod
+    def forward(table: Tensor, cells: Tensor, weights: Tensor, sparse: bool) -> Tensor:
+        return torch.nn.functional.embedding_bag(
+            active_rows(cells).flatten(1),
+            table.detach(),  # a table that needs a gradient would take a slower path, though this has its own
+            mode="sum",
+            per_sample_weights=weights.detach().flatten(1),
+        )
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        table, cells, weights, ctx.sparse = inputs
+        ctx.save_for_backward(table, cells, weights)
+
+    @staticmethod
+    def backward(ctx: Any, slopes: Tensor) -> tuple[Tensor | None, ...]:
+        table, cells, weights = ctx.saved_tensors
+        to_table, _, to_weights, _ = ctx.needs_input_grad
+        return (
+            Scatter.apply(cells, weights, slopes, len(table), ctx.sparse) if to_table else None,
+            None,
+            Dot.apply(table, cells, slopes, ctx.sparse) if to_weights else None,
+            None,
+        )
+
+    @staticmethod
+    def vmap(info: Any, dims: Any, table: Tensor, cells: Tensor, weights: Tensor, sparse: bool) -> Any:
+        """One gather for the whole batch; each entry may bring a table of its own."""
+        many = info.batch_size
+        table, cells = fold_table(table, dims[0], fold(cells, dims[1], many), many)
+        sums = Gather.apply(table, cells, fold(weights, dims[2], many), False)
+        return sums.unflatten(0, (many, -1)), 0
+
+
+class Scatter(torch.autograd.Function):
+    """∂T/∂table: the slopes of each point, added to four rows for each input."""
+
+    @staticmethod
+    def forward(cells: Tensor, weights: Tensor, slopes: Tensor, rows: int, sparse: bool) -> Tensor:
+        return (
+            scatter_sparse(cells, weights, slopes, rows) if sparse else scatter(cells, weights, slopes, rows)
+        )
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        cells, weights, slopes, ctx.rows, ctx.sparse = inputs
+        ctx.save_for_backward(cells, weights, slopes)
+
+    @staticmethod
+    def backward(ctx: Any, table: Tensor) -> tuple[Tensor | None, ...]:
+        cells, weights, slopes = ctx.saved_tensors
+        _, to_weights, to_slopes, _, _ = ctx.needs_input_grad
+        return (
+            None,
+            Dot.apply(table, cells, slopes, ctx.sparse) if to_weights else None,
+            Gather.apply(table, cells, weights, ctx.sparse) if to_slopes else None,
+            None,
+            None,
+        )
+
+    @staticmethod
+    def vmap(
+        info: Any, dims: Any, cells: Tensor, weights: Tensor, slopes: Tensor, rows: int, sparse: bool
+    ) -> Any:
+        """One scatter into the tables of the whole batch, one below the other."""
+        many = info.batch_size
+        cells = own_rows(fold(cells, dims[0], many), rows, many)
+        tables = Scatter.apply(
+            cells, fold(weights, dims[1], many), fold(slopes, dims[2], many), many * rows, False
+        )
+        return tables.unflatten(0, (many, rows)), 0
+
+
+class Dot(torch.autograd.Function):
+    """∂T/∂weights: the inner product of the slopes of each point with each of its rows."""
+
+    @staticmethod
+    def forward(table: Tensor, cells: Tensor, slopes: Tensor, sparse: bool) -> Tensor:
+        indices = active_rows(cells)
+        points, per_point = len(cells), cells.shape[1] * ACTIVE
+        bags = torch.arange(points, device=cells.device, dtype=cells.dtype)
+        products = torch.ops.aten._embedding_bag_per_sample_weights_backward(
+            slopes, table, indices.flatten(), bags * per_point, bags.repeat_interleave(per_point), 0
+        )
+        return products.view(indices.shape)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        table, cells, slopes, ctx.sparse = inputs
+        ctx.save_for_backward(table, cells, slopes)
+
+    @staticmethod
+    def backward(ctx: Any, weights: Tensor) -> tuple[Tensor | None, ...]:
+        table, cells, slopes = ctx.saved_tensors
+        to_table, _, to_slopes, _ = ctx.needs_input_grad
+        return (
+            Scatter.apply(cells, weights, slopes, len(table), ctx.sparse) if to_table else None,
+            None,
+            Gather.apply(table, cells, weights, ctx.sparse) if to_slopes else None,
+            None,
+        )
+
+    @staticmethod
+    def vmap(info: Any, dims: Any, table: Tensor, cells: Tensor, slopes: Tensor, sparse: bool) -> Any:
+        """As for the gather."""
+        many = info.batch_size
+        table, cells = fold_table(table, dims[0], fold(cells, dims[1], many), many)
+        products = Dot.apply(table, cells, fold(slopes, dims[2], many), False)
+        return products.unflatten(0, (many, -1)), 0
+
+
+def active_rows(cells: Tensor) -> Tensor:
+    """Rows of the four functions that are active in each cell: (points, 4, inputs)."""
+    return cells[:, None] + torch.arange(ACTIVE, device=cells.device, dtype=cells.dtype)[:, None]
+
+
+def plain_gather(table: Tensor, cells: Tensor, weights: Tensor) -> Tensor:
+    """The gather in operations that every format knows; slower, and it needs more memory."""
+    rows = torch.nn.functional.embedding(active_rows(cells).long(), table)  # (points, 4, inputs, channels)
+    return (rows * weights[..., None]).sum((1, 2))
+
+
+def is_exporting() -> bool:
+    """Whether the module is written to another format now; PyTorch of old does not tell it from compiling."""
+    return bool(getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)())
+
+
+def scatter(cells: Tensor, weights: Tensor, slopes: Tensor, rows: int) -> Tensor:
+    """Slopes times weights, added up by row: (rows, channels).
+
+    Sorting the points by cell makes it a gather: far faster than adding row by row in random order, and
+    the order of the sums does not depend on luck.
+    """
+    every_cell = torch.arange(rows, device=cells.device, dtype=cells.dtype)
+    cells, order = cells.flatten().sort()
+    by_cell = sum_by_cell(order, weights, slopes, torch.searchsorted(cells, every_cell))
+    total = by_cell[0]  # (rows, channels)
+    for d in range(1, ACTIVE):
+        total[d:] += by_cell[d, :-d]  # function d of a cell is d rows further
+    return total
+
+
+def scatter_sparse(cells: Tensor, weights: Tensor, slopes: Tensor, rows: int) -> Tensor:
+    """The same as a sparse tensor: it has the rows that the points touch and costs nothing for the others."""
+    cells, order = cells.flatten().sort()
+    touched, counts = torch.unique_consecutive(cells, return_counts=True)
+    by_cell = sum_by_cell(order, weights, slopes, counts.cumsum(0) - counts)  # (4, touched cells, channels)
+    indices = active_rows(touched[None]).reshape(1, -1).long()
+    return torch.sparse_coo_tensor(
+        indices, by_cell.flatten(0, 1), (rows, slopes.shape[1]), check_invariants=False
+    )
+
+
+def sum_by_cell(order: Tensor, weights: Tensor, slopes: Tensor, starts: Tensor) -> Tensor:
+    """Sum over the points of each cell, for each of its four functions: (4, cells, channels)."""
+    # order (points·inputs,) sorts the coordinates by cell, starts (cells,) is where each cell begins in it
+    samples = order.div(weights.shape[2], rounding_mode="floor").repeat(ACTIVE)
+    sorted_weights = weights.transpose(0, 1).reshape(ACTIVE, -1).index_select(1, order).flatten()
+    parts = order.numel() * torch.arange(ACTIVE, device=order.device)[:, None]
+    by_cell = torch.nn.functional.embedding_bag(
+        samples, slopes, (starts + parts).flatten(), mode="sum", per_sample_weights=sorted_weights
+    )
+    return by_cell.view(ACTIVE, len(starts), -1)
+
+
+def fold(tensor: Tensor, dim: int | None, many: int) -> Tensor:
+    """Make the batch of a vmap part of the points: (batch·points, …)."""
+    tensor = tensor.expand(many, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
+    return tensor.flatten(0, 1)
+
+
+def fold_table(table: Tensor, dim: int | None, cells: Tensor, many: int) -> tuple[Tensor, Tensor]:
+    """Put the tables of a vmap one below the other, if there are several, and point the cells there."""
+    if dim is None:
+        return table, cells
+    table = table.movedim(dim, 0)
+    return table.flatten(0, 1), own_rows(cells, table.shape[1], many)
+
+
+def own_rows(cells: Tensor, rows: int, many: int) -> Tensor:
+    """Cells of each entry of a batch, in the rows of its own table."""
+    first = rows * torch.arange(many, device=cells.device, dtype=cells.dtype)
+    return (cells.unflatten(0, (many, -1)) + first[:, None, None]).flatten(0, 1)
+
+
+# --- splines --------------------------------------------------------------------------------------------
+
+
+def locate(points: Tensor, cells: Tensor | int) -> tuple[Tensor, Tensor]:
+    """Cell of each coordinate, (points, inputs), and its four weights, (points, 4, inputs), equation (3)."""
+    scaled = points * cells
+    cell = scaled.detach().to(torch.int32)
+    cell = torch.clamp(cell, min=0).clamp(max=cells - 1)  # the last cell has x = 1, and any cell NaN
+    t = scaled - cell
+    u = 1 - t
+    weights = [u * u * u, t * t * (3 * t - 6) + 4, u * u * (3 * u - 6) + 4, t * t * t]
+    return cell, torch.stack(weights, dim=1) / 6
+
+
+class Table(nn.EmbeddingBag):
+    """Coefficients of one density, shape (inputs·λ, channels): trained, or frozen and no parameter.
+
+    Its class tells DistributedDataParallel whether to expect sparse gradients.
+    """
+
+    def __init__(self, coefficients: Tensor, trained: bool, sparse: bool) -> None:
+        rows, channels = coefficients.shape
+        super().__init__(rows, channels, mode="sum", sparse=sparse, _weight=coefficients)
+        self.train_coefficients(trained)
+
+    @property
+    def coefficients(self) -> Tensor:
+        """The coefficients."""
+        return self.weight
+
+    @property
+    def trained(self) -> bool:
+        """Whether an optimiser sees the coefficients."""
+        return "weight" in self._parameters
+
+    def train_coefficients(self, trained: bool) -> None:
+        """Make the coefficients a parameter, or a buffer that nothing trains by mistake."""
+        if trained == self.trained:
+            return
+        coefficients = self.coefficients.detach()
+        del self.weight
+        if trained:
+            self.weight = nn.Parameter(coefficients)
+        else:
+            self.register_buffer("weight", coefficients)
+
+    def extra_repr(self) -> str:
+        """Size, and whether it is trained."""
+        use = "trained" if self.trained else "frozen"
+        return f"{self.num_embeddings} rows, {self.embedding_dim} channels, {use}"
+
+    def sums(self, points: Tensor, columns: Tensor) -> Tensor:
+        """Splines of all channels, added up over the inputs, equation (5): (points, channels)."""
+        functions = self.num_embeddings // len(columns)
+        cells, weights = locate(points, functions - 3)
+        cells, weights = cells + columns * functions, weights.to(self.weight.dtype)
+        if is_exporting():
+            return plain_gather(self.coefficients, cells, weights)
+        return cast(Tensor, Gather.apply(self.coefficients, cells, weights, self.sparse))
+
+
+# --- the module -----------------------------------------------------------------------------------------
+
+
+class AtlasModule(nn.Module):
+    """The ATLAS model as a layer: A(x) = F(x) + Σ k⁻²(exp G_k(x) − exp H_k(x)), equation (6).
+
+    Gradients reach the coefficients and the inputs, to any order. Inputs outside the unit cube count as the
+    nearest point of it; NaN gives NaN. Leading dimensions of the input are kept.
+
+    Parameters
+    ----------
+    inputs, outputs, terms, density, trainable, damping
+        As in `Atlas`. Coefficients that are not trained are buffers, so an optimiser does not see them.
+    sparse
+        Give the coefficients sparse gradients, for `torch.optim.SparseAdam` or plain SGD. It moves only the
+        rows that a batch touches, and a step costs the same at any density.
+    device, dtype
+        As for any layer.
+
+    Examples
+    --------
+    >>> import torch
+    >>> module = AtlasModule(inputs=2, terms=3, density=1)
+    >>> module
+    AtlasModule(
+      inputs=2, outputs=1, terms=3, density=1, trainable='finest', damping=0.0
+      (tables): ModuleDict(
+        (1): Table(16 rows, 7 channels, trained)
+      )
+      (charts): ModuleList()
+    )
+    >>> module(torch.rand(5, 2)).shape
+    torch.Size([5, 1])
+    """
+
+    scale: Tensor
+    columns: Tensor
+
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int = 1,
+        terms: int = 10,
+        density: int = 4,
+        trainable: Literal["finest", "all"] = "finest",
+        *,
+        damping: float = 0.0,
+        sparse: bool = False,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        self.inputs = check_size("inputs", inputs, least=1)
+        self.outputs = check_size("outputs", outputs, least=1)
+        self.terms = check_size("terms", terms, least=0)
+        self.density = check_size("density", density, least=0, most=MAX_DENSITY)
+        if trainable not in ("finest", "all"):
+            raise ValueError(f"trainable must be 'finest' or 'all', not {trainable!r}")
+        self.trainable = trainable
+        self.damping = check_number("damping", damping, least=0)
+        self.sparse = sparse
+        if dtype is not None and not dtype.is_floating_point:
+            raise TypeError(f"dtype must be a floating type such as torch.float32, not {dtype}")
+        self.added_terms = [self.terms]  # by construction and by each expansion
+        self.tables = nn.ModuleDict()  # from coarse to fine; a density without a table is all zero
+        self.charts = nn.ModuleList()
+        self.updates: list[Record] = []  # the log of the NumPy model, carried along
+        like = torch.empty(0, device=device, dtype=dtype)
+        for rho in self.trained_densities:
+            self._add_table(rho, trained=True, like=like)
+        self._derive()
+
+    # --- coefficients -------------------------------------------------------------------------------
+
+    @property
+    def channels(self) -> int:
+        """Length of a table row: G, H and F of each output."""
+        return self.outputs * (2 * self.terms + 1)
+
+    @property
+    def trained_densities(self) -> list[int]:
+        """Densities whose coefficients training may change."""
+        return [self.density] if self.trainable == "finest" else list(range(self.density + 1))
+
+    @property
+    def _like(self) -> Tensor:
+        """A tensor that shows device and dtype."""
+        return self._table(self.density).coefficients
+
+    def _table(self, density: int) -> Table:
+        return cast(Table, self.tables[str(density)])
+
+    def _add_table(self, density: int, trained: bool, like: Tensor) -> None:
+        zeros = like.new_zeros(self.inputs * splines.basis_size(density), self.channels)
+        self.tables[str(density)] = Table(zeros, trained, self.sparse)
+
+    def _derive(self) -> None:
+        """Set the constants that follow from the configuration; they are in no checkpoint."""
+        like = self._like
+        k = torch.arange(1, self.terms + 1, dtype=working_dtype(like.dtype), device=like.device)
+        self.register_buffer("scale", np.exp(-self.damping) / k**2, persistent=False)  # equation (7)
+        columns = torch.arange(self.inputs, dtype=torch.int32, device=like.device)
+        self.register_buffer("columns", columns, persistent=False)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> AtlasModule:
+        super()._apply(fn, recurse)
+        self._derive()  # a constant converted to another dtype, or moved from `meta`, is not the constant
+        return self
+
+    def reset_parameters(self) -> None:
+        """Set all coefficients to zero, and with them every output."""
+        with torch.no_grad():
+            for table in self._all_tables():
+                table.coefficients.zero_()
+
+    def _all_tables(self) -> Iterator[Table]:
+        return (module for module in self.modules() if isinstance(module, Table))
+
+    def freeze(self) -> AtlasModule:
+        """Turn all coefficients into buffers, those of charts too.
+
+        Examples
+        --------
+        >>> list(AtlasModule(inputs=2).freeze().parameters())
+        []
+        """
+        for table in self._all_tables():
+            table.train_coefficients(False)
+        return self
+
+    def unfreeze(self) -> AtlasModule:
+        """Turn the coefficients of the trained densities into parameters again; those of charts stay frozen.
+
+        Examples
+        --------
+        >>> len(list(AtlasModule(inputs=2).freeze().unfreeze().parameters()))
+        1
+        """
+        for rho in self.trained_densities:
+            self._table(rho).train_coefficients(True)
+        return self
+
+    # --- evaluation ---------------------------------------------------------------------------------
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Evaluate at points of shape (…, inputs); returns (…, outputs)."""
+        if x.ndim == 0 or x.shape[-1] != self.inputs:
+            raise ValueError(f"x has shape {tuple(x.shape)}; expected (…, {self.inputs})")
+        if not x.is_floating_point():
+            raise TypeError(f"x has dtype {x.dtype}; give it as floating-point numbers in [0, 1]")
+        points = x.reshape(-1, self.inputs).to(self.scale.dtype).clamp(0, 1)
+        out = self._evaluate(points)
+        for chart in self.charts:
+            out = chart(points, out)
+        return out.to(self._like.dtype).reshape(*x.shape[:-1], self.outputs)
+
+    def _evaluate(self, points: Tensor) -> Tensor:
+        """The model without charts: (points, outputs)."""
+        # density by density, so that one more, all zero, changes no bit: equation (8)
+        parts = [cast(Table, table).sums(points, self.columns) for table in self.tables.values()]
+        sums = sum(parts[1:], start=parts[0]).to(points.dtype).unflatten(-1, (self.outputs, -1))
+        exponents, f = sums.split([2 * self.terms, 1], dim=-1)
+        g, h = exponents.contiguous().exp().split([self.terms, self.terms], dim=-1)
+        out, pairs = f.squeeze(-1), self.scale * (g - h)
+        for part in pairs.split(self.added_terms, dim=-1):
+            out = out + part.sum(
+                -1
+            )  # expansion by expansion, for the same reason; a matrix product rounds anew
+        return out
+
+    def extra_repr(self) -> str:
+        """Configuration, as in the constructor."""
+        sparse = ", sparse=True" if self.sparse else ""
+        return (
+            f"inputs={self.inputs}, outputs={self.outputs}, terms={self.terms}, density={self.density}, "
+            f"trainable={self.trainable!r}, damping={self.damping}{sparse}"
+        )
+
+    # --- growth -------------------------------------------------------------------------------------
+
+    def expand(
+        self, density: int = 1, terms: int = 2, optimizer: torch.optim.Optimizer | None = None
+    ) -> AtlasModule:
+        """Add capacity in place; every output stays exactly as it was, equation (8).
+
+        Parameters
+        ----------
+        density, terms
+            As in `Atlas.expand`.
+        optimizer
+            Gets the new parameters in place of the old ones. It keeps its state for coefficients that stay.
+
+        Returns
+        -------
+        the module itself
+
+        Examples
+        --------
+        >>> import torch
+        >>> module = AtlasModule(inputs=2, terms=0, density=0)
+        >>> optimizer = torch.optim.Adam(module.parameters())
+        >>> module.expand(optimizer=optimizer)
+        AtlasModule(
+          inputs=2, outputs=1, terms=2, density=1, trainable='finest', damping=0.0
+          (tables): ModuleDict(
+            (0): Table(8 rows, 5 channels, frozen)
+            (1): Table(16 rows, 5 channels, trained)
+          )
+          (charts): ModuleList()
+        )
+        >>> optimizer.param_groups[0]["params"][0].shape
+        torch.Size([16, 5])
+        """
+        density = check_size("density", density, least=0, most=MAX_DENSITY - self.density)
+        terms = check_size("terms", terms, least=0)
+        finest = self._table(self.density).coefficients
+        if optimizer is not None and not any(param is finest for param in parameters_of(optimizer)):
+            raise ValueError("the optimizer does not train this module; make it with module.parameters()")
+        if terms:
+            self._add_terms(terms, optimizer)
+        if density:
+            self._add_density(density, optimizer)
+        self._derive()
+        return self
+
+    def _add_terms(self, terms: int, optimizer: torch.optim.Optimizer | None) -> None:
+        for rho, table in self.tables.items():
+            old = cast(Table, table)
+            wider = Table(self._widened(old.coefficients.detach(), terms), old.trained, self.sparse)
+            self.tables[rho] = wider
+            if optimizer is not None and old.trained:
+                state = replace_parameter(optimizer, old.coefficients, [wider.coefficients])
+                optimizer.state[wider.coefficients] = {
+                    name: self._widened(value, terms) if is_like(value, old.coefficients) else value
+                    for name, value in state.items()
+                }
+        self.terms += terms
+        self.added_terms.append(terms)
+
+    def _widened(self, coefficients: Tensor, terms: int) -> Tensor:
+        """Coefficients, or what an optimiser knows of them, with zeros for new terms: (rows, channels)."""
+        sizes = [self.terms, self.terms, 1]
+        g, h, f = coefficients.unflatten(-1, (self.outputs, -1)).split(sizes, dim=-1)
+        new = coefficients.new_zeros(len(coefficients), self.outputs, terms)
+        return torch.cat([g, new, h, new, f], dim=-1).flatten(1)
+
+    def _add_density(self, density: int, optimizer: torch.optim.Optimizer | None) -> None:
+        old = self._table(self.density)
+        coefficients, trained = old.coefficients, old.trained
+        self.density += density
+        new = [rho for rho in self.trained_densities if str(rho) not in self.tables]
+        for rho in new:
+            self._add_table(rho, trained, like=coefficients)
+        heirs = [self._table(rho).coefficients for rho in new]
+        if self.trainable == "finest":
+            old.train_coefficients(False)
+        else:
+            heirs.insert(0, coefficients)
+        if optimizer is not None:
+            replace_parameter(optimizer, coefficients, heirs)
+
+    # --- charts -------------------------------------------------------------------------------------
+
+    def open_chart(
+        self, X: Tensor | NDArray[Any], *, density: int = 4, terms: int = 10, cover: Cover = "touch"
+    ) -> AtlasChart:
+        """Freeze the module, and add a chart that learns at the points X and changes nothing elsewhere.
+
+        Parameters
+        ----------
+        X
+            Points in the unit cube, shape (points, inputs): the data to be learned.
+        density, terms
+            Size of the model in the chart, whose box is its unit cube.
+        cover
+            "touch" or "inside", as in `update`.
+
+        Returns
+        -------
+        AtlasChart
+            Its parameters are now the only ones of the module. No output has changed yet.
+
+        Examples
+        --------
+        >>> import torch
+        >>> module = AtlasModule(inputs=2)
+        >>> chart = module.open_chart(0.2 + 0.3 * torch.rand(1000, 2))
+        >>> with torch.no_grad():
+        ...     _ = chart.content.tables["4"].weight.normal_()
+        >>> module(torch.tensor([[0.3, 0.3], [0.3, 0.9]])) == 0
+        tensor([[False],
+                [ True]])
+        """
+        like = self._like
+        unit = Atlas(self.inputs, terms=0, density=0, dtype=numpy_name(like.dtype))
+        points = unit.points(as_numpy(X))
+        (fence,) = plan_fences(points, unit.domain, cover, charts=1)
+        content = AtlasModule(
+            self.inputs, self.outputs, terms, density,
+            sparse=self.sparse, device=like.device, dtype=like.dtype,
+        )  # fmt: skip
+        size = like.new_ones(self.outputs)
+        chart = AtlasChart(fence, content, size, replaces=False, update=self._next_id(), rows=len(points))
+        self.freeze()
+        self.charts.append(chart)
+        return chart
+
+    def _next_id(self) -> int:
+        ids = [record.id for record in self.updates] + [
+            int(cast(Tensor, chart.update)) for chart in self.charts
+        ]
+        return 1 + max(ids, default=0)
+
+    def close_chart(self) -> AtlasChart:
+        """Take away the newest chart, and with it all that it changed; the rest stays frozen.
+
+        Examples
+        --------
+        >>> import torch
+        >>> module = AtlasModule(inputs=1)
+        >>> chart = module.open_chart(torch.rand(100, 1))
+        >>> module.close_chart() is chart, len(module.charts)
+        (True, 0)
+        """
+        if not len(self.charts):
+            raise ValueError("the module has no chart to close")
+        return cast(AtlasChart, self.charts.pop(-1))
+
+    # --- the NumPy model ----------------------------------------------------------------------------
+
+    @classmethod
+    def from_model(
+        cls, model: Atlas, *, sparse: bool = False, device: torch.device | str | None = None
+    ) -> AtlasModule:
+        """Return a module with the coefficients and charts of an `Atlas`; its charts are frozen.
+
+        Examples
+        --------
+        >>> import torch
+        >>> from atlas_splines import Atlas
+        >>> model = Atlas(inputs=2)
+        >>> model.f(4)[:] = 0.5
+        >>> AtlasModule.from_model(model)(torch.rand(1, 2)).detach().round(decimals=3)
+        tensor([[1.]])
+        """
+        unit_cube = np.tile([0.0, 1.0], (model.inputs, 1))
+        if not np.array_equal(getattr(model, "domain", unit_cube), unit_cube):
+            raise ValueError("the model's domain is not the unit cube; a module can have no other domain")
+        module = cls(
+            model.inputs, model.outputs, model.terms, model.density, model.trainable,
+            damping=model.damping, sparse=sparse, dtype=getattr(torch, model.dtype.name),
+        )  # fmt: skip
+        tables = {}
+        for rho in model.active_densities.tolist():
+            blocks = np.concatenate([model.g(rho), model.h(rho), model.f(rho)[:, None]], axis=1)
+            rows = blocks.transpose(2, 3, 0, 1).reshape(-1, module.channels)  # (outputs, 2M + 1, inputs, λ)
+            tables[str(rho)] = Table(torch.tensor(rows), rho in model.trained_densities, sparse)
+        module.tables = nn.ModuleDict(tables)
+        module.charts.extend(AtlasChart.from_chart(chart, sparse) for chart in model.charts)
+        module.updates = list(model.updates)
+        return module.to(device)
+
+    def to_model(self) -> Atlas:
+        """Return an `Atlas` with the coefficients and charts of the module; bfloat16 becomes float32.
+
+        Examples
+        --------
+        >>> AtlasModule(inputs=2, terms=3, density=1).to_model()
+        Atlas(inputs=2, outputs=1, terms=3, density=1, trainable='finest', damping=0.0, dtype='float32')
+        with 168 coefficients, 112 of them trainable
+        """
+        model = Atlas(
+            self.inputs, self.outputs, self.terms, self.density, self.trainable, self.damping,
+            numpy_name(self._like.dtype),
+        )  # fmt: skip
+        for rho, table in self.tables.items():
+            rows = as_numpy(cast(Table, table).coefficients)
+            blocks = rows.reshape(self.inputs, -1, self.outputs, 2 * self.terms + 1).transpose(2, 3, 0, 1)
+            model.g(int(rho))[:] = blocks[:, : self.terms]
+            model.h(int(rho))[:] = blocks[:, self.terms : 2 * self.terms]
+            model.f(int(rho))[:] = blocks[:, -1]
+        model.updates = list(self.updates)
+        for chart in self.charts:
+            cast(AtlasChart, chart).add_to(model)
+        return model
+
+
+class AtlasChart(nn.Module):
+    """A window over a box, and a model inside it: equations (22) and (23).
+
+    Attributes
+    ----------
+    content
+        The model inside, in coordinates where the box is the unit cube.
+    """
+
+    cells: Tensor
+    first: Tensor
+    last: Tensor
+    size: Tensor
+    replaces: Tensor
+    update: Tensor
+    rows: Tensor
+
+    def __init__(
+        self, fence: Fence, content: AtlasModule, size: Tensor, replaces: bool, update: int, rows: int
+    ) -> None:
+        super().__init__()
+        self.content = content
+
+        def whole(values: Any) -> Tensor:
+            return torch.as_tensor(values, dtype=torch.int32, device=size.device)
+
+        # all of them are buffers, so that a checkpoint has them
+        self.register_buffer("cells", whole(splines.cell_count(fence.density)))  # () of each input
+        self.register_buffer("first", whole(fence.first))  # (inputs,) first open function
+        self.register_buffer("last", whole(fence.last))  # (inputs,) last open function
+        self.register_buffer("size", size)  # (outputs,) what the content is multiplied by
+        self.register_buffer("replaces", whole(replaces))  # () 1: in place of what was there; 0: added to it
+        self.register_buffer("update", whole(update))  # () number of the update
+        self.register_buffer("rows", whole(rows))  # () how many points it was opened for
+
+    def forward(self, points: Tensor, before: Tensor) -> Tensor:
+        """Let the chart speak over the outputs before it, equation (23): (points, outputs)."""
+        window = self.window(points)[:, None]
+        inside = self.size * self.content(self.to_local(points))
+        after = (1 - self.replaces * window) * before + window * inside
+        return torch.where(window > 0, after, before)  # outside no bit changes, equation (24)
+
+    def window(self, points: Tensor) -> Tensor:
+        """Product over the inputs of the open functions' weights, equation (22): (points,)."""
+        cells, weights = locate(points, self.cells)
+        functions = active_rows(cells)  # (points, 4, inputs)
+        is_open = (functions >= self.first) & (functions <= self.last)
+        share = torch.where(is_open, weights, 0).sum(1)
+        # where all four are open they sum to one; do not let rounding say otherwise
+        return torch.where(is_open.all(1), 1, share).prod(-1)
+
+    def to_local(self, points: Tensor) -> Tensor:
+        """Coordinates in which the box is the unit cube."""
+        low = (self.first - 3).clamp(min=0)
+        width = (self.last + 1).minimum(self.cells) - low  # in cells
+        origin = low.to(points.dtype) / self.cells
+        return ((points - origin) * (self.cells.to(points.dtype) / width)).clamp(0, 1)
+
+    @classmethod
+    def from_chart(cls, chart: Chart, sparse: bool) -> AtlasChart:
+        """Return the chart of an `Atlas`, frozen."""
+        layout = chart.layout
+        density = int(np.log2(len(chart.table) // layout.inputs + 4)) - 3  # equation (9)
+        model = Atlas(layout.inputs, layout.outputs, layout.terms, density, dtype=chart.table.dtype)
+        model.table = chart.table
+        size = layout.slope[2 * layout.terms :: 2 * layout.terms + 1][: layout.outputs]  # the slopes of F
+        if not np.array_equal(scaled_slope(model, size), layout.slope):
+            raise ValueError(f"the chart of update {chart.update} has terms that are not scaled by k⁻²")
+        content = AtlasModule.from_model(model, sparse=sparse).freeze()
+        return cls(chart.fence, content, torch.tensor(size), chart.replaces, chart.update, rows=0)
+
+    def add_to(self, model: Atlas) -> None:
+        """Add the chart to an `Atlas`, and to its log if it is not there."""
+        content = self.content.to_model()
+        density = int(np.log2(int(self.cells) + 3)) - 2
+        fence = Fence(density, as_numpy(self.first), as_numpy(self.last))
+        layout = content.layout._replace(slope=scaled_slope(content, as_numpy(self.size)))
+        filled, id = content.filled(list(range(content.density + 1))), int(self.update)
+        before = model.fingerprint()
+        model.charts = (*model.charts, Chart(id, fence, layout, content.table, filled, bool(self.replaces)))
+        if id not in [record.id for record in model.updates]:
+            now = datetime.now(timezone.utc)
+            model.updates.append(Record(id, "chart", now, int(self.rows), before, model.fingerprint()))
+
+
+def scaled_slope(model: Atlas, size: NDArray[np.floating]) -> NDArray[np.floating]:
+    """Slopes of a chart's layout: those of its content, each output multiplied by its size."""
+    width = 2 * model.terms + 1
+    slope = model.layout.slope.copy()
+    slope[: size.size * width] *= np.repeat(size, width)
+    return slope
+
+
+def working_dtype(dtype: torch.dtype) -> torch.dtype:
+    """Dtype of everything but the tables: a float of 16 bits cannot tell neighbouring cells apart."""
+    return dtype if dtype in (torch.float32, torch.float64) else torch.float32
+
+
+def numpy_name(dtype: torch.dtype) -> str:
+    return str(working_dtype(dtype)).removeprefix("torch.")
+
+
+def as_numpy(values: Any) -> NDArray[Any]:
+    if not isinstance(values, Tensor):
+        return np.asarray(values)
+    values = values.detach().cpu()
+    return np.asarray(values.to(working_dtype(values.dtype)) if values.is_floating_point() else values)
+
+
+def parameters_of(optimizer: torch.optim.Optimizer) -> Iterator[Tensor]:
+    return (param for group in optimizer.param_groups for param in group["params"])
+
+
+def replace_parameter(optimizer: torch.optim.Optimizer, old: Tensor, new: Sequence[Tensor]) -> dict[str, Any]:
+    """Let an optimiser train some parameters in the place of one; returns its state, if it is gone."""
+    for group in optimizer.param_groups:
+        group["params"] = [heir for param in group["params"] for heir in (new if param is old else [param])]
+    stays = any(heir is old for heir in new)
+    return {} if stays else cast(dict[str, Any], optimizer.state.pop(old, {}))
+
+
+def is_like(value: Any, parameter: Tensor) -> bool:
+    return isinstance(value, Tensor) and value.shape == parameter.shape
+
+
+# --- deep networks --------------------------------------------------------------------------------------
+
+
+class AtlasNet(nn.Module):
+    """Layers of ATLAS, one after the other; a sigmoid brings the inputs of all but the first into [0, 1].
+
+    The hidden layers start as random linear functions, for from all zeros they would not learn. A network
+    with hidden layers does *not* keep the memory of a single layer: docs/torch.md has the figures.
+
+    Parameters
+    ----------
+    widths
+        Number of inputs, of outputs of each hidden layer, and of outputs.
+    terms, density, options
+        As in `AtlasModule`, for each layer.
+
+    Examples
+    --------
+    >>> import torch
+    >>> net = AtlasNet([2, 5, 1], terms=3, density=2)
+    >>> [(layer.inputs, layer.outputs) for layer in net.layers]
+    [(2, 5), (5, 1)]
+    >>> net(torch.rand(10, 2)).shape
+    torch.Size([10, 1])
+    """
+
+    def __init__(self, widths: Sequence[int], terms: int = 10, density: int = 4, **options: Any) -> None:
+        super().__init__()
+        if len(widths) < 2:
+            raise ValueError(f"widths must name at least the inputs and the outputs, not {list(widths)}")
+        pairs = pairwise(widths)
+        self.layers = nn.ModuleList(AtlasModule(n, p, terms, density, **options) for n, p in pairs)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Start hidden layers as random linear functions, and the last one at zero."""
+        for layer in self.layers:
+            cast(AtlasModule, layer).reset_parameters()
+        for layer in list(self.layers)[:-1]:
+            set_random_lines(cast(AtlasModule, layer))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Evaluate at points of shape (…, inputs); returns (…, outputs)."""
+        x = self.layers[0](x)
+        for layer in list(self.layers)[1:]:
+            x = layer(torch.sigmoid(x))
+        return x
+
+
+def set_random_lines(layer: AtlasModule) -> None:
+    """Let each output be Σ a_j·(x_j − ½) with random a_j; splines have lines exactly."""
+    table = cast(Table, layer.tables[str(layer.density)]).coefficients
+    functions, cells = splines.basis_size(layer.density), splines.cell_count(layer.density)
+    centres = (torch.arange(functions, device=table.device) - 1) / cells  # of equation (2), counted from zero
+    slopes = 4 * torch.randn(layer.inputs, layer.outputs, device=table.device) / layer.inputs**0.5
+    lines = (centres[:, None] - 0.5) * slopes[:, None]  # (inputs, λ, outputs)
+    with torch.no_grad():
+        table.unflatten(-1, (layer.outputs, -1))[..., -1] = lines.flatten(0, 1).to(table.dtype)
+
+
+# --- export ---------------------------------------------------------------------------------------------
+
+
+def export_onnx(module: AtlasModule | AtlasNet, path: str | PathLike[str]) -> None:
+    """Write a module to an ONNX file: input "x" of shape (rows, inputs), any number of rows; output "y".
+
+    Needs ``pip install 'atlas-splines[onnx]'``.
+
+    Parameters
+    ----------
+    module
+        An `AtlasModule`, with or without charts, or an `AtlasNet`.
+    path
+        The file to write.
+    """
+    first = cast(AtlasModule, module.layers[0]) if isinstance(module, AtlasNet) else module
+    example = torch.rand(3, first.inputs, device=first.scale.device, dtype=first.scale.dtype)
+    torch.onnx.export(
+        copy.deepcopy(module).eval(), (example,), str(path), dynamo=True, external_data=False, verbose=False,
+        input_names=["x"], output_names=["y"], dynamic_shapes=({0: torch.export.Dim("rows")},),
+    )  # fmt: skip
