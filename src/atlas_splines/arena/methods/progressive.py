@@ -62,7 +62,8 @@ class Progressive(Method):
         out = np.empty((len(X), self.setup.outputs), np.float32)
         for k in np.unique(best):
             rows = best == k
-            out[rows] = self.columns[k].outputs(X[rows], self.features(X[rows], int(k)))
+            # at all points, whoever they belong to: a matrix product of other rows rounds otherwise
+            out[rows] = self.columns[k].outputs(X, self.features(X, int(k)))[rows]
         return out
 
     @property
