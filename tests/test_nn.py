@@ -1,4 +1,5 @@
 import copy
+import dataclasses
 import io
 import pickle
 import runpy
@@ -14,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.func import functional_call, grad, jacrev, stack_module_state, vmap
 
-from atlas_splines import Atlas, Trainer, update
+from atlas_splines import Atlas, Trainer, splines, update
 from atlas_splines.nn import AtlasModule, AtlasNet, export_onnx, scatter, scatter_sparse
 
 # compiler and exporter use parts of PyTorch that PyTorch has deprecated
@@ -154,10 +155,112 @@ def test_one_step_of_sgd_gives_the_same_coefficients(trainable, sparse):
     assert not np.array_equal(ours.table, oracle.randomize(ours.copy()).table)
 
 
-def test_a_model_beyond_the_unit_cube_is_refused():
-    model = Atlas(2)
-    model.domain = np.array([[0.0, 1.0], [0.0, 2.0]])
-    with pytest.raises(ValueError, match="the model's domain is not the unit cube"):
+def extended_model(dtype="float64", **options):
+    """A model whose domain was extended twice, at two densities, with charts from before and after."""
+    model = charted_model(dtype=dtype, **options)
+    model.extend([-0.3, 0], [1, 1.5]).expand(density=1, terms=1).extend([-0.3, 0], [1.2, 1.5])
+    random = np.random.default_rng(5)
+    model.table[:] += 0.1 * random.normal(size=model.table.shape) * (model.table != 0)
+    X = np.array([0.9, 1.1]) + 0.3 * random.random((200, 2))
+    update(model, X, 2 * X[:, :1], epochs=2, density=3, terms=2, random_state=0)
+    return model
+
+
+def points_of_domain(model, rows=3000):
+    """Random points, knots of every density, faces of the cube and of the domain."""
+    low, high = model.domain.T
+    random = np.random.default_rng(3)
+    knots = [np.arange(-30, 60) / splines.cell_count(density) for density in range(model.density + 1)]
+    special = random.choice(np.concatenate([*knots, [0, 1], low, high]), (rows, model.inputs))
+    X = np.vstack([random.uniform(low, high, (rows, model.inputs)), special])
+    return X.astype(model.dtype).clip(*model.domain.T.astype(model.dtype))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_domain_beyond_the_unit_cube_crosses_the_bridge_both_ways(dtype):
+    model = extended_model(dtype)
+    X = points_of_domain(model)
+    module = AtlasModule.from_model(model)
+    tolerance = 1e-4 if dtype == "float32" else 1e-12
+    np.testing.assert_allclose(module(torch.tensor(X)).detach(), model(X), rtol=tolerance, atol=tolerance)
+    back = module.to_model()
+    assert back.fingerprint() == model.fingerprint()
+    assert (back(X) == model(X)).all()
+    for ours, theirs in zip(back.charts, model.charts, strict=True):
+        assert (ours.fence.domain == theirs.fence.domain).all()
+    assert "domain=[[-0.31, 1.207], [0.0, 1.538]]" in repr(module)
+    far = torch.tensor([[-9.0, 0.3], [1.1, 9.0]], dtype=module.scale.dtype)
+    low, high = torch.tensor(model.domain.T, dtype=far.dtype)
+    assert torch.equal(module(far), module(far.clamp(low, high)))
+    assert module(torch.full((1, 2), float("nan"), dtype=far.dtype)).isnan().all()
+
+
+def test_gradients_agree_beyond_the_unit_cube():
+    model = extended_model()
+    module, X = AtlasModule.from_model(model), torch.tensor(points_of_domain(model, 20))
+    (jacobian,) = jacrev(lambda parameters: functional_call(module, parameters, X).flatten())(
+        dict(module.named_parameters())
+    ).values()  # (points, rows, 2M + 1)
+    ours = jacobian[:, :, [2 * model.terms, *range(2 * model.terms)]].transpose(1, 2).flatten(1)
+    np.testing.assert_allclose(ours.detach(), model.gradient(X.numpy()).toarray(), rtol=1e-10, atol=1e-12)
+    inner = 1.05 + 0.01 * points(5, 2)
+    assert torch.autograd.gradcheck(module, inner.requires_grad_())
+
+
+def test_growth_beyond_the_unit_cube():
+    model = extended_model("float32")
+    module, X = AtlasModule.from_model(model), torch.tensor(points_of_domain(model))
+    before = module(X).detach()
+    module.expand(density=1, terms=2)
+    assert torch.equal(module(X), before)
+    assert module.to_model().fingerprint() == model.copy().expand(1, 2).fingerprint()
+    new = torch.tensor([1.0, 1.2]) + 0.2 * points(200, 2, dtype=torch.float32)
+    chart = module.open_chart(new, density=2, terms=1)
+    with torch.no_grad():
+        next(chart.parameters()).normal_(generator=torch.Generator().manual_seed(0))
+    grown = module.to_model()
+    np.testing.assert_allclose(module(X).detach(), grown(X.numpy()), rtol=1e-4, atol=1e-4)
+    fence = grown.charts[-1].fence
+    assert (fence.domain == model.domain).all()
+    outside = ~fence.contains(X.numpy())
+    assert 0 < outside.sum() < len(X)
+    assert torch.equal(module(X)[outside], before[outside])
+    assert not torch.equal(module(X), before)
+    with pytest.raises(ValueError, match=r"X\[0, 0\] is 2.0; inputs must lie in \[-0.3\d*, 1.2\d*\]"):
+        module.open_chart(torch.full((10, 2), 2.0))
+    huge = AtlasModule.from_model(Atlas(1, terms=0, density=4).extend([0], [900]))
+    with pytest.raises(ValueError, match="input 0 cannot reach from 0 to 900 at density 14"):
+        huge.expand(density=10)
+    assert huge.density == 4
+
+
+def test_copies_and_conversions_beyond_the_unit_cube():
+    model = extended_model()
+    module, X = AtlasModule.from_model(model), torch.tensor(points_of_domain(model))
+    expected = module(X).detach()
+    shell = copy.deepcopy(module).to("meta")
+    assert shell(X.to("meta")).shape == expected.shape
+    real = shell.to_empty(device="cpu")
+    real.load_state_dict(module.state_dict())
+    other = AtlasModule.from_model(model)
+    other.charts[0].frame.zero_()
+    other.load_state_dict(module.state_dict())  # fences and their frames come from the checkpoint
+    for twin in (real, other, pickle.loads(pickle.dumps(module))):
+        assert torch.equal(twin(X), expected)
+        assert twin.to_model().fingerprint() == model.fingerprint()
+    single = copy.deepcopy(module).float()
+    torch.testing.assert_close(single(X), expected.float(), rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(single.to_model()(X.numpy()), expected, rtol=1e-3, atol=1e-3)
+    assert (single.to_model().domain == model.domain).all()
+    assert (copy.deepcopy(module).bfloat16().to_model().charts[0].fence.domain == [0, 1]).all()
+
+
+def test_a_chart_of_a_strange_domain_is_refused():
+    model = charted_model()
+    fence = model.charts[0].fence
+    strange = dataclasses.replace(fence, domain=np.array([[0, np.pi], [0, 1.0]]))
+    model.charts = [dataclasses.replace(model.charts[0], fence=strange)]
+    with pytest.raises(ValueError, match="a chart was made in a domain that is not of whole cells"):
         AtlasModule.from_model(model)
 
 
@@ -261,7 +364,7 @@ def test_bad_arguments_are_named():
     with pytest.raises(ValueError, match=r"x has shape \(5, 3\); expected \(…, 2\)"):
         module(torch.rand(5, 3))
     with pytest.raises(
-        TypeError, match=r"x has dtype torch.int64; give it as floating-point numbers in \[0, 1\]"
+        TypeError, match=r"x has dtype torch.int64; give it as floating-point numbers"
     ):
         module(torch.zeros(5, 2, dtype=torch.int64))
     with pytest.raises(ValueError, match="inputs must be at least 1, not 0"):
@@ -464,15 +567,20 @@ def gradients(call, module, X):
 
 
 @OWN_WARNINGS
-@pytest.mark.parametrize(("charts", "backend"), [(False, "inductor"), (True, "aot_eager")])
-def test_compiled_it_is_one_graph_with_the_same_results(charts, backend):
-    if charts:
+@pytest.mark.parametrize(
+    ("kind", "backend"), [("plain", "inductor"), ("charts", "aot_eager"), ("beyond", "aot_eager")]
+)
+def test_compiled_it_is_one_graph_with_the_same_results(kind, backend):
+    if kind == "charts":
         module = charted_module(dtype=torch.float64)[0].unfreeze()
+    elif kind == "beyond":
+        model = oracle.randomize(Atlas(2, 1, 2, 1, dtype="float64")).extend([-0.5, 0], [1, 1.5])
+        module = AtlasModule.from_model(model)
     else:
         module = random_module(2, 1, 2, 2, dtype=torch.float64)
     compiled = torch.compile(module, fullgraph=True, dynamic=True, backend=backend)
     for rows in (30, 50):
-        X = points(rows, 2)
+        X = 1.5 * points(rows, 2)
         for fast, eager in zip(gradients(compiled, module, X), gradients(module, module, X), strict=True):
             torch.testing.assert_close(fast, eager, rtol=1e-10, atol=1e-10)
 
@@ -541,11 +649,15 @@ def test_the_exported_program_gives_the_same_outputs():
 
 
 @OWN_WARNINGS
-@pytest.mark.parametrize("kind", ["network", "charts"])
+@pytest.mark.parametrize("kind", ["network", "charts", "beyond", "no terms"])
 def test_onnxruntime_gives_the_same_outputs(kind, tmp_path):
     onnxruntime = pytest.importorskip("onnxruntime")
     if kind == "charts":
         module = AtlasModule.from_model(charted_model(dtype="float32"))
+    elif kind == "beyond":
+        module = AtlasModule.from_model(extended_model("float32"))
+    elif kind == "no terms":
+        module = AtlasModule.from_model(oracle.randomize(Atlas(2, 2, terms=0, density=1)))
     else:
         module = AtlasNet([2, 3, 1], terms=2, density=2)
         module.layers[1] = random_module(3, 1, 2, 2).expand()
@@ -554,7 +666,7 @@ def test_onnxruntime_gives_the_same_outputs(kind, tmp_path):
     assert module.training == mode
     session = onnxruntime.InferenceSession(path)
     for count in (1, 1000):
-        X = points(count, 2, dtype=torch.float32)
+        X = 2 * points(count, 2, dtype=torch.float32) - 0.5
         (result,) = session.run(["y"], {"x": X.numpy()})
         np.testing.assert_allclose(result, module(X).detach(), rtol=1e-5, atol=1e-5)
 
