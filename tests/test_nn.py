@@ -363,9 +363,7 @@ def test_bad_arguments_are_named():
     module = AtlasModule(2)
     with pytest.raises(ValueError, match=r"x has shape \(5, 3\); expected \(…, 2\)"):
         module(torch.rand(5, 3))
-    with pytest.raises(
-        TypeError, match=r"x has dtype torch.int64; give it as floating-point numbers"
-    ):
+    with pytest.raises(TypeError, match=r"x has dtype torch.int64; give it as floating-point numbers"):
         module(torch.zeros(5, 2, dtype=torch.int64))
     with pytest.raises(ValueError, match="inputs must be at least 1, not 0"):
         AtlasModule(0)

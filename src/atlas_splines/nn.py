@@ -5,18 +5,23 @@ Equation numbers refer to docs/math.md.
 
 from __future__ import annotations
 
+import contextlib
 import copy
-from collections.abc import Iterator, Sequence
+import logging
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from fractions import Fraction
+from importlib.util import find_spec
 from itertools import pairwise
 from os import PathLike
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines import splines
+from atlas_splines.archives import replace_file
 from atlas_splines.charts import Chart, Fence, Record
 from atlas_splines.checks import check_inputs, check_number, check_size
 from atlas_splines.covers import Cover, plan_fences
@@ -32,11 +37,16 @@ except ModuleNotFoundError as missing:
         "atlas_splines.nn needs PyTorch; install it with: pip install 'atlas-splines[torch]'", name="torch"
     ) from None
 
-__all__ = ["AtlasChart", "AtlasModule", "AtlasNet", "export_onnx"]
+if TYPE_CHECKING:
+    from atlas_splines.estimators import AtlasClassifier, AtlasRegressor
+
+__all__ = ["AtlasChart", "AtlasModule", "AtlasNet", "EstimatorModule", "export_onnx"]
 
 ACTIVE = splines.ACTIVE
 Cells = NDArray[np.intp]
 Domain = NDArray[np.float64]
+
+MOST_BYTES = 2**31 - 2**20  # of coefficients in an ONNX file
 
 # --- the gather, and its derivatives --------------------------------------------------------------------
 #
@@ -992,24 +1002,198 @@ def set_random_lines(layer: AtlasModule) -> None:
         table.unflatten(-1, (layer.outputs, -1))[..., -1] = lines.flatten(0, 1).to(table.dtype)
 
 
+# --- estimators -----------------------------------------------------------------------------------------
+
+
+class EstimatorModule(nn.Module):
+    """A fitted estimator as a module, from raw columns to predictions, for export and for gradients.
+
+    Input (rows, columns), numbers as they are. Output what `AtlasRegressor.predict` returns, or
+    `AtlasClassifier.predict_proba`, in float64. What they refuse gives NaN here: a missing value if the
+    estimator has missing="error", and a row outside the domain with extrapolation="error".
+
+    Parameters
+    ----------
+    estimator
+        A fitted `AtlasRegressor` or `AtlasClassifier`; the module does not follow it if it learns more.
+
+    Attributes
+    ----------
+    model
+        The `AtlasModule` inside. Only its coefficients are in a checkpoint.
+    columns
+        Number of columns.
+
+    Examples
+    --------
+    >>> import numpy as np, torch
+    >>> from atlas_splines import AtlasRegressor
+    >>> X = 100 * np.random.default_rng(0).random((500, 2))
+    >>> estimator = AtlasRegressor(members=1, random_state=0).fit(X, X[:, 0] - X[:, 1])
+    >>> module = EstimatorModule(estimator)
+    >>> bool(abs(module(torch.tensor(X)).detach().numpy() - estimator.predict(X)).max() < 1e-3)
+    True
+    """
+
+    left: Tensor
+    first: Tensor
+    units: Tensor
+    slope: Tensor
+    fill: Tensor
+    indicators: Tensor
+    ends: Tensor
+    mean: Tensor
+    spread: Tensor
+
+    def __init__(self, estimator: AtlasRegressor | AtlasClassifier) -> None:
+        from atlas_splines.estimators import SLOPE_STEP, AtlasClassifier, AtlasRegressor  # needs scikit-learn
+
+        super().__init__()
+        if not isinstance(estimator, AtlasRegressor | AtlasClassifier):
+            raise TypeError(
+                f"estimator is a {type(estimator).__name__}; give an AtlasRegressor or an AtlasClassifier"
+            )
+        if not hasattr(estimator, "model_"):
+            raise ValueError("the estimator is not fitted; call its fit first")
+        self.model = AtlasModule.from_model(estimator.model_)
+        self.columns = len(estimator.domain_.knots)
+        self.extrapolation = estimator.extrapolation
+        self.learns_missing = estimator.missing == "learn"
+        self.classifies = isinstance(estimator, AtlasClassifier)
+        self.one_column = not self.classifies and estimator._one_column
+        self.step = SLOPE_STEP
+        self.constants = constants_of(estimator)
+        self._derive()
+
+    def _derive(self) -> None:
+        """Set the constants; in float64 whatever the model's dtype is, for columns may have any scale."""
+        for name, values in self.constants.items():
+            self.register_buffer(name, torch.tensor(values, device=self.model.scale.device), persistent=False)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> EstimatorModule:
+        super()._apply(fn, recurse)
+        self._derive()
+        return self
+
+    def forward(self, X: Tensor) -> Tensor:
+        """Predict the rows of X."""
+        if X.ndim != 2 or X.shape[1] != self.columns:
+            raise ValueError(f"X has shape {tuple(X.shape)}; expected (rows, {self.columns})")
+        if not X.is_floating_point():
+            raise TypeError(f"X has dtype {X.dtype}; give it as floating-point numbers")
+        points = self.to_unit(X.to(torch.float64))
+        inside = points.clamp(self.ends[0], self.ends[1])
+        out = self.model(inside).to(torch.float64)
+        if self.extrapolation == "linear":
+            out = self._continued(out, points, inside)
+        elif self.extrapolation == "error":
+            out = torch.where((points == inside).all(1, keepdim=True), out, torch.nan)
+        if self.classifies:
+            return out.softmax(1)
+        out = out * self.spread + self.mean
+        return out[:, 0] if self.one_column else out
+
+    def to_unit(self, X: Tensor) -> Tensor:
+        """Coordinates of rows, (rows, inputs), as `Domain.to_unit` has them."""
+        missing = X.isnan()
+        if self.learns_missing:
+            X = torch.where(missing, self.fill, X)
+        piece = (X[..., None] >= self.left).sum(-1).sub(1).clamp(min=0)  # (rows, columns)
+        at = piece + self.first
+        points = self.units[piece] + (X - self.left.flatten()[at]) * self.slope[at]
+        if not len(self.indicators):
+            return points
+        return torch.cat([points, missing[:, self.indicators].to(points.dtype)], dim=1)
+
+    def _continued(self, out: Tensor, points: Tensor, inside: Tensor) -> Tensor:
+        """Outputs continued beyond the domain, along each input with the slope over a step inward."""
+        beyond = points - inside
+        steps = self.step * beyond.sign()[:, None] * torch.eye(points.shape[1], device=points.device)
+        inward = self.model(inside[:, None] - steps.to(inside.dtype)).to(out.dtype)  # (rows, inputs, outputs)
+        return out + ((out[:, None] - inward) * (beyond.abs() / self.step)[..., None]).sum(1)
+
+
+def constants_of(estimator: AtlasRegressor | AtlasClassifier) -> dict[str, NDArray[Any]]:
+    """Everything in an estimator but the model, as arrays."""
+    domain = estimator.domain_
+    left, widths = domain.knots[:, :-1], np.diff(domain.knots)  # (columns, pieces)
+    pieces = left.shape[1]
+    slope = np.divide(1 / pieces, widths, out=np.zeros_like(widths), where=widths > 0)
+    return {
+        "left": left,
+        "first": pieces * np.arange(len(left)),  # (columns,) place of the first piece among all
+        "units": np.linspace(0, 1, pieces + 1)[:-1],  # (pieces,) where they begin
+        "slope": slope.ravel(),  # (columns·pieces,)
+        "fill": domain.fill,
+        "indicators": domain.indicators,
+        "ends": estimator.model_.domain.T,  # (2, inputs)
+        "mean": getattr(estimator, "target_mean_", np.zeros(1)),
+        "spread": getattr(estimator, "target_scale_", np.ones(1)),
+    }
+
+
 # --- export ---------------------------------------------------------------------------------------------
 
 
-def export_onnx(module: AtlasModule | AtlasNet, path: str | PathLike[str]) -> None:
-    """Write a module to an ONNX file: input "x" of shape (rows, inputs), any number of rows; output "y".
+def export_onnx(
+    module: AtlasModule | AtlasNet | EstimatorModule,
+    path: str | PathLike[str],
+    *,
+    input_name: str = "x",
+    metadata: Mapping[str, str] | None = None,
+) -> None:
+    """Write a module to one ONNX file, all at once: input of shape (rows, inputs), any number of rows.
 
+    The output is named "y". The input of an `EstimatorModule` is float64, of others what the module has.
     Needs ``pip install 'atlas-splines[onnx]'``.
 
     Parameters
     ----------
     module
-        An `AtlasModule`, with or without charts, or an `AtlasNet`.
+        An `AtlasModule`, with or without charts, an `AtlasNet` or an `EstimatorModule`.
     path
         The file to write.
+    input_name
+        Name of the input.
+    metadata
+        Written into the file, as the model's ``metadata_props``.
     """
+    for name in ("onnx", "onnxscript"):
+        if find_spec(name) is None:
+            needs = "writing ONNX needs more packages; install them with: pip install 'atlas-splines[onnx]'"
+            raise ModuleNotFoundError(needs, name=name)
+    size = sum(tensor.nbytes for tensor in module.state_dict().values())
+    if size > MOST_BYTES:
+        raise ValueError(f"the module has {size / 2**30:.1f} GiB, but an ONNX file holds at most 2")
+    with silent_exporter():
+        program = torch.onnx.export(
+            copy.deepcopy(module).eval(), (example_rows(module),), dynamo=True, verbose=False,
+            input_names=[input_name], output_names=["y"], dynamic_shapes=({0: torch.export.Dim("rows")},),
+        )  # fmt: skip
+    proto = cast(torch.onnx.ONNXProgram, program).model_proto
+    for key, value in (metadata or {}).items():
+        proto.metadata_props.add(key=key, value=value)
+    replace_file(path, proto.SerializeToString())
+
+
+@contextlib.contextmanager
+def silent_exporter() -> Iterator[None]:
+    """Keep from the user what PyTorch's exporter says of its own deprecated parts and missing friends."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            warnings.simplefilter("ignore", DeprecationWarning)
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+def example_rows(module: AtlasModule | AtlasNet | EstimatorModule) -> Tensor:
+    """Any rows of the shape and dtype that a module takes."""
+    if isinstance(module, EstimatorModule):
+        return torch.zeros_like(module.fill).repeat(3, 1)
     first = cast(AtlasModule, module.layers[0]) if isinstance(module, AtlasNet) else module
-    example = torch.rand(3, first.inputs, device=first.scale.device, dtype=first.scale.dtype)
-    torch.onnx.export(
-        copy.deepcopy(module).eval(), (example,), str(path), dynamo=True, external_data=False, verbose=False,
-        input_names=["x"], output_names=["y"], dynamic_shapes=({0: torch.export.Dim("rows")},),
-    )  # fmt: skip
+    return torch.rand(3, first.inputs, device=first.scale.device, dtype=first.scale.dtype)
