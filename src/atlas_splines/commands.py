@@ -711,8 +711,6 @@ def estimator_lines(estimator: Estimator, encoding: Encoding | None) -> list[str
         meanings = [meaning for column in encoding.columns for meaning in column.meanings]
     rows = [(f"X[:, {j}]", name, meanings[j]) for j, name in enumerate(names)]
     lines = [head, *aligned(rows)]
-    if encoding is not None and any("place in the order" in meaning for meaning in meanings):
-        lines.append("The order of categories is in the file, metadata 'encoding'.")
     if estimator.extrapolation == "error":
         lines.append("Outside the domain y is NaN.")
     return lines

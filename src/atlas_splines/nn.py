@@ -381,8 +381,8 @@ class AtlasModule(nn.Module):
     """The ATLAS model as a layer: A(x) = F(x) + Σ k⁻²(exp G_k(x) − exp H_k(x)), equation (6).
 
     Gradients reach the coefficients and the inputs, to any order. Inputs outside the unit cube count as the
-    nearest point of it; NaN gives NaN. Leading dimensions of the input are kept. A module made by `from_model`
-    has the domain of that model, which may reach beyond the unit cube: ``domain``, shape (inputs, 2).
+    nearest point of it; NaN gives NaN. Leading dimensions of the input are kept. A module made by
+    `from_model` has the domain of that model, maybe beyond the unit cube: ``domain``, shape (inputs, 2).
 
     Parameters
     ----------
