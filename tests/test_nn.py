@@ -1,4 +1,5 @@
 import copy
+import dataclasses
 import io
 import pickle
 import runpy
@@ -14,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.func import functional_call, grad, jacrev, stack_module_state, vmap
 
-from atlas_splines import Atlas, Trainer, update
-from atlas_splines.nn import AtlasModule, AtlasNet, export_onnx, scatter, scatter_sparse
+from atlas_splines import Atlas, AtlasClassifier, AtlasRegressor, Trainer, splines, update
+from atlas_splines import nn as neural
+from atlas_splines.nn import AtlasModule, AtlasNet, EstimatorModule, export_onnx, scatter, scatter_sparse
 
 # compiler and exporter use parts of PyTorch that PyTorch has deprecated
 OWN_WARNINGS = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
@@ -154,10 +156,112 @@ def test_one_step_of_sgd_gives_the_same_coefficients(trainable, sparse):
     assert not np.array_equal(ours.table, oracle.randomize(ours.copy()).table)
 
 
-def test_a_model_beyond_the_unit_cube_is_refused():
-    model = Atlas(2)
-    model.domain = np.array([[0.0, 1.0], [0.0, 2.0]])
-    with pytest.raises(ValueError, match="the model's domain is not the unit cube"):
+def extended_model(dtype="float64", **options):
+    """A model whose domain was extended twice, at two densities, with charts from before and after."""
+    model = charted_model(dtype=dtype, **options)
+    model.extend([-0.3, 0], [1, 1.5]).expand(density=1, terms=1).extend([-0.3, 0], [1.2, 1.5])
+    random = np.random.default_rng(5)
+    model.table[:] += 0.1 * random.normal(size=model.table.shape) * (model.table != 0)
+    X = np.array([0.9, 1.1]) + 0.3 * random.random((200, 2))
+    update(model, X, 2 * X[:, :1], epochs=2, density=3, terms=2, random_state=0)
+    return model
+
+
+def points_of_domain(model, rows=3000):
+    """Random points, knots of every density, faces of the cube and of the domain."""
+    low, high = model.domain.T
+    random = np.random.default_rng(3)
+    knots = [np.arange(-30, 60) / splines.cell_count(density) for density in range(model.density + 1)]
+    special = random.choice(np.concatenate([*knots, [0, 1], low, high]), (rows, model.inputs))
+    X = np.vstack([random.uniform(low, high, (rows, model.inputs)), special])
+    return X.astype(model.dtype).clip(*model.domain.T.astype(model.dtype))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_domain_beyond_the_unit_cube_crosses_the_bridge_both_ways(dtype):
+    model = extended_model(dtype)
+    X = points_of_domain(model)
+    module = AtlasModule.from_model(model)
+    tolerance = 1e-4 if dtype == "float32" else 1e-12
+    np.testing.assert_allclose(module(torch.tensor(X)).detach(), model(X), rtol=tolerance, atol=tolerance)
+    back = module.to_model()
+    assert back.fingerprint() == model.fingerprint()
+    assert (back(X) == model(X)).all()
+    for ours, theirs in zip(back.charts, model.charts, strict=True):
+        assert (ours.fence.domain == theirs.fence.domain).all()
+    assert "domain=[[-0.31, 1.207], [0.0, 1.538]]" in repr(module)
+    far = torch.tensor([[-9.0, 0.3], [1.1, 9.0]], dtype=module.scale.dtype)
+    low, high = torch.tensor(model.domain.T, dtype=far.dtype)
+    assert torch.equal(module(far), module(far.clamp(low, high)))
+    assert module(torch.full((1, 2), float("nan"), dtype=far.dtype)).isnan().all()
+
+
+def test_gradients_agree_beyond_the_unit_cube():
+    model = extended_model()
+    module, X = AtlasModule.from_model(model), torch.tensor(points_of_domain(model, 20))
+    (jacobian,) = jacrev(lambda parameters: functional_call(module, parameters, X).flatten())(
+        dict(module.named_parameters())
+    ).values()  # (points, rows, 2M + 1)
+    ours = jacobian[:, :, [2 * model.terms, *range(2 * model.terms)]].transpose(1, 2).flatten(1)
+    np.testing.assert_allclose(ours.detach(), model.gradient(X.numpy()).toarray(), rtol=1e-10, atol=1e-12)
+    inner = 1.05 + 0.01 * points(5, 2)
+    assert torch.autograd.gradcheck(module, inner.requires_grad_())
+
+
+def test_growth_beyond_the_unit_cube():
+    model = extended_model("float32")
+    module, X = AtlasModule.from_model(model), torch.tensor(points_of_domain(model))
+    before = module(X).detach()
+    module.expand(density=1, terms=2)
+    assert torch.equal(module(X), before)
+    assert module.to_model().fingerprint() == model.copy().expand(1, 2).fingerprint()
+    new = torch.tensor([1.0, 1.2]) + 0.2 * points(200, 2, dtype=torch.float32)
+    chart = module.open_chart(new, density=2, terms=1)
+    with torch.no_grad():
+        next(chart.parameters()).normal_(generator=torch.Generator().manual_seed(0))
+    grown = module.to_model()
+    np.testing.assert_allclose(module(X).detach(), grown(X.numpy()), rtol=1e-4, atol=1e-4)
+    fence = grown.charts[-1].fence
+    assert (fence.domain == model.domain).all()
+    outside = ~fence.contains(X.numpy())
+    assert 0 < outside.sum() < len(X)
+    assert torch.equal(module(X)[outside], before[outside])
+    assert not torch.equal(module(X), before)
+    with pytest.raises(ValueError, match=r"X\[0, 0\] is 2.0; inputs must lie in \[-0.3\d*, 1.2\d*\]"):
+        module.open_chart(torch.full((10, 2), 2.0))
+    huge = AtlasModule.from_model(Atlas(1, terms=0, density=4).extend([0], [900]))
+    with pytest.raises(ValueError, match="input 0 cannot reach from 0 to 900 at density 14"):
+        huge.expand(density=10)
+    assert huge.density == 4
+
+
+def test_copies_and_conversions_beyond_the_unit_cube():
+    model = extended_model()
+    module, X = AtlasModule.from_model(model), torch.tensor(points_of_domain(model))
+    expected = module(X).detach()
+    shell = copy.deepcopy(module).to("meta")
+    assert shell(X.to("meta")).shape == expected.shape
+    real = shell.to_empty(device="cpu")
+    real.load_state_dict(module.state_dict())
+    other = AtlasModule.from_model(model)
+    other.charts[0].frame.zero_()
+    other.load_state_dict(module.state_dict())  # fences and their frames come from the checkpoint
+    for twin in (real, other, pickle.loads(pickle.dumps(module))):
+        assert torch.equal(twin(X), expected)
+        assert twin.to_model().fingerprint() == model.fingerprint()
+    single = copy.deepcopy(module).float()
+    torch.testing.assert_close(single(X), expected.float(), rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(single.to_model()(X.numpy()), expected, rtol=1e-3, atol=1e-3)
+    assert (single.to_model().domain == model.domain).all()
+    assert (copy.deepcopy(module).bfloat16().to_model().charts[0].fence.domain == [0, 1]).all()
+
+
+def test_a_chart_of_a_strange_domain_is_refused():
+    model = charted_model()
+    fence = model.charts[0].fence
+    strange = dataclasses.replace(fence, domain=np.array([[0, np.pi], [0, 1.0]]))
+    model.charts = [dataclasses.replace(model.charts[0], fence=strange)]
+    with pytest.raises(ValueError, match="a chart was made in a domain that is not of whole cells"):
         AtlasModule.from_model(model)
 
 
@@ -260,9 +364,7 @@ def test_bad_arguments_are_named():
     module = AtlasModule(2)
     with pytest.raises(ValueError, match=r"x has shape \(5, 3\); expected \(…, 2\)"):
         module(torch.rand(5, 3))
-    with pytest.raises(
-        TypeError, match=r"x has dtype torch.int64; give it as floating-point numbers in \[0, 1\]"
-    ):
+    with pytest.raises(TypeError, match=r"x has dtype torch.int64; give it as floating-point numbers"):
         module(torch.zeros(5, 2, dtype=torch.int64))
     with pytest.raises(ValueError, match="inputs must be at least 1, not 0"):
         AtlasModule(0)
@@ -464,15 +566,20 @@ def gradients(call, module, X):
 
 
 @OWN_WARNINGS
-@pytest.mark.parametrize(("charts", "backend"), [(False, "inductor"), (True, "aot_eager")])
-def test_compiled_it_is_one_graph_with_the_same_results(charts, backend):
-    if charts:
+@pytest.mark.parametrize(
+    ("kind", "backend"), [("plain", "inductor"), ("charts", "aot_eager"), ("beyond", "aot_eager")]
+)
+def test_compiled_it_is_one_graph_with_the_same_results(kind, backend):
+    if kind == "charts":
         module = charted_module(dtype=torch.float64)[0].unfreeze()
+    elif kind == "beyond":
+        model = oracle.randomize(Atlas(2, 1, 2, 1, dtype="float64")).extend([-0.5, 0], [1, 1.5])
+        module = AtlasModule.from_model(model)
     else:
         module = random_module(2, 1, 2, 2, dtype=torch.float64)
     compiled = torch.compile(module, fullgraph=True, dynamic=True, backend=backend)
     for rows in (30, 50):
-        X = points(rows, 2)
+        X = 1.5 * points(rows, 2)
         for fast, eager in zip(gradients(compiled, module, X), gradients(module, module, X), strict=True):
             torch.testing.assert_close(fast, eager, rtol=1e-10, atol=1e-10)
 
@@ -540,12 +647,13 @@ def test_the_exported_program_gives_the_same_outputs():
         torch.testing.assert_close(program.module()(X), module(X), rtol=1e-5, atol=1e-5)
 
 
-@OWN_WARNINGS
-@pytest.mark.parametrize("kind", ["network", "charts"])
+@pytest.mark.parametrize("kind", ["network", "charts beyond", "no terms"])
 def test_onnxruntime_gives_the_same_outputs(kind, tmp_path):
     onnxruntime = pytest.importorskip("onnxruntime")
-    if kind == "charts":
-        module = AtlasModule.from_model(charted_model(dtype="float32"))
+    if kind == "charts beyond":
+        module = AtlasModule.from_model(extended_model("float32"))
+    elif kind == "no terms":
+        module = AtlasModule.from_model(oracle.randomize(Atlas(2, 2, terms=0, density=1)))
     else:
         module = AtlasNet([2, 3, 1], terms=2, density=2)
         module.layers[1] = random_module(3, 1, 2, 2).expand()
@@ -554,9 +662,108 @@ def test_onnxruntime_gives_the_same_outputs(kind, tmp_path):
     assert module.training == mode
     session = onnxruntime.InferenceSession(path)
     for count in (1, 1000):
-        X = points(count, 2, dtype=torch.float32)
+        X = 2 * points(count, 2, dtype=torch.float32) - 0.5
         (result,) = session.run(["y"], {"x": X.numpy()})
         np.testing.assert_allclose(result, module(X).detach(), rtol=1e-5, atol=1e-5)
+
+
+# --- estimators -------------------------------------------------------------------------------------------
+
+FAST = {"members": 1, "max_iter": 5, "density": 2, "terms": 2, "random_state": 0}
+
+
+def rows_of_any_scale(rows=300, seed=0):
+    random = np.random.default_rng(seed)
+    X = np.column_stack([1e6 + random.random(rows), 100 * random.random(rows), random.normal(size=rows)])
+    X[::17, 1] = np.nan
+    return X
+
+
+def fitted_regressor(**options):
+    """A regressor on columns of different scale, with a chart beyond its first domain."""
+    X = rows_of_any_scale()
+    y = 1000 + 50 * np.sin(3 * X[:, 2]) + np.nan_to_num(X[:, 1])
+    estimator = AtlasRegressor(missing="learn", **{**FAST, **options}).fit(X, y)
+    new = X[:60] + np.array([0.5, 20, 1])
+    estimator.partial_fit(new, y[:60] + 20)
+    assert estimator.model_.is_extended
+    assert estimator.model_.charts
+    return estimator
+
+
+def rows_far_and_near():
+    X = rows_of_any_scale(400, seed=1)
+    return np.vstack([X, X + np.array([0.5, 20, 1]), X - np.array([0.7, 30, 2])])
+
+
+@pytest.mark.parametrize("options", [{}, {"domain": "data", "terms": 0}, {"extrapolation": "linear"}])
+def test_a_module_predicts_what_the_regressor_does(options):
+    estimator = fitted_regressor(**options)
+    X = rows_far_and_near()
+    module = EstimatorModule(estimator)
+    expected, scale = estimator.predict(X), estimator.target_scale_[0]
+    result = module(torch.tensor(X)).detach().numpy()
+    tolerance = 1e-4 if options.get("extrapolation") == "linear" else 1e-5  # slopes lose two digits
+    np.testing.assert_allclose(result, expected, rtol=0, atol=tolerance * scale)
+    twin = pickle.loads(pickle.dumps(copy.deepcopy(module).double().float()))  # the map stays in float64
+    assert (twin(torch.tensor(X)).detach().numpy() == result).all()
+    torch.testing.assert_close(
+        module.to_unit(torch.tensor(X)),
+        torch.tensor(estimator.domain_.to_unit(X)),
+        rtol=1e-12,
+        atol=1e-12,
+    )
+
+
+def test_a_module_predicts_what_the_classifier_does():
+    X = rows_of_any_scale()[:, [0, 2]]
+    estimator = AtlasClassifier(**FAST).fit(X, np.array(["a", "b", "c"])[np.digitize(X[:, 1], [-0.5, 0.5])])
+    module, far = EstimatorModule(estimator), rows_far_and_near()[:, [0, 2]]
+    np.testing.assert_allclose(module(torch.tensor(far)).detach(), estimator.predict_proba(far), atol=1e-5)
+    assert module(torch.tensor([[np.nan, 0.0]])).isnan().all()  # the classifier refuses it
+
+
+def test_several_targets_and_what_is_refused():
+    X = rows_of_any_scale()[:, [0, 2]]
+    estimator = AtlasRegressor(extrapolation="error", **FAST).fit(X, X * [1, 100])
+    module = EstimatorModule(estimator)
+    np.testing.assert_allclose(module(torch.tensor(X)).detach(), estimator.predict(X), rtol=1e-5, atol=1e-3)
+    assert module(torch.tensor([[1e6 + 0.5, 99.0], [1e6 + 0.5, 0.0]])).isnan().tolist() == [[True] * 2, [False] * 2]  # fmt: skip
+    with pytest.raises(ValueError, match=r"X has shape \(5, 3\); expected \(rows, 2\)"):
+        module(torch.rand(5, 3))
+    with pytest.raises(TypeError, match=r"X has dtype torch.int64; give it as floating-point numbers"):
+        module(torch.zeros(5, 2, dtype=torch.int64))
+    with pytest.raises(ValueError, match="the estimator is not fitted; call its fit first"):
+        EstimatorModule(AtlasRegressor())
+    with pytest.raises(TypeError, match="estimator is a Atlas; give an AtlasRegressor or an AtlasClassifier"):
+        EstimatorModule(Atlas(2))
+
+
+def test_onnxruntime_predicts_what_the_regressor_does(tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    estimator = fitted_regressor(extrapolation="linear")
+    export_onnx(EstimatorModule(estimator), tmp_path / "model.onnx", metadata={"a": "b"})
+    assert [path.name for path in tmp_path.iterdir()] == ["model.onnx"]
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
+    assert session.get_modelmeta().custom_metadata_map == {"a": "b"}
+    X = rows_far_and_near()
+    inside = (estimator.domain_.to_unit(X) == estimator.domain_.to_unit(X).clip(*estimator.model_.domain.T)).all(1)  # fmt: skip
+    assert 300 < inside.sum() < 1000
+    for rows, tolerance in ((X[:1], 1e-5), (X[inside], 1e-5), (X, 1e-4)):
+        (result,) = session.run(["y"], {"x": rows})
+        expected = estimator.predict(rows)
+        np.testing.assert_allclose(result, expected, rtol=0, atol=tolerance * estimator.target_scale_[0])
+
+
+def test_what_cannot_be_exported_is_named(tmp_path, monkeypatch):
+    path = tmp_path / "model.onnx"
+    monkeypatch.setattr(neural, "MOST_BYTES", 1000)
+    with pytest.raises(ValueError, match=r"the module has 0\.0 GiB, but an ONNX file holds at most 2"):
+        export_onnx(AtlasModule(2), path)
+    monkeypatch.setitem(sys.modules, "onnxscript", None)
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'atlas-splines\[onnx\]'"):
+        export_onnx(AtlasModule(2), path)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["head", "charts", "physics"])

@@ -29,7 +29,16 @@ from safetensors.numpy import save as serialize
 
 from atlas_splines.checks import check_size
 
-__all__ = ["Archive", "Fields", "StorageError", "lock", "naming", "read_archive", "write_archive"]
+__all__ = [
+    "Archive",
+    "Fields",
+    "StorageError",
+    "lock",
+    "naming",
+    "read_archive",
+    "replace_file",
+    "write_archive",
+]
 
 FORMAT, VERSION = "atlas-splines", 1
 ENVELOPE = ("format", "version", "sha256", "kind", "header")
@@ -327,9 +336,14 @@ def write_archive(path: str | os.PathLike[str], archive: Archive) -> None:
     head, body = _seal(archive)
     if len(head) > MOST_HEADER or _count_values(head[8:].decode()) > MOST_VALUES:
         raise StorageError(f"{path} was not written: its header would be too long; shorten the log")
+    replace_file(path, head, body)
+
+
+def replace_file(path: str | os.PathLike[str], *parts: bytes | memoryview) -> None:
+    """Write any file all at once, or raise a StorageError and leave what was there."""
     target = Path(os.path.realpath(path))  # of a symbolic link, replace what it points to
     try:
-        _replace(target, head, body)
+        _replace(target, *parts)
     except OSError as error:
         raise StorageError(
             f"{path} could not be written: {error.strerror}; make room or choose another folder"

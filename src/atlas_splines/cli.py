@@ -217,6 +217,21 @@ def revert(
 
 
 @app.command()
+def export(
+    model: Model,
+    output: Annotated[Path, typer.Argument(metavar="ONNX", help="File to write, such as model.onnx.")],
+) -> None:
+    """Write a model as ONNX, to predict without this package.
+
+    It takes numbers as they are; the output tells how categories become numbers.
+    """
+    with sentences():
+        from atlas_splines import commands
+
+        commands.export(model, output, typer.echo)
+
+
+@app.command()
 def demo(
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the picture.")] = Path(
         "atlas-demo.png"

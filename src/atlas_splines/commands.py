@@ -6,6 +6,7 @@ Each command tells what it did through `say`, one line at a time.
 from __future__ import annotations
 
 import contextlib
+import json
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -37,7 +38,7 @@ from atlas_splines.tables import (
 )
 from atlas_splines.training import TrainingDiverged
 
-__all__ = ["fit", "inspect", "predict", "revert", "update"]
+__all__ = ["export", "fit", "inspect", "predict", "revert", "update"]
 
 Say = Callable[[str], None]
 Estimator = AtlasRegressor | AtlasClassifier
@@ -551,12 +552,16 @@ def tell_estimator(estimator: Estimator, path: Path, say: Say) -> None:
             (column.name, *column_domain(estimator, encoding, column.name)) for column in encoding.columns
         ]
     else:
-        names = getattr(
-            estimator, "feature_names_in_", [f"column {j}" for j in range(estimator.n_features_in_)]
-        )
-        rows = [(str(name), "number", domain_text(estimator, j)) for j, name in enumerate(names)]
+        names = column_names(estimator)
+        rows = [(name, "number", domain_text(estimator, j)) for j, name in enumerate(names)]
     for line in aligned([("column", "kind", "domain"), *rows]):
         say(line)
+
+
+def column_names(estimator: Estimator) -> list[str]:
+    """Names of the inputs of an estimator."""
+    names = getattr(estimator, "feature_names_in_", [f"column {j}" for j in range(estimator.n_features_in_)])
+    return [str(name) for name in names]
 
 
 def column_domain(estimator: Estimator, encoding: Encoding, name: str) -> tuple[str, str]:
@@ -639,6 +644,89 @@ def revert(path: Path, id: int, *, wait: float = 600, say: Say, note: Say) -> No
     elif model.fingerprint() != record.before:
         exact = "updates that had been taken back before it are still gone"
     say(f"Update {id} of {path} ({record.rows:,} rows) was taken back; {exact}.")
+
+
+# --- export -------------------------------------------------------------------------------------------
+
+
+def export(path: Path, output: Path, say: Say) -> None:
+    """Write a model as ONNX, and say what goes in and what comes out."""
+    check_there(path)
+    check_folder(output)
+    if output.suffix != ".onnx":
+        raise TableError(f"{output} cannot be written: the name of an ONNX file ends in .onnx")
+    if output.exists() and output.samefile(path):
+        raise TableError(f"{output} is the model itself; choose another name for the ONNX file")
+    try:
+        metadata, lines = write_onnx(path, output)
+    except ModuleNotFoundError as missing:
+        if missing.name not in ("torch", "onnx", "onnxscript"):
+            raise
+        needs = "writing ONNX needs more packages; install them with: pip install 'atlas-splines[onnx]'"
+        raise TableError(needs) from None
+    for line in lines:
+        say(line)
+    say(f"{output} has {output.stat().st_size:,} bytes; its metadata: {listed(metadata) or 'none'}.")
+
+
+def write_onnx(path: Path, output: Path) -> tuple[dict[str, str], list[str]]:
+    """Write the file; returns its metadata, and what to tell of it."""
+    from atlas_splines.nn import AtlasModule, EstimatorModule, export_onnx
+
+    loaded = load(path)
+    if isinstance(loaded, Atlas):
+        metadata, lines = {}, bare_lines(loaded)
+        module: AtlasModule | EstimatorModule = AtlasModule.from_model(loaded)
+    else:
+        encoding = load_with_encoding(path)[1] if hasattr(loaded, "table_") else None
+        metadata, lines = onnx_metadata(loaded, encoding), estimator_lines(loaded, encoding)
+        module = EstimatorModule(loaded)
+    export_onnx(module, output, input_name="X", metadata=metadata)
+    return metadata, lines
+
+
+def onnx_metadata(estimator: Estimator, encoding: Encoding | None) -> dict[str, str]:
+    """What an ONNX file tells of its inputs and outputs; all but the target in JSON."""
+    values: dict[str, Any] = {"columns": column_names(estimator)}
+    if isinstance(estimator, AtlasClassifier):
+        values["classes"] = estimator.classes_.tolist()
+    if encoding is not None:
+        values["encoding"] = encoding.to_json()
+    texts = {name: json.dumps(value, ensure_ascii=False, default=str) for name, value in values.items()}
+    return texts if encoding is None else {**texts, "target": encoding.target}
+
+
+def bare_lines(model: Atlas) -> list[str]:
+    """Input and output of a bare model."""
+    ends = [(f"X[:, {j}]", f"{low:g} to {high:g}") for j, (low, high) in enumerate(model.domain)]
+    name = model.dtype.name
+    head = f"Input X (rows, {model.inputs}), {name}; output y (rows, {model.outputs}), {name}."
+    return [head, *aligned(ends), "Beyond these ends the nearest point counts."]
+
+
+def estimator_lines(estimator: Estimator, encoding: Encoding | None) -> list[str]:
+    """Input and output of an estimator, and how columns become inputs."""
+    names = column_names(estimator)
+    head = f"Input X (rows, {len(names)}), float64; output y, float64: {output_text(estimator, encoding)}."
+    if encoding is None:
+        missing = "; NaN if missing" if estimator.missing == "learn" else ""
+        meanings = [f"the number{missing}" for _ in names]
+    else:
+        meanings = [meaning for column in encoding.columns for meaning in column.meanings]
+    rows = [(f"X[:, {j}]", name, meanings[j]) for j, name in enumerate(names)]
+    lines = [head, *aligned(rows)]
+    if estimator.extrapolation == "error":
+        lines.append("Outside the domain y is NaN.")
+    return lines
+
+
+def output_text(estimator: Estimator, encoding: Encoding | None) -> str:
+    """What the output of an ONNX file is, in words."""
+    name = "target" if encoding is None else repr(encoding.target)
+    if isinstance(estimator, AtlasRegressor):
+        return f"the predicted {name}"
+    classes = ", ".join(map(repr, estimator.classes_.tolist()))
+    return f"for each class of {name} its probability, in the order {classes}"
 
 
 # --- files --------------------------------------------------------------------------------------------

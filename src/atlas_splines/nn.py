@@ -5,21 +5,27 @@ Equation numbers refer to docs/math.md.
 
 from __future__ import annotations
 
+import contextlib
 import copy
-from collections.abc import Iterator, Sequence
+import logging
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
+from fractions import Fraction
+from importlib.util import find_spec
 from itertools import pairwise
 from os import PathLike
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines import splines
+from atlas_splines.archives import replace_file
 from atlas_splines.charts import Chart, Fence, Record
-from atlas_splines.checks import check_number, check_size
+from atlas_splines.checks import check_inputs, check_number, check_size
 from atlas_splines.covers import Cover, plan_fences
-from atlas_splines.model import MAX_DENSITY, Atlas
+from atlas_splines.model import MAX_DENSITY, MAX_FUNCTIONS, Atlas, check_reach
 
 try:
     import torch
@@ -31,9 +37,16 @@ except ModuleNotFoundError as missing:
         "atlas_splines.nn needs PyTorch; install it with: pip install 'atlas-splines[torch]'", name="torch"
     ) from None
 
-__all__ = ["AtlasChart", "AtlasModule", "AtlasNet", "export_onnx"]
+if TYPE_CHECKING:
+    from atlas_splines.estimators import AtlasClassifier, AtlasRegressor
+
+__all__ = ["AtlasChart", "AtlasModule", "AtlasNet", "EstimatorModule", "export_onnx"]
 
 ACTIVE = splines.ACTIVE
+Cells = NDArray[np.intp]
+Domain = NDArray[np.float64]
+
+MOST_BYTES = 2**31 - 2**20  # of coefficients in an ONNX file
 
 # --- the gather, and its derivatives --------------------------------------------------------------------
 #
@@ -241,22 +254,59 @@ def locate(points: Tensor, cells: Tensor | int) -> tuple[Tensor, Tensor]:
     scaled = points * cells
     cell = scaled.detach().to(torch.int32)
     cell = torch.clamp(cell, min=0).clamp(max=cells - 1)  # the last cell has x = 1, and any cell NaN
-    t = scaled - cell
+    return cell, weigh(scaled - cell)
+
+
+def locate_beyond(points: Tensor, cells: Tensor | int) -> tuple[Tensor, Tensor]:
+    """The same on the lattice that goes on beyond the unit cube, equation (26)."""
+    scaled = points * cells
+    cell = cell_beyond(scaled, cells)
+    return cell, weigh(scaled - cell)
+
+
+def cell_beyond(scaled: Tensor, cells: Tensor | int) -> Tensor:
+    """Cell of each scaled coordinate, equation (26)."""
+    scaled = scaled.detach()
+    return torch.where(scaled < cells, scaled.floor(), scaled.ceil() - 1).to(torch.int32)
+
+
+def weigh(t: Tensor) -> Tensor:
+    """The four weights at t in a cell, equation (3): (points, 4, inputs)."""
     u = 1 - t
     weights = [u * u * u, t * t * (3 * t - 6) + 4, u * u * (3 * u - 6) + 4, t * t * t]
-    return cell, torch.stack(weights, dim=1) / 6
+    return torch.stack(weights, dim=1) / 6
 
 
 class Table(nn.EmbeddingBag):
-    """Coefficients of one density, shape (inputs·λ, channels): trained, or frozen and no parameter.
+    """Coefficients of one density, shape (rows, channels): trained, or frozen and no parameter.
 
     Its class tells DistributedDataParallel whether to expect sparse gradients.
+
+    Attributes
+    ----------
+    reach
+        First and last cell of each input, shape (inputs, 2); they have a row for each active function.
     """
 
-    def __init__(self, coefficients: Tensor, trained: bool, sparse: bool) -> None:
+    origins: Tensor
+    limits: Tensor | None
+
+    def __init__(self, coefficients: Tensor, density: int, reach: Cells, trained: bool, sparse: bool) -> None:
         rows, channels = coefficients.shape
         super().__init__(rows, channels, mode="sum", sparse=sparse, _weight=coefficients)
+        self.cells, self.reach = splines.cell_count(density), reach
         self.train_coefficients(trained)
+        self.derive()
+
+    def derive(self) -> None:
+        """Set the constants that follow from the cells; they are in no checkpoint."""
+        device = self.weight.device
+        rows = row_counts(self.reach)
+        origins = np.cumsum(rows) - rows - self.reach[:, 0]  # row where cell 0 begins
+        self.register_buffer("origins", torch.tensor(origins, dtype=torch.int32, device=device), False)
+        is_extended = (self.reach != [0, self.cells - 1]).any()
+        limits = torch.tensor(self.reach.T, dtype=torch.int32, device=device) if is_extended else None
+        self.register_buffer("limits", limits, False)
 
     @property
     def coefficients(self) -> Tensor:
@@ -284,14 +334,44 @@ class Table(nn.EmbeddingBag):
         use = "trained" if self.trained else "frozen"
         return f"{self.num_embeddings} rows, {self.embedding_dim} channels, {use}"
 
-    def sums(self, points: Tensor, columns: Tensor) -> Tensor:
+    def sums(self, points: Tensor) -> Tensor:
         """Splines of all channels, added up over the inputs, equation (5): (points, channels)."""
-        functions = self.num_embeddings // len(columns)
-        cells, weights = locate(points, functions - 3)
-        cells, weights = cells + columns * functions, weights.to(self.weight.dtype)
+        cells, weights = self.locate(points)
+        cells, weights = cells + self.origins, weights.to(self.weight.dtype)
         if is_exporting():
             return plain_gather(self.coefficients, cells, weights)
         return cast(Tensor, Gather.apply(self.coefficients, cells, weights, self.sparse))
+
+    def locate(self, points: Tensor) -> tuple[Tensor, Tensor]:
+        """Cell and weights of each coordinate."""
+        if self.limits is None:
+            return locate(points, self.cells)
+        scaled = points * self.cells
+        # NaN has any cell; and in another dtype than the table was made in, an end may round to the next one
+        cells = cell_beyond(scaled, self.cells).maximum(self.limits[0]).minimum(self.limits[1])
+        return cells, weigh(scaled - cells)
+
+
+def cells_of(domain: Domain, density: int, dtype: str) -> Cells:
+    """First and last cell of each input of a domain, computed as those of points are, equation (27)."""
+    return splines.active(domain.astype(dtype), density)[0]
+
+
+def row_counts(reach: Cells) -> Cells:
+    """Number of basis functions of each input, equation (27)."""
+    return reach[:, 1] - reach[:, 0] + ACTIVE
+
+
+def nearest_rows(wanted: Cells, known: Cells) -> NDArray[np.intp]:
+    """For each row of some cells the same function's row among other ones, or the nearest one's, (28)."""
+    starts = np.cumsum(row_counts(known)) - row_counts(known)
+    functions = [np.arange(low, high + ACTIVE) for low, high in wanted]
+    return np.concatenate(
+        [
+            start + np.clip(i, low, high + ACTIVE - 1) - low
+            for start, i, (low, high) in zip(starts, functions, known, strict=True)
+        ]
+    )
 
 
 # --- the module -----------------------------------------------------------------------------------------
@@ -301,7 +381,8 @@ class AtlasModule(nn.Module):
     """The ATLAS model as a layer: A(x) = F(x) + Σ k⁻²(exp G_k(x) − exp H_k(x)), equation (6).
 
     Gradients reach the coefficients and the inputs, to any order. Inputs outside the unit cube count as the
-    nearest point of it; NaN gives NaN. Leading dimensions of the input are kept.
+    nearest point of it; NaN gives NaN. Leading dimensions of the input are kept. A module made by
+    `from_model` has the domain of that model, maybe beyond the unit cube: ``domain``, shape (inputs, 2).
 
     Parameters
     ----------
@@ -330,7 +411,7 @@ class AtlasModule(nn.Module):
     """
 
     scale: Tensor
-    columns: Tensor
+    limits: Tensor | None
 
     def __init__(
         self,
@@ -357,7 +438,8 @@ class AtlasModule(nn.Module):
         self.sparse = sparse
         if dtype is not None and not dtype.is_floating_point:
             raise TypeError(f"dtype must be a floating type such as torch.float32, not {dtype}")
-        self.added_terms = [self.terms]  # by construction and by each expansion
+        self.added_terms = [self.terms] if self.terms else []  # by construction and by each expansion
+        self.domain = np.tile([0.0, 1.0], (self.inputs, 1))
         self.tables = nn.ModuleDict()  # from coarse to fine; a density without a table is all zero
         self.charts = nn.ModuleList()
         self.updates: list[Record] = []  # the log of the NumPy model, carried along
@@ -387,16 +469,24 @@ class AtlasModule(nn.Module):
         return cast(Table, self.tables[str(density)])
 
     def _add_table(self, density: int, trained: bool, like: Tensor) -> None:
-        zeros = like.new_zeros(self.inputs * splines.basis_size(density), self.channels)
-        self.tables[str(density)] = Table(zeros, trained, self.sparse)
+        reach = cells_of(self.domain, density, numpy_name(like.dtype))
+        zeros = like.new_zeros(int(row_counts(reach).sum()), self.channels)
+        self.tables[str(density)] = Table(zeros, density, reach, trained, self.sparse)
 
     def _derive(self) -> None:
         """Set the constants that follow from the configuration; they are in no checkpoint."""
         like = self._like
         k = torch.arange(1, self.terms + 1, dtype=working_dtype(like.dtype), device=like.device)
         self.register_buffer("scale", np.exp(-self.damping) / k**2, persistent=False)  # equation (7)
-        columns = torch.arange(self.inputs, dtype=torch.int32, device=like.device)
-        self.register_buffer("columns", columns, persistent=False)
+        limits = torch.tensor(self.domain.T, dtype=self.scale.dtype, device=like.device)
+        self.register_buffer("limits", limits if self.is_extended else None, persistent=False)
+        for table in self.tables.values():
+            cast(Table, table).derive()
+
+    @property
+    def is_extended(self) -> bool:
+        """Whether the domain is more than the unit cube."""
+        return bool((self.domain != [0, 1]).any())
 
     def _apply(self, fn: Any, recurse: bool = True) -> AtlasModule:
         super()._apply(fn, recurse)
@@ -443,8 +533,9 @@ class AtlasModule(nn.Module):
         if x.ndim == 0 or x.shape[-1] != self.inputs:
             raise ValueError(f"x has shape {tuple(x.shape)}; expected (…, {self.inputs})")
         if not x.is_floating_point():
-            raise TypeError(f"x has dtype {x.dtype}; give it as floating-point numbers in [0, 1]")
-        points = x.reshape(-1, self.inputs).to(self.scale.dtype).clamp(0, 1)
+            raise TypeError(f"x has dtype {x.dtype}; give it as floating-point numbers")
+        points = x.reshape(-1, self.inputs).to(self.scale.dtype)
+        points = points.clamp(0, 1) if self.limits is None else points.clamp(self.limits[0], self.limits[1])
         out = self._evaluate(points)
         for chart in self.charts:
             out = chart(points, out)
@@ -453,8 +544,10 @@ class AtlasModule(nn.Module):
     def _evaluate(self, points: Tensor) -> Tensor:
         """The model without charts: (points, outputs)."""
         # density by density, so that one more, all zero, changes no bit: equation (8)
-        parts = [cast(Table, table).sums(points, self.columns) for table in self.tables.values()]
+        parts = [cast(Table, table).sums(points) for table in self.tables.values()]
         sums = sum(parts[1:], start=parts[0]).to(points.dtype).unflatten(-1, (self.outputs, -1))
+        if not self.terms:
+            return sums.squeeze(-1)
         exponents, f = sums.split([2 * self.terms, 1], dim=-1)
         g, h = exponents.contiguous().exp().split([self.terms, self.terms], dim=-1)
         out, pairs = f.squeeze(-1), self.scale * (g - h)
@@ -467,9 +560,10 @@ class AtlasModule(nn.Module):
     def extra_repr(self) -> str:
         """Configuration, as in the constructor."""
         sparse = ", sparse=True" if self.sparse else ""
+        domain = f", domain={self.domain.round(3).tolist()}" if self.is_extended else ""
         return (
             f"inputs={self.inputs}, outputs={self.outputs}, terms={self.terms}, density={self.density}, "
-            f"trainable={self.trainable!r}, damping={self.damping}{sparse}"
+            f"trainable={self.trainable!r}, damping={self.damping}{sparse}{domain}"
         )
 
     # --- growth -------------------------------------------------------------------------------------
@@ -509,6 +603,7 @@ class AtlasModule(nn.Module):
         """
         density = check_size("density", density, least=0, most=MAX_DENSITY - self.density)
         terms = check_size("terms", terms, least=0)
+        check_reach(self.domain, self.density + density)
         finest = self._table(self.density).coefficients
         if optimizer is not None and not any(param is finest for param in parameters_of(optimizer)):
             raise ValueError("the optimizer does not train this module; make it with module.parameters()")
@@ -522,7 +617,8 @@ class AtlasModule(nn.Module):
     def _add_terms(self, terms: int, optimizer: torch.optim.Optimizer | None) -> None:
         for rho, table in self.tables.items():
             old = cast(Table, table)
-            wider = Table(self._widened(old.coefficients.detach(), terms), old.trained, self.sparse)
+            coefficients = self._widened(old.coefficients.detach(), terms)
+            wider = Table(coefficients, int(rho), old.reach, old.trained, self.sparse)
             self.tables[rho] = wider
             if optimizer is not None and old.trained:
                 state = replace_parameter(optimizer, old.coefficients, [wider.coefficients])
@@ -565,7 +661,7 @@ class AtlasModule(nn.Module):
         Parameters
         ----------
         X
-            Points in the unit cube, shape (points, inputs): the data to be learned.
+            Points in the domain, shape (points, inputs): the data to be learned.
         density, terms
             Size of the model in the chart, whose box is its unit cube.
         cover
@@ -588,15 +684,17 @@ class AtlasModule(nn.Module):
                 [ True]])
         """
         like = self._like
-        unit = Atlas(self.inputs, terms=0, density=0, dtype=numpy_name(like.dtype))
-        points = unit.points(as_numpy(X))
-        (fence,) = plan_fences(points, unit.domain, cover, charts=1)
+        points = check_inputs(as_numpy(X), self.domain, np.dtype(numpy_name(like.dtype)))
+        (fence,) = plan_fences(points, self.domain, cover, charts=1)
         content = AtlasModule(
             self.inputs, self.outputs, terms, density,
             sparse=self.sparse, device=like.device, dtype=like.dtype,
         )  # fmt: skip
         size = like.new_ones(self.outputs)
-        chart = AtlasChart(fence, content, size, replaces=False, update=self._next_id(), rows=len(points))
+        chart = AtlasChart(
+            fence, content, size,
+            replaces=False, update=self._next_id(), rows=len(points), beyond=self.is_extended,
+        )  # fmt: skip
         self.freeze()
         self.charts.append(chart)
         return chart
@@ -639,20 +737,20 @@ class AtlasModule(nn.Module):
         >>> AtlasModule.from_model(model)(torch.rand(1, 2)).detach().round(decimals=3)
         tensor([[1.]])
         """
-        unit_cube = np.tile([0.0, 1.0], (model.inputs, 1))
-        if not np.array_equal(getattr(model, "domain", unit_cube), unit_cube):
-            raise ValueError("the model's domain is not the unit cube; a module can have no other domain")
         module = cls(
             model.inputs, model.outputs, model.terms, model.density, model.trainable,
             damping=model.damping, sparse=sparse, dtype=getattr(torch, model.dtype.name),
         )  # fmt: skip
-        tables = {}
-        for rho in model.active_densities.tolist():
-            blocks = np.concatenate([model.g(rho), model.h(rho), model.f(rho)[:, None]], axis=1)
-            rows = blocks.transpose(2, 3, 0, 1).reshape(-1, module.channels)  # (outputs, 2M + 1, inputs, λ)
-            tables[str(rho)] = Table(torch.tensor(rows), rho in model.trained_densities, sparse)
-        module.tables = nn.ModuleDict(tables)
-        module.charts.extend(AtlasChart.from_chart(chart, sparse) for chart in model.charts)
+        module.domain = model.domain.copy()
+        module.tables = nn.ModuleDict(
+            {
+                str(rho): Table(torch.tensor(rows), rho, reach, rho in model.trained_densities, sparse)
+                for rho, reach, rows in rows_by_density(model)
+                if rho in model.active_densities
+            }
+        )
+        beyond = module.is_extended
+        module.charts.extend(AtlasChart.from_chart(chart, sparse, beyond) for chart in model.charts)
         module.updates = list(model.updates)
         return module.to(device)
 
@@ -669,16 +767,25 @@ class AtlasModule(nn.Module):
             self.inputs, self.outputs, self.terms, self.density, self.trainable, self.damping,
             numpy_name(self._like.dtype),
         )  # fmt: skip
-        for rho, table in self.tables.items():
-            rows = as_numpy(cast(Table, table).coefficients)
-            blocks = rows.reshape(self.inputs, -1, self.outputs, 2 * self.terms + 1).transpose(2, 3, 0, 1)
-            model.g(int(rho))[:] = blocks[:, : self.terms]
-            model.h(int(rho))[:] = blocks[:, self.terms : 2 * self.terms]
-            model.f(int(rho))[:] = blocks[:, -1]
+        model.restart(self.domain.copy())
+        for rho, reach, rows in rows_by_density(model):
+            if str(rho) in self.tables:
+                table = self._table(rho)
+                rows[:] = as_numpy(table.coefficients)[nearest_rows(reach, table.reach)]
         model.updates = list(self.updates)
         for chart in self.charts:
             cast(AtlasChart, chart).add_to(model)
         return model
+
+
+def rows_by_density(model: Atlas) -> Iterator[tuple[int, Cells, NDArray[np.floating]]]:
+    """Each density with its first and last cells and a view of its coefficients: (rows, channels)."""
+    start, channels = 0, model.outputs * (2 * model.terms + 1)
+    for rho in range(model.density + 1):
+        reach = cells_of(model.domain, rho, model.dtype.name)
+        end = start + int(row_counts(reach).sum())
+        yield rho, reach, model.table[start:end, :channels]
+        start = end
 
 
 class AtlasChart(nn.Module):
@@ -693,21 +800,42 @@ class AtlasChart(nn.Module):
     cells: Tensor
     first: Tensor
     last: Tensor
+    frame: Tensor
+    origin: Tensor
+    stretch: Tensor
     size: Tensor
     replaces: Tensor
     update: Tensor
     rows: Tensor
 
     def __init__(
-        self, fence: Fence, content: AtlasModule, size: Tensor, replaces: bool, update: int, rows: int
+        self,
+        fence: Fence,
+        content: AtlasModule,
+        size: Tensor,
+        replaces: bool,
+        update: int,
+        rows: int,
+        beyond: bool,
     ) -> None:
         super().__init__()
         self.content = content
+        self.beyond = beyond  # whether points may lie outside the unit cube
+        frame = fractions(np.broadcast_to(fence.domain, (content.inputs, 2)))  # (inputs, 2)
+        low, high = fractions(fence.box).T
 
-        def whole(values: Any) -> Tensor:
-            return torch.as_tensor(values, dtype=torch.int32, device=size.device)
+        def whole(values: Any, dtype: torch.dtype = torch.int32) -> Tensor:
+            return torch.as_tensor(values, dtype=dtype, device=size.device)
+
+        def parts(ratios: NDArray[Any]) -> Tensor:
+            """Numerators and denominators, (2, …): whole numbers, so that no change of dtype rounds them."""
+            pairs = [ratio.as_integer_ratio() for ratio in ratios.flat]
+            return whole(pairs, torch.int64).T.reshape(2, *ratios.shape)
 
         # all of them are buffers, so that a checkpoint has them
+        self.register_buffer("frame", parts(frame))  # (2, inputs, 2) the domain in which the fence was made
+        self.register_buffer("origin", parts(low))  # (2, inputs) local coordinates are (x − origin)·stretch
+        self.register_buffer("stretch", parts(1 / (high - low)))  # (2, inputs)
         self.register_buffer("cells", whole(splines.cell_count(fence.density)))  # () of each input
         self.register_buffer("first", whole(fence.first))  # (inputs,) first open function
         self.register_buffer("last", whole(fence.last))  # (inputs,) last open function
@@ -725,7 +853,7 @@ class AtlasChart(nn.Module):
 
     def window(self, points: Tensor) -> Tensor:
         """Product over the inputs of the open functions' weights, equation (22): (points,)."""
-        cells, weights = locate(points, self.cells)
+        cells, weights = (locate_beyond if self.beyond else locate)(points, self.cells)
         functions = active_rows(cells)  # (points, 4, inputs)
         is_open = (functions >= self.first) & (functions <= self.last)
         share = torch.where(is_open, weights, 0).sum(1)
@@ -734,13 +862,11 @@ class AtlasChart(nn.Module):
 
     def to_local(self, points: Tensor) -> Tensor:
         """Coordinates in which the box is the unit cube."""
-        low = (self.first - 3).clamp(min=0)
-        width = (self.last + 1).minimum(self.cells) - low  # in cells
-        origin = low.to(points.dtype) / self.cells
-        return ((points - origin) * (self.cells.to(points.dtype) / width)).clamp(0, 1)
+        origin, stretch = (parts[0].to(points.dtype) / parts[1] for parts in (self.origin, self.stretch))
+        return ((points - origin) * stretch).clamp(0, 1)
 
     @classmethod
-    def from_chart(cls, chart: Chart, sparse: bool) -> AtlasChart:
+    def from_chart(cls, chart: Chart, sparse: bool, beyond: bool) -> AtlasChart:
         """Return the chart of an `Atlas`, frozen."""
         layout = chart.layout
         density = int(np.log2(len(chart.table) // layout.inputs + 4)) - 3  # equation (9)
@@ -750,13 +876,15 @@ class AtlasChart(nn.Module):
         if not np.array_equal(scaled_slope(model, size), layout.slope):
             raise ValueError(f"the chart of update {chart.update} has terms that are not scaled by k⁻²")
         content = AtlasModule.from_model(model, sparse=sparse).freeze()
-        return cls(chart.fence, content, torch.tensor(size), chart.replaces, chart.update, rows=0)
+        fence, update = chart.fence, chart.update
+        return cls(fence, content, torch.tensor(size), chart.replaces, update, rows=0, beyond=beyond)
 
     def add_to(self, model: Atlas) -> None:
         """Add the chart to an `Atlas`, and to its log if it is not there."""
         content = self.content.to_model()
         density = int(np.log2(int(self.cells) + 3)) - 2
-        fence = Fence(density, as_numpy(self.first), as_numpy(self.last))
+        numerators, denominators = as_numpy(self.frame)
+        fence = Fence(density, as_numpy(self.first), as_numpy(self.last), numerators / denominators)
         layout = content.layout._replace(slope=scaled_slope(content, as_numpy(self.size)))
         filled, id = content.filled(list(range(content.density + 1))), int(self.update)
         before = model.fingerprint()
@@ -764,6 +892,14 @@ class AtlasChart(nn.Module):
         if id not in [record.id for record in model.updates]:
             now = datetime.now(timezone.utc)
             model.updates.append(Record(id, "chart", now, int(self.rows), before, model.fingerprint()))
+
+
+def fractions(ends: NDArray[np.float64]) -> NDArray[Any]:
+    """Ends of cells as the fractions that they are, an array of `Fraction`."""
+    found = [Fraction(end).limit_denominator(MAX_FUNCTIONS) for end in ends.ravel().tolist()]
+    if [float(ratio) for ratio in found] != ends.ravel().tolist():
+        raise ValueError("a chart was made in a domain that is not of whole cells; load it with Atlas only")
+    return np.array(found, dtype=object).reshape(ends.shape)
 
 
 def scaled_slope(model: Atlas, size: NDArray[np.floating]) -> NDArray[np.floating]:
@@ -866,24 +1002,198 @@ def set_random_lines(layer: AtlasModule) -> None:
         table.unflatten(-1, (layer.outputs, -1))[..., -1] = lines.flatten(0, 1).to(table.dtype)
 
 
+# --- estimators -----------------------------------------------------------------------------------------
+
+
+class EstimatorModule(nn.Module):
+    """A fitted estimator as a module, from raw columns to predictions, for export and for gradients.
+
+    Input (rows, columns), numbers as they are. Output what `AtlasRegressor.predict` returns, or
+    `AtlasClassifier.predict_proba`, in float64. What they refuse gives NaN here: a missing value if the
+    estimator has missing="error", and a row outside the domain with extrapolation="error".
+
+    Parameters
+    ----------
+    estimator
+        A fitted `AtlasRegressor` or `AtlasClassifier`; the module does not follow it if it learns more.
+
+    Attributes
+    ----------
+    model
+        The `AtlasModule` inside. Only its coefficients are in a checkpoint.
+    columns
+        Number of columns.
+
+    Examples
+    --------
+    >>> import numpy as np, torch
+    >>> from atlas_splines import AtlasRegressor
+    >>> X = 100 * np.random.default_rng(0).random((500, 2))
+    >>> estimator = AtlasRegressor(members=1, random_state=0).fit(X, X[:, 0] - X[:, 1])
+    >>> module = EstimatorModule(estimator)
+    >>> bool(abs(module(torch.tensor(X)).detach().numpy() - estimator.predict(X)).max() < 1e-3)
+    True
+    """
+
+    left: Tensor
+    first: Tensor
+    units: Tensor
+    slope: Tensor
+    fill: Tensor
+    indicators: Tensor
+    ends: Tensor
+    mean: Tensor
+    spread: Tensor
+
+    def __init__(self, estimator: AtlasRegressor | AtlasClassifier) -> None:
+        from atlas_splines.estimators import SLOPE_STEP, AtlasClassifier, AtlasRegressor  # needs scikit-learn
+
+        super().__init__()
+        if not isinstance(estimator, AtlasRegressor | AtlasClassifier):
+            raise TypeError(
+                f"estimator is a {type(estimator).__name__}; give an AtlasRegressor or an AtlasClassifier"
+            )
+        if not hasattr(estimator, "model_"):
+            raise ValueError("the estimator is not fitted; call its fit first")
+        self.model = AtlasModule.from_model(estimator.model_)
+        self.columns = len(estimator.domain_.knots)
+        self.extrapolation = estimator.extrapolation
+        self.learns_missing = estimator.missing == "learn"
+        self.classifies = isinstance(estimator, AtlasClassifier)
+        self.one_column = not self.classifies and estimator._one_column
+        self.step = SLOPE_STEP
+        self.constants = constants_of(estimator)
+        self._derive()
+
+    def _derive(self) -> None:
+        """Set the constants; in float64 whatever the model's dtype is, for columns may have any scale."""
+        for name, values in self.constants.items():
+            self.register_buffer(name, torch.tensor(values, device=self.model.scale.device), persistent=False)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> EstimatorModule:
+        super()._apply(fn, recurse)
+        self._derive()
+        return self
+
+    def forward(self, X: Tensor) -> Tensor:
+        """Predict the rows of X."""
+        if X.ndim != 2 or X.shape[1] != self.columns:
+            raise ValueError(f"X has shape {tuple(X.shape)}; expected (rows, {self.columns})")
+        if not X.is_floating_point():
+            raise TypeError(f"X has dtype {X.dtype}; give it as floating-point numbers")
+        points = self.to_unit(X.to(torch.float64))
+        inside = points.clamp(self.ends[0], self.ends[1])
+        out = self.model(inside).to(torch.float64)
+        if self.extrapolation == "linear":
+            out = self._continued(out, points, inside)
+        elif self.extrapolation == "error":
+            out = torch.where((points == inside).all(1, keepdim=True), out, torch.nan)
+        if self.classifies:
+            return out.softmax(1)
+        out = out * self.spread + self.mean
+        return out[:, 0] if self.one_column else out
+
+    def to_unit(self, X: Tensor) -> Tensor:
+        """Coordinates of rows, (rows, inputs), as `Domain.to_unit` has them."""
+        missing = X.isnan()
+        if self.learns_missing:
+            X = torch.where(missing, self.fill, X)
+        piece = (X[..., None] >= self.left).sum(-1).sub(1).clamp(min=0)  # (rows, columns)
+        at = piece + self.first
+        points = self.units[piece] + (X - self.left.flatten()[at]) * self.slope[at]
+        if not len(self.indicators):
+            return points
+        return torch.cat([points, missing[:, self.indicators].to(points.dtype)], dim=1)
+
+    def _continued(self, out: Tensor, points: Tensor, inside: Tensor) -> Tensor:
+        """Outputs continued beyond the domain, along each input with the slope over a step inward."""
+        beyond = points - inside
+        steps = self.step * beyond.sign()[:, None] * torch.eye(points.shape[1], device=points.device)
+        inward = self.model(inside[:, None] - steps.to(inside.dtype)).to(out.dtype)  # (rows, inputs, outputs)
+        return out + ((out[:, None] - inward) * (beyond.abs() / self.step)[..., None]).sum(1)
+
+
+def constants_of(estimator: AtlasRegressor | AtlasClassifier) -> dict[str, NDArray[Any]]:
+    """Everything in an estimator but the model, as arrays."""
+    domain = estimator.domain_
+    left, widths = domain.knots[:, :-1], np.diff(domain.knots)  # (columns, pieces)
+    pieces = left.shape[1]
+    slope = np.divide(1 / pieces, widths, out=np.zeros_like(widths), where=widths > 0)
+    return {
+        "left": left,
+        "first": pieces * np.arange(len(left)),  # (columns,) place of the first piece among all
+        "units": np.linspace(0, 1, pieces + 1)[:-1],  # (pieces,) where they begin
+        "slope": slope.ravel(),  # (columns·pieces,)
+        "fill": domain.fill,
+        "indicators": domain.indicators,
+        "ends": estimator.model_.domain.T,  # (2, inputs)
+        "mean": getattr(estimator, "target_mean_", np.zeros(1)),
+        "spread": getattr(estimator, "target_scale_", np.ones(1)),
+    }
+
+
 # --- export ---------------------------------------------------------------------------------------------
 
 
-def export_onnx(module: AtlasModule | AtlasNet, path: str | PathLike[str]) -> None:
-    """Write a module to an ONNX file: input "x" of shape (rows, inputs), any number of rows; output "y".
+def export_onnx(
+    module: AtlasModule | AtlasNet | EstimatorModule,
+    path: str | PathLike[str],
+    *,
+    input_name: str = "x",
+    metadata: Mapping[str, str] | None = None,
+) -> None:
+    """Write a module to one ONNX file, all at once: input of shape (rows, inputs), any number of rows.
 
+    The output is named "y". The input of an `EstimatorModule` is float64, of others what the module has.
     Needs ``pip install 'atlas-splines[onnx]'``.
 
     Parameters
     ----------
     module
-        An `AtlasModule`, with or without charts, or an `AtlasNet`.
+        An `AtlasModule`, with or without charts, an `AtlasNet` or an `EstimatorModule`.
     path
         The file to write.
+    input_name
+        Name of the input.
+    metadata
+        Written into the file, as the model's ``metadata_props``.
     """
+    for name in ("onnx", "onnxscript"):
+        if find_spec(name) is None:
+            needs = "writing ONNX needs more packages; install them with: pip install 'atlas-splines[onnx]'"
+            raise ModuleNotFoundError(needs, name=name)
+    size = sum(tensor.nbytes for tensor in module.state_dict().values())
+    if size > MOST_BYTES:
+        raise ValueError(f"the module has {size / 2**30:.1f} GiB, but an ONNX file holds at most 2")
+    with silent_exporter():
+        program = torch.onnx.export(
+            copy.deepcopy(module).eval(), (example_rows(module),), dynamo=True, verbose=False,
+            input_names=[input_name], output_names=["y"], dynamic_shapes=({0: torch.export.Dim("rows")},),
+        )  # fmt: skip
+    proto = cast(torch.onnx.ONNXProgram, program).model_proto
+    for key, value in (metadata or {}).items():
+        proto.metadata_props.add(key=key, value=value)
+    replace_file(path, proto.SerializeToString())
+
+
+@contextlib.contextmanager
+def silent_exporter() -> Iterator[None]:
+    """Keep from the user what PyTorch's exporter says of its own deprecated parts and missing friends."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            warnings.simplefilter("ignore", DeprecationWarning)
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+def example_rows(module: AtlasModule | AtlasNet | EstimatorModule) -> Tensor:
+    """Any rows of the shape and dtype that a module takes."""
+    if isinstance(module, EstimatorModule):
+        return torch.zeros_like(module.fill).repeat(3, 1)
     first = cast(AtlasModule, module.layers[0]) if isinstance(module, AtlasNet) else module
-    example = torch.rand(3, first.inputs, device=first.scale.device, dtype=first.scale.dtype)
-    torch.onnx.export(
-        copy.deepcopy(module).eval(), (example,), str(path), dynamo=True, external_data=False, verbose=False,
-        input_names=["x"], output_names=["y"], dynamic_shapes=({0: torch.export.Dim("rows")},),
-    )  # fmt: skip
+    return torch.rand(3, first.inputs, device=first.scale.device, dtype=first.scale.dtype)
