@@ -736,7 +736,16 @@ def test_what_cannot_be_exported_is_refused(work, monkeypatch):
 
 
 def test_without_torch_an_export_is_refused(work):
-    code = "import sys; sys.modules['torch'] = None; from atlas_splines.cli import app; app()"
+    code = textwrap.dedent("""
+        import sys
+        class NoTorch:
+            def find_spec(self, name, *rest):
+                if name == "torch":
+                    raise ModuleNotFoundError("No module named 'torch'", name="torch")
+        sys.meta_path.insert(0, NoTorch())
+        from atlas_splines.cli import app
+        app()
+    """)
     arguments = [sys.executable, "-c", code, "export", "m.atlas", "m.onnx"]
     result = subprocess.run(arguments, capture_output=True, text=True)
     assert result.returncode == 2

@@ -125,9 +125,7 @@ class Column:
             return [f"1 for {category!r}, or else 0" for category in self.categories]
         if len(self.categories) <= 2:
             return [", ".join(f"{k} for {c!r}" for k, c in enumerate(self.categories)) + "; 0.5 if missing"]
-        return [
-            f"place among the {len(self.categories):,} of the encoding, from 0; NaN if missing"
-        ]
+        return [f"place among the {len(self.categories):,} of the encoding, from 0; NaN if missing"]
 
     def encode(self, cells: Cells, unknown: str | None) -> list[Array]:
         """Inputs, shape (rows,) each."""

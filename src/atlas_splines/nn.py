@@ -1116,14 +1116,14 @@ class EstimatorModule(nn.Module):
 def constants_of(estimator: AtlasRegressor | AtlasClassifier) -> dict[str, NDArray[Any]]:
     """Everything in an estimator but the model, as arrays."""
     domain = estimator.domain_
-    left, widths = domain.knots[:, :-1], np.diff(domain.knots)  # (columns, pieces)
-    pieces = left.shape[1]
-    slope = np.divide(1 / pieces, widths, out=np.zeros_like(widths), where=widths > 0)
+    columns, pieces = domain.knots.shape  # a piece begins at each knot, and the last one goes on for ever
+    units, widths = np.linspace(0, 1, pieces), np.diff(domain.knots)
+    slope = np.divide(np.diff(units), widths, out=np.zeros_like(widths), where=widths > 0)
     return {
-        "left": left,
-        "first": pieces * np.arange(len(left)),  # (columns,) place of the first piece among all
-        "units": np.linspace(0, 1, pieces + 1)[:-1],  # (pieces,) where they begin
-        "slope": slope.ravel(),  # (columns·pieces,)
+        "left": domain.knots,
+        "first": pieces * np.arange(columns),  # (columns,) place of the first piece among all
+        "units": units,  # (pieces,) where they begin
+        "slope": np.hstack([slope, slope[:, -1:]]).ravel(),  # (columns·pieces,)
         "fill": domain.fill,
         "indicators": domain.indicators,
         "ends": estimator.model_.domain.T,  # (2, inputs)
