@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from pathlib import Path
 
 import numpy as np
 import oracle
@@ -842,3 +843,12 @@ def test_paper_refuses_bad_options(option):
     result = run(app, ["paper", *option])
     assert result.exit_code == 2
     assert option[0] in result.output
+
+
+def test_a_model_does_not_take_the_place_of_its_table(work):
+    before = Path("new.csv").read_bytes()
+    for arguments in (["fit", "new.csv", "--target", "y"], ["update", "m.atlas", "new.csv"]):
+        result = run(app, [*arguments, "-o", "./new.csv"])
+        assert result.exit_code == 2
+        assert "new.csv is the table itself, and would be lost; give the model another name" in result.stderr
+    assert Path("new.csv").read_bytes() == before

@@ -104,6 +104,7 @@ def fit(
 ) -> None:
     """Learn a table, and save the model."""
     check_folder(output)
+    check_other(data, output)
     with opened(data) as source:
         names = input_names(source, target, columns, ignore, category)
         encoding, reservoir = survey(source, names, target, task, category, skip_missing, seed)
@@ -304,6 +305,7 @@ def update(
     check_there(path)
     output = output or path
     check_folder(output)
+    check_other(data, output)
     with opened(data) as source, contextlib.nullcontext() if dry_run else turn(output, wait, note):
         estimator, encoding = load_with_encoding(path)
         source.need([*encoding.names, encoding.target])
@@ -771,6 +773,12 @@ def check_folder(path: Path) -> None:
         raise TableError(f"{path} cannot be written: there is no folder {path.parent}; check the name")
     if path.is_dir():
         raise TableError(f"{path} cannot be written: it is a folder; give the name of a file")
+
+
+def check_other(data: str, output: Path) -> None:
+    """Refuse to write a model over the table it is made from."""
+    if data != "-" and output.exists() and Path(data).exists() and output.samefile(data):
+        raise TableError(f"{output} is the table itself, and would be lost; give the model another name")
 
 
 def check_picture(path: Path) -> None:
