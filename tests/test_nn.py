@@ -706,8 +706,10 @@ def test_a_module_predicts_what_the_regressor_does(options):
     module = EstimatorModule(estimator)
     expected, scale = estimator.predict(X), estimator.target_scale_[0]
     result = module(torch.tensor(X)).detach().numpy()
-    tolerance = 1e-4 if options.get("extrapolation") == "linear" else 1e-5  # slopes lose two digits
-    np.testing.assert_allclose(result, expected, rtol=0, atol=tolerance * scale)
+    loss = 10 if options.get("extrapolation") == "linear" else 1  # slopes lose digits
+    np.testing.assert_allclose(result, expected, rtol=0, atol=2e-5 * loss * scale)
+    double = copy.deepcopy(module).double()  # only the estimator rounds to float32
+    np.testing.assert_allclose(double(torch.tensor(X)).detach(), expected, rtol=0, atol=1e-5 * loss * scale)
     twin = pickle.loads(pickle.dumps(copy.deepcopy(module).double().float()))  # the map stays in float64
     assert (twin(torch.tensor(X)).detach().numpy() == result).all()
     knots = estimator.domain_.knots.T
@@ -741,15 +743,16 @@ def test_several_targets_and_what_is_refused():
 
 def test_onnxruntime_predicts_what_the_regressor_does(tmp_path):
     onnxruntime = pytest.importorskip("onnxruntime")
-    estimator = fitted_regressor(extrapolation="linear")
+    estimator = fitted_regressor(extrapolation="linear", density=0)
     export_onnx(EstimatorModule(estimator), tmp_path / "model.onnx", metadata={"a": "b"})
     assert [path.name for path in tmp_path.iterdir()] == ["model.onnx"]
+    assert b"nn.py" not in (tmp_path / "model.onnx").read_bytes()  # no traces of the machine
     session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
     assert session.get_modelmeta().custom_metadata_map == {"a": "b"}
     X = rows_far_and_near()
     inside = (estimator.domain_.to_unit(X) == estimator.domain_.to_unit(X).clip(*estimator.model_.domain.T)).all(1)  # fmt: skip
     assert 300 < inside.sum() < 1000
-    for rows, tolerance in ((X[:1], 1e-5), (X[inside], 1e-5), (X, 1e-4)):
+    for rows, tolerance in ((X[:1], 2e-5), (X[inside], 2e-5), (X, 2e-4)):
         (result,) = session.run(["y"], {"x": rows})
         expected = estimator.predict(rows)
         np.testing.assert_allclose(result, expected, rtol=0, atol=tolerance * estimator.target_scale_[0])
