@@ -683,10 +683,15 @@ def rows_of_any_scale(rows=300, seed=0):
 
 
 def fitted_regressor(**options):
-    """A regressor on columns of different scale, with a chart beyond its first domain."""
+    """A regressor on columns of different scale, with missing values."""
     X = rows_of_any_scale()
     y = 1000 + 50 * np.sin(3 * X[:, 2]) + np.nan_to_num(X[:, 1])
-    estimator = AtlasRegressor(missing="learn", **{**FAST, **options}).fit(X, y)
+    return AtlasRegressor(missing="learn", **{**FAST, **options}).fit(X, y), X, y
+
+
+def extended_regressor(**options):
+    """The same with a chart beyond its first domain."""
+    estimator, X, y = fitted_regressor(**options)
     new = X[:60] + np.array([0.5, 20, 1])
     estimator.partial_fit(new, y[:60] + 20)
     assert estimator.model_.is_extended
@@ -701,7 +706,7 @@ def rows_far_and_near():
 
 @pytest.mark.parametrize("options", [{}, {"domain": "data", "terms": 0}, {"extrapolation": "linear"}])
 def test_a_module_predicts_what_the_regressor_does(options):
-    estimator = fitted_regressor(**options)
+    estimator = extended_regressor(**options)
     X = rows_far_and_near()
     module = EstimatorModule(estimator)
     expected, scale = estimator.predict(X), estimator.target_scale_[0]
@@ -743,7 +748,7 @@ def test_several_targets_and_what_is_refused():
 
 def test_onnxruntime_predicts_what_the_regressor_does(tmp_path):
     onnxruntime = pytest.importorskip("onnxruntime")
-    estimator = fitted_regressor(extrapolation="linear", density=0)
+    estimator, _, _ = fitted_regressor(extrapolation="linear", density=0)
     export_onnx(EstimatorModule(estimator), tmp_path / "model.onnx", metadata={"a": "b"})
     assert [path.name for path in tmp_path.iterdir()] == ["model.onnx"]
     assert b"nn.py" not in (tmp_path / "model.onnx").read_bytes()  # no traces of the machine
