@@ -74,13 +74,18 @@ def test_a_column_without_any_value_is_a_constant():
     assert np.isfinite(domain.to_unit(np.array([[np.nan], [3.0]]))).all()
 
 
+def test_rounding_is_no_range():
+    domain = Domain.of(np.array([[0.3], [0.1 + 0.2], [0.3]]), "quantiles")
+    assert (np.diff(domain.knots) > 0).all()
+
+
 def test_limits_are_checked():
     X = np.zeros((3, 2))
     with pytest.raises(
         ValueError, match=r"domain has 1 pairs but X has 2 columns; give \(low, high\) for each"
     ):
         Domain.of(X, [(0, 1)])
-    for pair in [(1, 0), (0, 0), (0, np.nan), (0, 1, 2)]:
+    for pair in [(1, 0), (0, 0), (0, np.nan), (0, 1, 2), 1]:
         with pytest.raises(
             ValueError, match=r"domain\[1\] is .*; give two finite numbers, the lower one first"
         ):

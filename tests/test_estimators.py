@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -251,12 +252,44 @@ def test_the_domain_grows_and_nothing_inside_it_changes(model):
     X, y = plane(3000, seed=7)
     before = model.predict(X)
     beyond = corner() + np.array([20e-3, 10e5])
-    np.testing.assert_array_equal(model.predict(beyond), model.predict(beyond))
-    assert not model.footprint(beyond).contains(X).any()
+    area, far = model.footprint(beyond), np.random.default_rng(0).uniform([-0.01, 0], [0.03, 2e6], (500, 2))
+    far_before = model.predict(far)
+    assert not area.contains(X).any()
     model.partial_fit(beyond, np.full(300, 500.0))
     assert (model.predict(X) == before).all()
+    changed = model.predict(far) != far_before
+    assert changed.any()
+    assert area.contains(far)[changed].all()
     np.testing.assert_allclose(model.predict(beyond), 500, atol=5)
     assert model.score(X, y) > 0.98
+    assert (model.revert(1).predict(X) == before).all()
+
+
+def test_a_failed_fit_leaves_the_estimator_as_it_was(model):
+    X, y = plane()
+    before = model.predict(X)
+    with pytest.raises(ArithmeticError):
+        model.set_params(learning_rate=1e30, warm_start=False).fit(X[:, :1], 1000 + y)
+    assert (model.predict(X) == before).all()
+    fresh = AtlasRegressor(domain="unit")
+    with pytest.raises(ValueError, match="domain must be one of"):
+        fresh.fit(X, y)
+    with pytest.raises(NotFittedError):
+        fresh.predict(X)
+
+
+def test_rows_outside_the_given_domain_are_refused():
+    X, y = plane()
+    with pytest.raises(ValueError, match=r"in column 1, outside its domain \(100000.0, 200000.0\); widen it"):
+        AtlasRegressor(**QUICK, domain=[(-1, 1), (1e5, 2e5)]).fit(X, y)
+
+
+def test_footprints_name_what_is_wrong(model):
+    area = model.footprint(corner())
+    with pytest.raises(ValueError, match=r"X has shape \(1, 3\); expected \(rows, 2\)"):
+        area.contains([[1, 2, 3]])
+    with pytest.raises(ValueError, match="there is no column 'x'; there are column 0, column 1"):
+        area.intervals("x")
 
 
 def test_a_failed_update_leaves_everything_as_it_was(model, monkeypatch):

@@ -158,6 +158,11 @@ def test_a_chart_learns_a_constant_coordinate(trained):
     assert (model([[0.51, 0.5]]) == trained([[0.51, 0.5]])).all()
 
 
+def test_inside_does_not_snap_to_the_faces():
+    X = np.linspace(0.091, 0.49, 20)[:, None]
+    assert not footprint(Atlas(1), X, cover="inside").contains([[0.0], [0.03], [0.06]]).any()
+
+
 def test_a_constant_coordinate_does_not_sharpen_the_fence_elsewhere():
     X = np.random.default_rng(0).random((200, 2)) * 0.5 + 0.2
     [wide] = footprint(Atlas(2), X).fences

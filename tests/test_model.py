@@ -260,3 +260,18 @@ def test_only_the_finest_density_has_gradients_unless_all_are_trained():
     assert finest.gradient(X).nnz == 4 * 2 * 3
     assert every.gradient(X).nnz == 4 * 4 * 2 * 3
     assert every.gradient(X).shape[1] == sum(splines.basis_size(d) for d in range(4)) * 2 * 3
+
+
+def test_an_expansion_that_does_not_fit_into_memory_changes_nothing(monkeypatch):
+    model = Atlas(inputs=2, terms=1, density=0)
+    model.f(0)[:] = 1
+    before = model([[0.5, 0.5]])
+
+    def full(self):
+        raise MemoryError
+
+    monkeypatch.setattr(Atlas, "_zero_table", full)
+    with pytest.raises(MemoryError):
+        model.expand(density=3, terms=5)
+    assert (model.terms, model.density) == (1, 0)
+    assert (model([[0.5, 0.5]]) == before).all()

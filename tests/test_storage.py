@@ -453,7 +453,7 @@ def test_a_fence_without_any_extent():
     cell = next(m for m in range(30, 90) if np.float32(m / 29) * np.float32(29) > m)
     domain, beyond = np.array([[0, cell / 29]]), np.full((1, 2), cell + 3, np.int32)
     with pytest.raises(ValueError, match="a fence of part is empty"):
-        storage._read_fence(3, beyond, domain, Atlas(inputs=1), "part")
+        model_archives._read_fence(3, beyond, domain, Atlas(inputs=1), "part")
 
 
 def test_a_tensor_too_many_or_too_few_is_refused(refusal_of_edit):

@@ -125,7 +125,7 @@ def input_names(
 ) -> list[str]:
     """Columns of a table that are inputs."""
     source.need([target, *columns, *ignore, *category])
-    names = [name for name in columns or source.columns if name not in (target, *ignore)]
+    names = [name for name in dict.fromkeys(columns or source.columns) if name not in (target, *ignore)]
     if not names:
         raise TableError(f"{source.name} has no column left to predict {target!r} from; name some")
     return names
@@ -607,7 +607,7 @@ def record_share(loaded: Atlas | Estimator, record: Update) -> str:
         return f"{record.footprint.volume:.2%}"
     encoding = Encoding.from_json(loaded.table_)
     names = tuple(encoding.inputs)
-    return share(ColumnFootprint(record.footprint, loaded.domain_, names), encoding)
+    return share(ColumnFootprint(record.footprint, loaded.domain_, names, record.footprint.domain), encoding)
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -637,8 +637,12 @@ def revert(path: Path, id: int, *, wait: float = 600, say: Say, note: Say) -> No
         save(loaded, path)
     record = next(record for record in model.updates if record.id == id)
     later = [r.id for r in model.updates if r.id > id and not r.reverted]
-    stay = f"later updates stay: {', '.join(map(str, later))}"
-    exact = stay if later else "every prediction is as it was before, to the bit"
+    where = " in the domain it had" if model.is_extended else ""
+    exact = f"every prediction{where} is as it was before, to the bit"
+    if later:
+        exact = f"later updates stay: {', '.join(map(str, later))}"
+    elif model.fingerprint() != record.before:
+        exact = "updates that had been taken back before it are still gone"
     say(f"Update {id} of {path} ({record.rows:,} rows) was taken back; {exact}.")
 
 

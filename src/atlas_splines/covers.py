@@ -33,7 +33,11 @@ def plan_fences(points: Array, domain: Domain, cover: Cover, charts: Count) -> t
     else:
         count = check_size("charts", charts, least=1)
         parts = split(points, count, max(len(points) // (4 * count), 1), np.inf)
-    return tuple(fence_around(snapped(part, domain), fence_density(part), cover, domain) for part in parts)
+    corners = [snapped(part, domain) if cover == "touch" else part for part in parts]
+    densities = [fence_density(part) for part in parts]
+    return tuple(
+        fence_around(part, density, cover, domain) for part, density in zip(corners, densities, strict=True)
+    )
 
 
 def fence_density(points: Array) -> int:

@@ -19,6 +19,7 @@ Array = NDArray[np.float64]
 DomainChoice = Literal["data", "quantiles"] | Sequence[tuple[float, float]]
 
 MARGIN = 0.05  # of the range of a column, on either side of it
+ROUNDING = 1e-9  # a column that varies by no more than this share of its values is constant
 KNOTS = 65  # of a map that follows the quantiles
 
 
@@ -60,7 +61,8 @@ class Domain:
         fill = [
             np.median(column) if column.size else k.mean() for column, k in zip(columns, knots, strict=True)
         ]
-        wide = [j for j, k in enumerate(knots) if not np.isfinite(np.diff(k)).all()]
+        with np.errstate(over="ignore", invalid="ignore"):
+            wide = [j for j, k in enumerate(knots) if not np.isfinite(np.diff(k)).all()]
         if wide:
             raise ValueError(f"column {wide[0]} spans more than a float can hold; rescale it")
         return cls(np.array(knots), np.array(fill), np.flatnonzero(missing.any(axis=0)))
@@ -98,9 +100,10 @@ def piecewise(x: Array, knots: Array, values: Array) -> Array:
 
 
 def limits_of(column: Array) -> tuple[float, float]:
-    """Range of a column, widened by a margin; a constant column gets a range of its own size."""
+    """Range of a column, widened by a margin; a constant column counts as one as wide as its value."""
     low, high = float(column.min()), float(column.max())
-    width = (high - low) or max(abs(low), 1.0)
+    varies = high - low > ROUNDING * max(abs(low), abs(high))
+    width = high - low if varies else max(abs(low), 1.0)
     return low - MARGIN * width, high + MARGIN * width
 
 
@@ -116,7 +119,10 @@ def by_quantiles(column: Array) -> Array:
     have no room for what lies in a gap.
     """
     low, high = limits_of(column)
+    if not np.isfinite(high - low):
+        return np.array([low, high])  # refused by the caller
     fine = np.unique(np.concatenate([[low, high], np.quantile(column, np.linspace(0, 1, KNOTS))]))
+    fine = fine[np.diff(fine, prepend=-np.inf) > ROUNDING * (high - low)]
     even = (fine - low) / (high - low)
     rank = np.searchsorted(np.sort(column), fine, side="right") / column.size
     return np.interp(np.linspace(0, 1, KNOTS), (even + rank) / 2, fine)
@@ -129,6 +135,6 @@ def checked_limits(limits: Sequence[tuple[float, float]], columns: int) -> Seque
             f"domain has {len(limits)} pairs but X has {columns} columns; give (low, high) for each"
         )
     for j, pair in enumerate(limits):
-        if len(pair) != 2 or not np.isfinite(pair).all() or not pair[0] < pair[1]:
+        if np.shape(pair) != (2,) or not np.isfinite(pair).all() or not pair[0] < pair[1]:
             raise ValueError(f"domain[{j}] is {pair!r}; give two finite numbers, the lower one first")
     return limits

@@ -115,13 +115,29 @@ class AtlasEstimator(BaseEstimator):
         """
         if self.warm_start and hasattr(self, "model_"):
             return self._fit_on(*self._checked(X, y, sample_weight))
-        return self._fit(*self._checked(X, y, sample_weight, first=True))
+        return self._fit(X, y, sample_weight)
 
-    def _fit(self: Self, X: Array, y: Array, weights: Array) -> Self:
+    def _fit(self: Self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> Self:
+        """Fit from nothing; whatever fails leaves the estimator as it was."""
+        before = self.__dict__.copy()
+        try:
+            return self._fit_all(*self._checked(X, y, sample_weight, first=True))
+        except BaseException:
+            self.__dict__ = before
+            raise
+
+    def _fit_all(self: Self, X: Array, y: Array, weights: Array) -> Self:
         self._check_parameters()
         outputs = self._start_targets(y, weights)
         domain = Domain.of(X, self.domain)
-        points = domain.to_unit(X).clip(0, 1).astype(np.float32)
+        units = domain.to_unit(X)
+        if (units < 0).any() or (units > 1).any():
+            row, j = np.argwhere((units < 0) | (units > 1))[0].tolist()
+            raise ValueError(
+                f"row {row} of X has {X[row, j]:.6g} in column {j}, outside its domain {self.domain[j]}; "
+                "widen it"
+            )
+        points = units.astype(np.float32)
         rows = Rows(points, self._targets(y), weights).take(weights > 0)
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=self.members)
         model, members = fit_model(rows, self._plan(outputs), seeds.tolist(), self._map)
@@ -158,7 +174,7 @@ class AtlasEstimator(BaseEstimator):
             loss=self._loss,
             sample_weight=weights,
             random_state=self._seed(),
-            progress=bool(self.verbose),
+            progress=self.verbose > 1,
         )
         self.model_ = model
         return self
@@ -178,7 +194,7 @@ class AtlasEstimator(BaseEstimator):
         -------
         the estimator itself
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "model_")
         X, y, weights = self._checked(X, y, sample_weight)
         model, points = self._reach(X)
         trainer = Trainer(
@@ -219,31 +235,38 @@ class AtlasEstimator(BaseEstimator):
         X
             Inputs of the new data.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "model_")
         model, points = self._reach(self._inputs(X))
-        return self.in_columns(memory.footprint(model, points, memory=self.memory))
+        return self.in_columns(memory.footprint(model, points, memory=self.memory), known=self.model_.domain)
 
-    def in_columns(self, area: Footprint) -> ColumnFootprint:
+    def in_columns(self, area: Footprint, known: Array | None = None) -> ColumnFootprint:
         """A footprint, such as that of an entry of `update_log_`, in the units of the columns.
 
         Parameters
         ----------
         area
             A footprint in the coordinates of `model_`.
+        known
+            The domain before the update, if the update extends it: beyond it predictions change too.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "model_")
         names = getattr(self, "feature_names_in_", [f"column {j}" for j in range(self.n_features_in_)])
-        return ColumnFootprint(area, self.domain_, tuple(map(str, names)))
+        return ColumnFootprint(
+            area, self.domain_, tuple(map(str, names)), area.domain if known is None else known
+        )
 
     def revert(self: Self, id: int) -> Self:
         """Take back the update of this number in `update_log_`, exactly; see `Atlas.revert`.
+
+        If it extended the domain, the domain stays as it is now: inside the domain of before, every
+        prediction has its bits again.
 
         Parameters
         ----------
         id
             Number of an update of kind "chart".
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "model_")
         self.model_.revert(id)
         return self
 
@@ -261,18 +284,18 @@ class AtlasEstimator(BaseEstimator):
         options
             As in `atlas_splines.consolidate`.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "model_")
         points = None
         if X is not None:
             points = self.domain_.to_unit(self._inputs(X)).clip(*self.model_.domain.T)
-        options = {"random_state": self._seed(), "progress": bool(self.verbose), **options}
+        options = {"random_state": self._seed(), "progress": self.verbose > 1, **options}
         return memory.consolidate(self.model_, points, tolerance=tolerance, **options)
 
     # --- prediction -----------------------------------------------------------------------------------
 
     def _outputs(self, X: ArrayLike) -> Array:
         """Outputs of the model in float64, shape (rows, outputs)."""
-        check_is_fitted(self)
+        check_is_fitted(self, "model_")
         model, points = self.model_, self.domain_.to_unit(self._inputs(X))
         inside = points.clip(*model.domain.T)
         if self.extrapolation == "error":
@@ -418,7 +441,7 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
     random_state
         Seed of everything random.
     verbose
-        Whether to tell how training goes.
+        1 tells how far the fit is, 2 also shows the progress of updates.
 
     Attributes
     ----------
@@ -469,7 +492,7 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
         the estimator itself
         """
         if not hasattr(self, "model_"):
-            return self._fit(*self._checked(X, y, sample_weight, first=True))
+            return self._fit(X, y, sample_weight)
         return self._update(*self._checked(X, y, sample_weight))
 
     def predict(self, X: ArrayLike) -> Array:
@@ -555,10 +578,9 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
         the estimator itself
         """
         if not hasattr(self, "model_"):
-            X, y, weights = self._checked(X, y, sample_weight, first=True)
             self._announced = None if classes is None else np.unique(classes)
             try:
-                return self._fit(X, y, weights)
+                return self._fit(X, y, sample_weight)
             finally:
                 del self._announced
         if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
@@ -647,11 +669,15 @@ class ColumnFootprint:
         The map of the columns to these coordinates.
     names
         Names of the columns.
+    known
+        The model's domain before the update, shape (inputs, 2). An update that extends it changes what is
+        said beyond it.
     """
 
     area: Footprint
     domain: Domain
     names: tuple[str, ...]
+    known: Array
 
     def contains(self, X: ArrayLike) -> NDArray[np.bool_]:
         """Whether the prediction of each row of X can change.
@@ -661,9 +687,15 @@ class ColumnFootprint:
         X
             Inputs, shape (rows, columns). Outside the domain, predictions follow those at its edge.
         """
-        points = self.domain.to_unit(np.asarray(X, np.float64))
+        table = np.asarray(X, np.float64)
+        if table.ndim != 2 or table.shape[1] != len(self.names):
+            raise ValueError(f"X has shape {table.shape}; expected (rows, {len(self.names)})")
+        points = self.domain.to_unit(table)
         inside = points.clip(*self.area.domain.T)
         found = self.area.contains(inside)
+        grown = self.known != self.area.domain  # (inputs, 2)
+        low, high = self.known.T
+        found |= (((points < low) & grown[:, 0]) | ((points > high) & grown[:, 1])).any(axis=1)
         for _, rows, inward in steps_inward(points, inside):
             found[rows] |= self.area.contains(inward)
         return found
@@ -676,6 +708,8 @@ class ColumnFootprint:
         column
             Its number, or its name.
         """
+        if isinstance(column, str) and column not in self.names:
+            raise ValueError(f"there is no column {column!r}; there are {', '.join(self.names)}")
         j = self.names.index(column) if isinstance(column, str) else column
         return [tuple(self.domain.to_raw(j, np.array(part)).tolist()) for part in self.area.intervals(j)]
 

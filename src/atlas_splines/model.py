@@ -459,15 +459,16 @@ class Atlas:
         density = check_size("density", density, least=0, most=MAX_DENSITY - self.density)
         terms = check_size("terms", terms, least=0)
         check_reach(self.domain, self.density + density)
-        old = copy.copy(self)
-        self.terms, self.density = self.terms + terms, self.density + density
-        self._number_rows()
-        self.table = self._zero_table()
-        for rho in range(old.density + 1):
-            new_rows, old_rows = self._channels(rho), old._channels(rho)
-            new_rows[:, :, : old.terms] = old_rows[:, :, : old.terms]
-            new_rows[:, :, self.terms : self.terms + old.terms] = old_rows[:, :, old.terms : 2 * old.terms]
+        larger = copy.copy(self)
+        larger.terms, larger.density = self.terms + terms, self.density + density
+        larger._number_rows()
+        larger.table = larger._zero_table()
+        for rho in range(self.density + 1):
+            new_rows, old_rows = larger._channels(rho), self._channels(rho)
+            new_rows[:, :, : self.terms] = old_rows[:, :, : self.terms]
+            new_rows[:, :, larger.terms : larger.terms + self.terms] = old_rows[:, :, self.terms : -1]
             new_rows[:, :, -1] = old_rows[:, :, -1]
+        self.adopt(larger)
         return self
 
     def extend(self, low: ArrayLike, high: ArrayLike) -> Atlas:

@@ -480,7 +480,5 @@ def _counted(epochs: int, progress: bool) -> Iterable[int]:
         return range(epochs)
     from tqdm.auto import tqdm
 
-    bar: Iterable[int] = tqdm(
-        range(epochs), desc="training", unit="epoch", disable=None
-    )  # only on a terminal
+    bar: Iterable[int] = tqdm(range(epochs), desc="training", unit="epoch")
     return bar

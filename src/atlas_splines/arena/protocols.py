@@ -41,7 +41,7 @@ class Size:
     samples: int = 2000  # training rows of a task, at most
     tests: int = 500  # test rows of a task
     tasks: int = 11  # at most; the first is the whole domain in protocols 1, 2 and 4
-    steps: int = 500  # gradient steps on a task, for methods that have no number of their own
+    steps: int = 300  # gradient steps on a task, for methods that have no number of their own
 
 
 class Cell(NamedTuple):

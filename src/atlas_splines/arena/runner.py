@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from threadpoolctl import threadpool_limits
 from tqdm.auto import tqdm
 
 from atlas_splines import TrainingDiverged, __version__
@@ -89,7 +90,8 @@ def run_one(key: Key, size: Size) -> Record:
         kind: Any = find(key.method)
         record["settings"] = dict(kind.GRID[key.setting])
         steps = round(size.steps * (CLASS_STEPS if problem.classes else 1))
-        with warnings.catch_warnings():
+        # one thread each: processes share the cores already, and small matrices gain nothing from more
+        with warnings.catch_warnings(), threadpool_limits(1):
             warnings.simplefilter("ignore")  # an overflow shows in the result, and says so
             method = kind(Setup(problem.inputs, problem.classes, key.seed, steps), **record["settings"])
             record |= evaluate(problem, method)

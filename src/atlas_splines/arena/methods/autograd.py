@@ -8,8 +8,9 @@ from collections.abc import Callable
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.nn.functional import cross_entropy
 
-__all__ = ["parameter_bytes", "predict", "train"]
+__all__ = ["parameter_bytes", "predict", "train", "train_on_all"]
 
 Array = NDArray[np.floating]
 
@@ -23,14 +24,26 @@ def train(
         optimizer.param_groups[0]["lr"] = rate * (1 + math.cos(math.pi * step / steps)) / 2
         X, targets = map(torch.from_numpy, draw())
         outputs = module(X)
-        loss = (
-            torch.nn.functional.cross_entropy(outputs, targets)
-            if classes
-            else (outputs - targets).abs().mean()
-        )
+        loss = cross_entropy(outputs, targets) if classes else (outputs - targets).abs().mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+
+
+def train_on_all(module: torch.nn.Module, X: Array, targets: Array, classes: int, steps: int) -> None:
+    """L-BFGS on all rows at once, on squared error or cross-entropy."""
+    inputs, wanted = (torch.from_numpy(part.astype(np.float32)) for part in (X, targets))
+    trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    optimizer = torch.optim.LBFGS(trained, max_iter=steps, line_search_fn="strong_wolfe")
+
+    def closure() -> torch.Tensor:
+        optimizer.zero_grad()
+        outputs = module(inputs)
+        loss = cross_entropy(outputs, wanted) if classes else (outputs - wanted).square().mean()
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)  # type: ignore[no-untyped-call]
 
 
 def predict(module: torch.nn.Module, X: Array) -> Array:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from atlas_splines.arena.tasks import Task
 
-__all__ = ["BATCH", "Method", "Setup", "batches", "far_from", "one_hot", "output_gradient"]
+__all__ = ["BATCH", "Method", "Setup", "batches", "far_from", "likely_task", "one_hot", "output_gradient"]
 
 Array = NDArray[np.floating]
 Settings = Mapping[str, Any]
@@ -85,6 +85,22 @@ def output_gradient(outputs: Array, targets: Array, classes: int) -> Array:
 def batches(random: np.random.Generator, rows: int, size: int = BATCH) -> NDArray[np.intp]:
     """Numbers of the rows of a batch, drawn with replacement."""
     return random.integers(0, rows, size)
+
+
+def likely_task(X: Array, boxes: Sequence[Array]) -> NDArray[np.intp]:
+    """Number of each point's task, for methods that must know: nobody tells them here.
+
+    Of the boxes of the tasks' data, (2, inputs) each, the one that holds most coordinates of the point, and
+    the latest if several do.
+
+    Examples
+    --------
+    >>> boxes = [np.array([[0.0], [1.0]]), np.array([[0.4], [0.6]])]
+    >>> likely_task(np.array([[0.5], [0.9]]), boxes)
+    array([1, 0])
+    """
+    held = np.stack([((low <= X) & (high >= X)).sum(axis=1) for low, high in boxes])
+    return len(boxes) - 1 - held[::-1].argmax(axis=0)
 
 
 def far_from(X: Array, count: int, random: np.random.Generator) -> Array:

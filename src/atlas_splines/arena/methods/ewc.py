@@ -20,7 +20,7 @@ STRENGTHS = (30.0, 1.0, 1000.0)
 class EWC(MLP):
     """A quadratic penalty for each earlier task: λ/2 Σ_k Σ_i F_ki (θ_i − θ*_ki)²."""
 
-    GRID = tuple({"rate": rate, "strength": strength} for rate in (0.003, 0.001) for strength in STRENGTHS)
+    GRID = tuple({"rate": rate, "strength": strength} for rate in (0.01, 0.003) for strength in STRENGTHS)
 
     def __init__(self, setup: Setup, rate: float, strength: float) -> None:
         super().__init__(setup, rate)

@@ -14,16 +14,16 @@ from atlas_splines.arena.tasks import Task
 __all__ = ["MLP", "RATES"]
 
 Array = NDArray[np.floating]
-RATES = (0.003, 0.001, 0.01)
+RATES = (0.01, 0.003, 0.03)
 WIDTH = 64
 
 
 class MLP(Method):
     """Trained on each task from where it was; other methods change a part of this."""
 
-    GRID = tuple({"rate": rate, "hidden": hidden} for hidden in (2, 3) for rate in RATES)
+    GRID = tuple({"rate": rate, "hidden": hidden} for hidden in (3, 2) for rate in RATES)
 
-    def __init__(self, setup: Setup, rate: float, hidden: int = 2, width: int = WIDTH) -> None:
+    def __init__(self, setup: Setup, rate: float, hidden: int = 3, width: int = WIDTH) -> None:
         self.setup, self.rate = setup, rate
         self.random = np.random.default_rng(setup.seed)
         sizes = [setup.inputs, *[width] * hidden, setup.outputs]

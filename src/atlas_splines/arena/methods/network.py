@@ -31,6 +31,9 @@ class Network:
         self.shapes = shapes
         for weights, _ in self.layers(self.parameters):
             weights[:] = random.normal(0, np.sqrt(2 / weights.shape[0]), weights.shape)
+        weights, biases = self.layers(self.parameters)[0]
+        weights *= np.sqrt(12)  # as for inputs of variance one: that of the unit interval is 1/12
+        biases[:] = -(weights * random.random(weights.shape)).sum(axis=0)  # units bend within the unit cube
 
     def layers(self, vector: Array) -> list[tuple[Array, Array]]:
         """Views of a vector like the parameters: weights (inputs, outputs) and biases of each layer."""

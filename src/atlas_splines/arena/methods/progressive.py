@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from atlas_splines.arena.methods.base import Method, Setup, batches, one_hot
+from atlas_splines.arena.methods.base import Method, Setup, batches, likely_task, one_hot
 from atlas_splines.arena.methods.mlp import RATES
 from atlas_splines.arena.methods.network import Network, train
 from atlas_splines.arena.tasks import Task
@@ -19,7 +19,7 @@ class Progressive(Method):
     """Columns of two hidden layers with lateral connections.
 
     Their authors tell the network which task a point belongs to. Here nobody does: it keeps the box of each
-    task's data, and takes the column whose box holds most coordinates of the point, the latest if several do.
+    task's data, and takes the likely one.
     """
 
     GRID = tuple({"rate": rate, "width": width} for width in (32, 16) for rate in RATES)
@@ -58,12 +58,12 @@ class Progressive(Method):
     def predict(self, X: Array) -> Array:
         """Outputs of the column that each point belongs to."""
         X = X.astype(np.float32)
-        held = np.stack([((low <= X) & (high >= X)).sum(axis=1) for low, high in self.boxes])
-        best = len(self.boxes) - 1 - held[::-1].argmax(axis=0)
+        best = likely_task(X, self.boxes)
         out = np.empty((len(X), self.setup.outputs), np.float32)
         for k in np.unique(best):
             rows = best == k
-            out[rows] = self.columns[k].outputs(X[rows], self.features(X[rows], int(k)))
+            # at all points, whoever they belong to: a matrix product of other rows rounds otherwise
+            out[rows] = self.columns[k].outputs(X, self.features(X, int(k)))[rows]
         return out
 
     @property

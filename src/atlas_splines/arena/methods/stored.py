@@ -133,12 +133,13 @@ class Retrained(Stored):
 
     def __init__(self, setup: Setup, **settings: Any) -> None:
         super().__init__(setup)
-        self.settings = settings
+        self.settings, self.tasks = settings, 0
 
     def learn(self) -> None:
-        """Start from scratch."""
+        """Start from scratch, with the steps of all tasks so far."""
+        self.tasks += 1
         make: Any = self.kind
-        self.model: Method = make(self.setup, **self.settings)
+        self.model: Method = make(self.setup._replace(steps=self.tasks * self.setup.steps), **self.settings)
         self.model.fit(Task(self.X, self.y, self.X[:0], self.y[:0]))
 
     def predict(self, X: Array) -> Array:
