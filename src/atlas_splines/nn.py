@@ -1171,6 +1171,9 @@ def export_onnx(
             input_names=[input_name], output_names=["y"], dynamic_shapes=({0: torch.export.Dim("rows")},),
         )  # fmt: skip
     proto = cast(torch.onnx.ONNXProgram, program).model_proto
+    graph = proto.graph
+    for part in (graph, *graph.node, *graph.value_info, *graph.input, *graph.output, *graph.initializer):
+        part.ClearField("metadata_props")  # stack traces, with the paths of this machine
     for key, value in (metadata or {}).items():
         proto.metadata_props.add(key=key, value=value)
     replace_file(path, proto.SerializeToString())
