@@ -254,6 +254,10 @@ def test_a_reservoir_is_a_uniform_sample_without_what_is_no_longer_true():
     method.draw(Task(X, X[:, 0], X[:0], X[:0, 0], lambda points: points[:, 0] < 0.5))
     assert (method.X[:, 0] >= 0.5).all()
     assert 400 < len(method.X) < 600
+    half = X[:2000] / 2
+    method.remember(Task(half, np.full(2000, 2), X[:0], X[:0, 0]))  # as many as are still true
+    assert len(method.X) == CAPACITY
+    assert (method.y == 2).mean() == pytest.approx(0.5, abs=0.06)
 
 
 def test_pruned_units_compute_what_they_did():
@@ -268,7 +272,7 @@ def test_pruned_units_compute_what_they_did():
     again = [v[:, u] for v, u in zip(method.network.activations(first.X)[1:], used, strict=False)]
     for old, new in zip(hidden, again, strict=True):
         np.testing.assert_allclose(new, old, atol=1e-6)
-    np.testing.assert_allclose(method.predict(first.X), before, atol=1e-5)
+    np.testing.assert_array_equal(method.predict(first.X), before)
     assert all((now | old == now).all() for now, old in zip(method.used, used, strict=True))
 
 

@@ -159,7 +159,8 @@ def test_a_folder_holds_runs_of_one_size(tmp_path):
 
 def test_plans_can_be_parts():
     assert {cell.protocol for cell in FULL.cells} == {1, 2, 3, 4, 6}
-    assert QUICK.seeds == 1
+    assert make_plan(True, None, [], []).seeds == 1
+    assert make_plan(True, 4, [], []).seeds == 4
     assert make_plan(False, 3, ["mlp"], [3]) == replace(FULL, seeds=3, methods=("mlp",), cells=(PEAKS,))
     with pytest.raises(ValueError, match="there is no method 'nonsense'; there are atlas-charts, "):
         make_plan(False, 1, ["nonsense"], [])

@@ -286,7 +286,7 @@ def arena(
         "atlas-arena"
     ),
     quick: Annotated[bool, typer.Option("--quick", help="Small tasks, one seed, no tuning.")] = False,
-    seeds: Annotated[int, typer.Option(min=1, help="Repetitions.")] = 10,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Repetitions: 10, or one with --quick.")] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Local processes.")] = 2,
     scheduler: Annotated[str | None, typer.Option(help="Dask scheduler, such as tcp://host:8786.")] = None,
     method: Annotated[list[str] | None, typer.Option(help="Only this method; may be repeated.")] = None,

@@ -86,12 +86,12 @@ QUICK = replace(
 )
 
 
-def make_plan(quick: bool, seeds: int, methods: Sequence[str], protocols: Sequence[int]) -> Plan:
+def make_plan(quick: bool, seeds: int | None, methods: Sequence[str], protocols: Sequence[int]) -> Plan:
     """The full or the quick plan, perhaps with some methods and protocols only.
 
     Examples
     --------
-    >>> len(make_plan(True, 10, ["mlp"], [3]).cells)
+    >>> len(make_plan(True, None, ["mlp"], [3]).cells)
     1
     """
     unknown = set(protocols) - set(PROTOCOLS)
@@ -99,9 +99,9 @@ def make_plan(quick: bool, seeds: int, methods: Sequence[str], protocols: Sequen
         raise ValueError(
             f"there is no protocol {min(unknown)}; there are {min(PROTOCOLS)} to {max(PROTOCOLS)}"
         )
-    plan = QUICK if quick else replace(FULL, seeds=seeds)
+    plan = QUICK if quick else FULL
     cells = tuple(cell for cell in plan.cells if not protocols or cell.protocol in protocols)
-    return replace(plan, cells=cells, methods=tuple(methods) or plan.methods)
+    return replace(plan, cells=cells, methods=tuple(methods) or plan.methods, seeds=seeds or plan.seeds)
 
 
 def compete(output: Path, plan: Plan, *, jobs: int = 1, scheduler: str | None = None) -> Results:
@@ -170,6 +170,7 @@ def facts_of(plan: Plan, files: Sequence[Path]) -> dict[str, str]:
         "runs": f"{len(files)}: {len(plan.methods)} methods, {len(plan.cells)} cells, {plan.seeds} seeds",
         "tasks": f"at most {plan.size.samples} rows each; tests have {plan.size.tests}",
         "tuning": tuning if plan.tuned else "none, the first setting of each method",
-        "gradient steps": f"{plan.size.steps} of 250 rows a task, for methods without a number of their own",
+        "gradient steps": f"{plan.size.steps} of 250 rows a task; ten times as many of 100 rows for ATLAS, "
+        "whose steps cost less",
         "from the first run to the last": f"{(max(written) - min(written)) / 60:.1f} minutes",
     }

@@ -29,11 +29,17 @@ class Network:
         shapes = [(a + e, b) for a, b, e in zip(sizes, sizes[1:], self.extra, strict=False)]
         self.parameters = np.zeros(sum((a + 1) * b for a, b in shapes), np.float32)
         self.shapes = shapes
-        for weights, _ in self.layers(self.parameters):
-            weights[:] = random.normal(0, np.sqrt(2 / weights.shape[0]), weights.shape)
-        weights, biases = self.layers(self.parameters)[0]
+        for k, (weights, biases) in enumerate(self.layers(self.parameters)):
+            weights[:], biases[:] = self.fresh(k, random)
+
+    def fresh(self, layer: int, random: np.random.Generator) -> tuple[Array, Array]:
+        """Weights and biases that a layer starts from."""
+        shape = self.shapes[layer]
+        weights = random.normal(0, np.sqrt(2 / shape[0]), shape)
+        if layer:
+            return weights, np.zeros(shape[1])
         weights *= np.sqrt(12)  # as for inputs of variance one: that of the unit interval is 1/12
-        biases[:] = -(weights * random.random(weights.shape)).sum(axis=0)  # units bend within the unit cube
+        return weights, -(weights * random.random(shape)).sum(axis=0)  # units bend within the unit cube
 
     def layers(self, vector: Array) -> list[tuple[Array, Array]]:
         """Views of a vector like the parameters: weights (inputs, outputs) and biases of each layer."""

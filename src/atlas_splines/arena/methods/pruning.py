@@ -55,7 +55,8 @@ class Pruning(MLP):
         out = np.empty((len(X), self.setup.outputs), np.float32)
         for k in np.unique(best):
             weights, biases = self.heads[k]
-            out[best == k] = last[best == k] @ weights + biases
+            # at all points, whoever they belong to: a matrix product of other rows rounds otherwise
+            out[best == k] = (last @ weights + biases)[best == k]
         return out
 
     def fewest(self, task: Task) -> list[NDArray[np.bool_]]:
@@ -99,8 +100,9 @@ class Pruning(MLP):
         weights, free = (self.network.layers(v) for v in (self.network.parameters, self.free))
         for k, used in enumerate(self.used):
             free[k][0][:, used], free[k][1][used] = 0, 0
-            fan_in, fresh = weights[k][0].shape[0], int((~used).sum())
-            weights[k][0][:, ~used] = self.random.normal(0, np.sqrt(2 / fan_in), (fan_in, fresh))
+            fresh_weights, fresh_biases = self.network.fresh(k, self.random)
+            weights[k][0][:, ~used] = fresh_weights[:, ~used]
+            weights[k][1][~used] = fresh_biases[~used]
 
     def loss(self, outputs: Array, targets: Array) -> float:
         """Mean error of the outputs: absolute, or cross-entropy."""

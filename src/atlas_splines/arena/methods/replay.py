@@ -1,4 +1,4 @@
-"""Rehearsal from a reservoir of 1000 rows (Vitter, 1985), and pseudo-rehearsal (Robins, 1995)."""
+"""Rehearsal from a reservoir of 1000 rows, and pseudo-rehearsal (Robins, 1995)."""
 
 from __future__ import annotations
 
@@ -19,36 +19,42 @@ CAPACITY = 1000
 
 
 class Reservoir(MLP):
-    """A part of each batch comes from a uniform sample of all rows seen, without those no longer true."""
+    """A part of each batch comes from a uniform sample of all rows seen, without those no longer true.
+
+    Each row draws a number, and those with the least are kept: what remains when rows are dropped, or others
+    come, is a uniform sample still.
+    """
 
     GRID = tuple({"rate": rate, "share": share} for share in (0.5, 0.25) for rate in RATES)
 
     def __init__(self, setup: Setup, rate: float, share: float) -> None:
         super().__init__(setup, rate)
-        self.share, self.seen = share, 0
+        self.share = share
         self.X = np.zeros((0, setup.inputs), np.float32)
         self.y = np.zeros(0, np.float32)
+        self.drawn = np.zeros(0, np.float32)
 
     def draw(self, task: Task) -> Draw:
         """New rows and kept rows in each batch."""
-        stale = task.replaces(self.X)
-        self.X, self.y = self.X[~stale], self.y[~stale]
+        self.keep(~task.replaces(self.X))
         targets, old = (one_hot(y, self.setup.classes) for y in (task.y, self.y))
         return mixed(task.X, targets, self.X, old, self.share, self.random)
 
     def remember(self, task: Task) -> None:
-        """Reservoir sampling: each row seen so far is kept with the same probability."""
-        for x, y in zip(task.X, task.y, strict=True):
-            self.seen += 1
-            if len(self.X) < CAPACITY:
-                self.X, self.y = np.vstack([self.X, x.astype(np.float32)]), np.append(self.y, np.float32(y))
-            elif (place := self.random.integers(self.seen)) < CAPACITY:
-                self.X[place], self.y[place] = x, y
+        """Add the task's rows, and keep as many as there is room for."""
+        self.X = np.vstack([self.X, task.X.astype(np.float32)])
+        self.y = np.append(self.y, task.y.astype(np.float32))
+        self.drawn = np.append(self.drawn, self.random.random(len(task.y), np.float32))
+        self.keep(np.argsort(self.drawn, kind="stable")[:CAPACITY])
+
+    def keep(self, rows: NDArray[np.bool_] | NDArray[np.intp]) -> None:
+        """Keep some of the rows."""
+        self.X, self.y, self.drawn = self.X[rows], self.y[rows], self.drawn[rows]
 
     @property
     def bytes_kept(self) -> int:
-        """The parameters and the rows."""
-        return super().bytes_kept + self.X.nbytes + self.y.nbytes
+        """The parameters, the rows and their numbers."""
+        return super().bytes_kept + self.X.nbytes + self.y.nbytes + self.drawn.nbytes
 
 
 class PseudoRehearsal(MLP):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -57,9 +59,9 @@ class Stored(Method):
         self.y = np.append(self.y[true], task.y.astype(np.float32))
         self.learn()
 
+    @abstractmethod
     def learn(self) -> None:
         """Learn all rows."""
-        raise NotImplementedError
 
     @property
     def bytes_kept(self) -> int:
@@ -122,8 +124,8 @@ class Boosting(Stored):
 
     @property
     def bytes_kept(self) -> int:
-        """The rows; the trees are made from them."""
-        return super().bytes_kept
+        """The rows and the trees."""
+        return super().bytes_kept + len(pickle.dumps(self.model))
 
 
 class Retrained(Stored):
