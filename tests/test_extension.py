@@ -128,14 +128,31 @@ def test_an_extended_model_goes_on_smoothly_to_a_constant(dtype):
         np.testing.assert_allclose(far, np.full_like(far, far[0, 0]), rtol=1e-5)
 
 
-def test_new_coefficients_are_those_of_the_edge():
+def test_new_coarse_coefficients_are_those_of_the_edge():
     model = oracle.randomize(Atlas(2, terms=1, density=1))
     old = {(d, j): theta.copy() for d, j, _, theta in oracle.families(model)}
     model.extend([-0.5, 0.2], [0.9, 2.0])
     for density, j, first, theta in oracle.families(model):
         functions = first + np.arange(len(theta))
         last = len(old[density, j]) - 1
-        np.testing.assert_array_equal(theta, old[density, j][np.clip(functions, 0, last)])
+        same = (functions >= 0) & (functions <= last) if density else np.ones_like(functions, bool)
+        np.testing.assert_array_equal(theta[same], old[density, j][np.clip(functions[same], 0, last)])
+
+
+@pytest.mark.parametrize("density", [1, 2, 3, 5])
+def test_an_extended_model_says_what_it_said_at_the_nearest_point_of_the_old_domain(density):
+    model = oracle.randomize(Atlas(2, terms=2, density=density, dtype="float64"))
+    inside = np.random.default_rng(0).random((500, 2))
+    spread = np.ptp(model(inside))
+    model.extend([-2, 0], [3, 1.6])
+    first_cells = 3 / splines.cell_count(density)
+    beyond = inside.copy()
+    beyond[:, 0] = np.where(inside[:, 0] < 0.5, -2 + (2 - first_cells) * 2 * inside[:, 0], 1 + first_cells)
+    change = np.abs(model(beyond) - model(beyond.clip(0, 1))).max()
+    assert change < 2e-3 * spread
+    model.extend([-3, -1], [3, 3])  # and so on when it is extended again
+    beyond = beyond + np.where(beyond < 0, -0.9, 0)
+    assert np.abs(model(beyond) - model(beyond.clip(0, 1))).max() < 4e-3 * spread
 
 
 # --- the domain --------------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ Array = NDArray[Any]
 Self = TypeVar("Self", bound="AtlasEstimator")
 
 SLOPE_STEP = 0.01  # linear extrapolation takes the slope over this part of the unit cube
+LEVELLING = 3  # a model that is extended has at least this density, so that it levels off soon
 LOSSES = {"squared_error": "mse", "absolute_error": "mae", "huber": "huber", "log_loss": "cross-entropy"}
 CHOICES = {
     "extrapolation": ("constant", "linear", "error"),
@@ -213,7 +214,8 @@ class AtlasEstimator(BaseEstimator):
         model, points = self.model_, self.domain_.to_unit(X)
         low, high = model.domain.T
         if (points < low).any() or (points > high).any():
-            model = model.copy().extend(points.min(axis=0), points.max(axis=0))
+            model = model.copy().expand(density=max(LEVELLING - model.density, 0), terms=0)
+            model.extend(points.min(axis=0), points.max(axis=0))
         return model, points.clip(*model.domain.T).astype(model.dtype)
 
     # --- memory ---------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines import splines
-from atlas_splines.growth import Rows
+from atlas_splines.growth import Rows, set_apart
 from atlas_splines.model import Atlas
 from atlas_splines.training import Trainer, TrainingDiverged
 
@@ -22,7 +22,7 @@ __all__ = ["Plan", "average", "fit_model", "grow", "split_folds"]
 Auto = int | Literal["auto"]
 Mapper = Callable[[Callable[[int], "Member"], Iterable[int]], list["Member"]]
 
-SPREAD = 1.0  # standard deviation of the coefficients that terms start from, the same in G_k and in H_k
+SPREAD = 1.0  # how far apart terms start
 TERMS = (0, 4, 16, 64)  # tried in this order while that helps
 FINEST = 6  # density
 HELPS = 0.99  # a larger model must lower the loss on held-out rows to this share of what it was
@@ -103,14 +103,9 @@ def split_folds(rows: int, share: float, random: np.random.Generator) -> list[ND
 
 
 def sprout(rows: Rows, plan: Plan, terms: int, random: np.random.Generator) -> Atlas:
-    """A model of density 0 whose outputs are zero and whose terms are all different.
-
-    From coefficients that are all zero, every G_k would get the same steps and stay the same function; a
-    random one that G_k and H_k share cancels to exactly nothing, equation (6).
-    """
+    """A model of density 0 whose outputs are zero and whose terms are all different."""
     model = Atlas(rows.points.shape[1], plan.outputs, terms, density=0)
-    model.g(0)[:] = random.normal(0, SPREAD, model.g(0).shape)
-    model.h(0)[:] = model.g(0)
+    set_apart(model, SPREAD, random)
     return model
 
 

@@ -15,12 +15,12 @@ from atlas_splines.losses import find_loss
 from atlas_splines.model import Atlas
 from atlas_splines.training import History, Trainer, TrainingDiverged
 
-__all__ = ["Recipe", "Rows", "learn_chart"]
+__all__ = ["Recipe", "Rows", "learn_chart", "set_apart"]
 
 Array = NDArray[np.floating]
 
-TERMS = 10
-COARSEST, FINEST = 3, 6  # densities a chart grows through, in coordinates where its box is the unit cube,
+TERMS, SPREAD = 10, 0.3  # pairs of exponentials, and how far apart they start
+COARSEST, FINEST = 1, 6  # densities a chart grows through, in coordinates where its box is the unit cube,
 FIRST_ROWS, LAST_ROWS = 8, 2  # coarser if an input has fewer rows for each function than this
 HELD_OUT, LEAST_HELD_OUT = 0.1, 10  # share of the rows that choose the density, and how many that must be
 SLOWER = (1, 10)  # the learning rate is divided by these, one after the other,
@@ -123,6 +123,16 @@ class Recipe:
         return range(first, max(first, finest_affordable(rows / LAST_ROWS, FINEST)) + 1)
 
 
+def set_apart(model: Atlas, spread: float, random: np.random.Generator) -> None:
+    """Give each pair of exponentials a random function of its own, which leaves all outputs zero.
+
+    From coefficients that are all zero, every G_k would get the same steps and stay the same function; a
+    random one that G_k and H_k share cancels to exactly nothing, equation (6).
+    """
+    model.g(0)[:] = random.normal(0, spread, model.g(0).shape)
+    model.h(0)[:] = model.g(0)
+
+
 def finest_affordable(functions: float, limit: int) -> int:
     """Highest density up to a limit that has at most so many basis functions for each input.
 
@@ -189,6 +199,7 @@ class Shoot:
         model = view.model
         terms = TERMS if recipe.terms is None else recipe.terms
         content = Atlas(model.inputs, model.outputs, terms, density, dtype=model.dtype)
+        set_apart(content, SPREAD, random)
         content.f(0)[:, 0] = (view.level / view.size)[:, None]  # a constant, for the weights sum to one
         return cls(view, learned, test, content).trained(recipe, random)
 

@@ -9,7 +9,6 @@ import copy
 import hashlib
 from collections.abc import Iterable
 from datetime import datetime, timezone
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -474,8 +473,8 @@ class Atlas:
     def extend(self, low: ArrayLike, high: ArrayLike) -> Atlas:
         """Let the domain reach further, in place; inside the old one every output stays exactly as it was.
 
-        Beyond the old domain the splines go on from their last coefficients, and so run into constants,
-        equation (28).
+        Beyond it each spline levels off within a few cells of the finest density, equation (28), so outputs
+        are soon what they are at the nearest point of the old domain.
 
         Parameters
         ----------
@@ -508,6 +507,7 @@ class Atlas:
         check_reach(larger.domain, self.density)
         larger._number_rows()
         larger.table = self.table[larger._nearest_rows(self)]
+        larger._level_off(self)
         larger.charts = self.charts
         self.adopt(larger)
         return self
@@ -522,11 +522,46 @@ class Atlas:
 
     def _nearest_rows(self, old: Atlas) -> NDArray[np.intp]:
         """For each row the same function's row in a smaller model, or the nearest one's of that input."""
-        shifts = (old._origins - self._origins).ravel()  # (densities·inputs,)
-        families = zip(pairwise(self._starts), pairwise(old._starts), shifts, strict=True)
-        return np.concatenate(
-            [np.clip(np.arange(*rows) + shift, first, end - 1) for rows, (first, end), shift in families]
-        )
+        nearest = []
+        for density in range(self.density + 1):
+            for j in range(self.inputs):
+                known = old._family(density, j)
+                rows = self._family(density, j) - self._shift(old, density, j)
+                nearest.append(rows.clip(known[0], known[-1]))
+        return np.concatenate(nearest)
+
+    def _level_off(self, old: Atlas) -> None:
+        """Let new functions of the finest density take each spline to its value at the old face, (28)."""
+        *coarser, finest = range(self.density + 1)
+        step = 1 / splines.cell_count(finest)
+        for j, faces in enumerate(old.domain):
+            rows, known = self._family(finest, j), old._family(finest, j) + self._shift(old, finest, j)
+            for face, new in zip(faces, (rows < known[0], rows > known[-1]), strict=True):
+                level = old._along(j, np.array([face]), [*coarser, finest])
+                centres = (rows[new] - self._origins[finest, j] - 1) * step
+                left, middle, right = (
+                    level - self._along(j, centres + k * step, coarser) for k in (-1, 0, 1)
+                )  # (functions, channels) each
+                self.table[rows[new]] = (8 * middle - left - right) / 6  # reproduces cubic polynomials
+
+    def _along(self, j: int, x: NDArray[np.float64], densities: list[int]) -> NDArray[np.float64]:
+        """Splines of input j summed over densities, (points, channels); outside they go on as in (28)."""
+        total = np.zeros((x.size, self.channels))
+        for density in densities:
+            cells, weights = splines.active(x, density)
+            rows = cells[:, None] + self._origins[density, j] + np.arange(splines.ACTIVE)
+            family = self._family(density, j)
+            total += np.einsum("pa,pac->pc", weights, self.table[rows.clip(family[0], family[-1])])
+        return total
+
+    def _family(self, density: int, j: int) -> NDArray[np.intp]:
+        """Rows of a density's functions of input j."""
+        place = density * self.inputs + j
+        return np.arange(self._starts[place], self._starts[place + 1])
+
+    def _shift(self, old: Atlas, density: int, j: int) -> int:
+        """How much further down the functions of input j stand than in a smaller model."""
+        return int(self._origins[density, j] - old._origins[density, j])
 
     def copy(self) -> Atlas:
         """Return an independent copy.

@@ -1,13 +1,13 @@
-"""ATLAS in all its forms: as in the paper, with rehearsal or charts, and splines without exponentials."""
+"""ATLAS in all its forms: as in the paper, as this library has it, and splines without exponentials."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from atlas_splines import Atlas, Trainer, update
+from atlas_splines import Atlas, AtlasRegressor, Trainer, update
 from atlas_splines.arena.methods.base import Method, Setup
 from atlas_splines.arena.tasks import Task
 
@@ -81,31 +81,53 @@ class SplineAdditive(Plain):
     terms = 0
 
 
-class Updated(Plain):
-    """The first task is trained plainly; later ones are updates with a memory."""
+class Updated(Method):
+    """What a user of this library does: an estimator of its own size is fitted, and updated with a memory."""
 
+    GRID = ({"loss": "squared_error"}, {"loss": "absolute_error"})
     memory: ClassVar[Memory]
 
-    def __init__(self, setup: Setup, density: int, rate: float) -> None:
-        super().__init__(setup, density, rate)
-        self.tasks = 0
+    def __init__(self, setup: Setup, loss: str) -> None:
+        self.estimator: AtlasRegressor | SmallClassifier
+        if setup.classes:
+            self.estimator = SmallClassifier(setup, self.memory)
+        else:  # one member, for time; four, the default, are better by some per cent
+            self.estimator = AtlasRegressor(loss=loss, memory=self.memory, members=1, random_state=setup.seed)
 
     def fit(self, task: Task) -> None:
-        """Train the model, or update it."""
-        options: dict[str, Any] = {}
-        if self.setup.classes:
-            options = {"density": 1, "terms": CLASS_TERMS}
-        update(
-            self.model, task.X, task.y, memory=self.memory if self.tasks else "none", loss=self.loss,
-            epochs=self.epochs(len(task.X)), learning_rate=self.rate,
-            random_state=self.setup.seed + self.tasks, **options,
-        )  # fmt: skip
-        self.tasks += 1
+        """Fit the estimator, or update it."""
+        self.estimator.partial_fit(task.X, task.y)
+
+    def predict(self, X: Array) -> Array:
+        """Predictions of the estimator."""
+        return np.asarray(self.estimator.predict(X)).reshape(len(X), -1)
 
     @property
     def bytes_kept(self) -> int:
         """The coefficients of the model and of its charts."""
-        return self.model.table.nbytes + sum(chart.table.nbytes for chart in self.model.charts)
+        model = self.estimator.model_
+        return model.table.nbytes + sum(chart.table.nbytes for chart in model.charts)
+
+
+class SmallClassifier:
+    """Few coefficients of each output: with 64 inputs and ten classes there are many already."""
+
+    def __init__(self, setup: Setup, memory: Memory) -> None:
+        self.model_ = Atlas(setup.inputs, setup.classes, CLASS_TERMS)
+        self.memory, self.seed = memory, setup.seed
+        self.updates = 0
+
+    def partial_fit(self, X: Array, y: Array) -> None:
+        """Train the model plainly, and update it from the second time on."""
+        update(
+            self.model_, X, y, memory=self.memory if self.updates else "none", loss="cross-entropy",
+            density=1, terms=CLASS_TERMS, epochs=CLASS_EPOCHS, random_state=self.seed + self.updates,
+        )  # fmt: skip
+        self.updates += 1
+
+    def predict(self, X: Array) -> Array:
+        """Outputs of the model."""
+        return self.model_(X)
 
 
 class Charts(Updated):

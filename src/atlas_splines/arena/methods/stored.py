@@ -12,7 +12,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 from sklearn.linear_model import Ridge
 from sklearn.neighbors import KNeighborsRegressor
 
-from atlas_splines.arena.methods.atlas import Lazy
+from atlas_splines.arena.methods.atlas import Charts
 from atlas_splines.arena.methods.base import Method, Setup, one_hot
 from atlas_splines.arena.methods.mlp import MLP
 from atlas_splines.arena.tasks import Task
@@ -157,8 +157,8 @@ class Retrained(Stored):
 class RetrainedAtlas(Retrained):
     """ATLAS from scratch."""
 
-    GRID = Lazy.GRID
-    kind = Lazy
+    GRID = Charts.GRID
+    kind = Charts  # what is fitted once is not updated
 
 
 class RetrainedMLP(Retrained):
