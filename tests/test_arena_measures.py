@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
 
-from atlas_splines.arena.figures import cliques
+from atlas_splines.arena.figures import cliques, matrix_figure, mean_matrix
 from atlas_splines.arena.measures import Diverged, confidence, evaluate, scores
 from atlas_splines.arena.ranking import Results, critical_difference, ranks, table
+from atlas_splines.arena.report import measures_html
 from atlas_splines.arena.tasks import Problem, Task
 
 NAN = float("nan")
@@ -128,3 +129,27 @@ def test_the_table_by_hand():
     assert rows["kan"].kilobytes == 2
     assert rows["atlas-charts"].note == "1 of 2 runs crashed: Oops: it broke"
     assert np.isnan(rows["atlas-retrained"].rank)
+
+
+def test_intervals_are_over_seeds_of_the_mean_over_cells():
+    errors = {("a", 0): 0.1, ("b", 0): 0.3, ("a", 1): 0.5, ("b", 1): 0.7}
+    results = Results([record("mlp", error, cell, seed) for (cell, seed), error in errors.items()])
+    assert results.mean_interval("mlp", "final") == pytest.approx(confidence([0.2, 0.6]))
+    assert results.mean_interval("mlp", "backward")[0] == 0
+    page = measures_html(results)
+    assert "0.400 ± " in page
+    assert "negative where old tasks got worse" in page
+
+
+def test_the_error_matrix_is_that_of_the_longest_sequence():
+    short, long = record("mlp", 0.5, "short"), record("mlp", 0.5, "long")
+    long["R"] = long["S"] = [[0.1, NAN, 0.9], [0.2, 0.3, 0.9], [0.4, 0.3, 0.2]]
+    long["untrained"] = [1.0, 1.0, 1.0]
+    other = record("mlp", 0.5, "long", seed=1)
+    other["R"] = other["S"] = [[0.3, NAN, 0.9], [0.4, 0.3, 0.9], [0.6, 0.3, 0.2]]
+    other["untrained"] = [1.0, 1.0, 1.0]
+    results = Results([short, long, other])
+    np.testing.assert_allclose(
+        mean_matrix(results, "mlp", "long")[:, :2], [[0.2, NAN], [0.3, 0.3], [0.5, 0.3]]
+    )
+    assert "long" in matrix_figure(results).get_suptitle()

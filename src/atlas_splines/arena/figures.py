@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from atlas_splines.arena.measures import mean
 from atlas_splines.arena.methods import METHODS
-from atlas_splines.arena.ranking import RANKED_PROTOCOLS, Results, Row, critical_difference, table
+from atlas_splines.arena.ranking import Results, Row, critical_difference, table
 from atlas_splines.paper.figures import BLACK, BLUE, GREEN, GREY, ORANGE, STYLE, VERMILLION, headline, number
 
 __all__ = ["draw_all"]
@@ -39,6 +40,7 @@ def draw_all(results: Results) -> dict[str, Figure]:
         "critical-difference": rank_figure,
         "ratio-to-retraining": ratio_figure,
         "memory-over-time": time_figure,
+        "error-matrix": matrix_figure,
         "inside-and-outside": region_figure,
         "cost": cost_figure,
     }
@@ -59,7 +61,7 @@ def colour_of(method: str) -> str:
 def rank_figure(results: Results) -> Figure:
     """Mean ranks, and bars over those that cannot be told apart."""
     rows = sorted((row for row in table(results) if not row.keeps_all), key=lambda row: row.rank)
-    cells = len(results.in_protocols(RANKED_PROTOCOLS)) or len(results.cells)
+    cells = len(results.ranked_cells())
     distance = critical_difference(len(rows), cells) if len(rows) > 1 else 0.0
     figure = Figure(figsize=(WIDTH, 1.6 + 0.24 * len(rows)), layout="constrained")
     axes = figure.subplots()
@@ -177,16 +179,57 @@ def draw_memory(axes: Axes, results: Results, cell: str) -> None:
                 ms=4,
                 label=METHODS[method].label,
             )
-    axes.set(title=cell, xlabel="tasks learned", yscale="log")
+    drawn = [value for line in axes.lines for value in np.asarray(line.get_ydata())]
+    axes.set(title=cell, xlabel="tasks learned", yscale="log" if min(drawn, default=1) > 0 else "linear")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def matrix_figure(results: Results) -> Figure:
+    """R[i, j], the error on task j after task i, of some methods on the longest sequence."""
+    cell = max(results.cells, key=lambda name: (task_count(results, name), -results.cells.index(name)))
+    means = {method: mean_matrix(results, method, cell) for method in FOLLOWED}
+    shown = {method: matrix for method, matrix in means.items() if np.isfinite(matrix).any()}
+    figure = Figure(figsize=(WIDTH, 0.9 + 2.2 * -(-len(shown) // 4)), layout="constrained")
+    grid = figure.subplots(-(-len(shown) // 4), 4, squeeze=False, sharex=True, sharey=True)
+    known = np.concatenate([matrix[np.isfinite(matrix)] for matrix in shown.values()])
+    norm = LogNorm(max(known.min(), 1e-3), max(known.max(), 2e-3))
+    for axes, (method, matrix) in zip(grid.ravel(), shown.items(), strict=False):
+        tasks = len(matrix) + 0.5
+        image = axes.imshow(matrix, cmap="cividis", norm=norm, extent=(0.5, tasks, tasks, 0.5))
+        axes.set_title(METHODS[method].label, fontsize=9)
+        axes.grid(False)
+    for axes in grid.ravel()[len(shown) :]:
+        axes.set_visible(False)
+    figure.supxlabel("error on task", fontsize=9)
+    figure.supylabel("after task", fontsize=9)
+    figure.colorbar(image, ax=grid, label="error", shrink=0.8)
+    return headline(figure, f"Errors on all tasks after each task: {cell} (below the diagonal: memory)")
+
+
+def task_count(results: Results, cell: str) -> int:
+    """Number of tasks of a cell, zero if no method went through it."""
+    sizes = (len(r["R"]) for (_, name, _), r in results.records.items() if name == cell and "R" in r)
+    return next(sizes, 0)
+
+
+def mean_matrix(results: Results, method: str, cell: str) -> Array:
+    """Mean of R over seeds, as far as it is known."""
+    runs = [results.records.get((method, cell, seed)) for seed in results.seeds]
+    matrices = [run["R"] for run in runs if run is not None and run["status"] == "ok"]
+    if not matrices:
+        return np.full((1, 1), np.nan)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # an entry that no seed has is NaN
+        return np.asarray(np.nanmean(np.array(matrices, np.float64), axis=0))
 
 
 def region_figure(results: Results) -> Figure:
     """Error inside the newest region and outside it, each over that of retraining."""
     rows = [row for row in table(results) if not row.keeps_all]
-    ranked = results.in_protocols(RANKED_PROTOCOLS)
-    ranked = ranked if len(ranked) else np.arange(len(results.cells))
-    sides = {name: relative(results, name)[:, ranked] for name in ("inside", "outside")}
+    with np.errstate(all="ignore"):
+        sides = {
+            name: np.log(results.ratios(name)[:, results.ranked_cells()]) for name in ("inside", "outside")
+        }
     figure = Figure(figsize=(WIDTH, 1.4 + 0.25 * len(rows)), layout="constrained")
     axes = figure.subplots()
     for place, row in enumerate(rows):
@@ -207,20 +250,6 @@ def region_figure(results: Results) -> Figure:
     return headline(
         figure, "What is learned in the newest region, and what is kept elsewhere, relative to retraining"
     )
-
-
-def relative(results: Results, measure: str) -> Array:
-    """Logarithm of a measure over the better of the two retrained models."""
-    values = results.values(measure)
-    known = [
-        results.methods.index(name)
-        for name in ("atlas-retrained", "mlp-retrained")
-        if name in results.methods
-    ]
-    if not known:
-        return np.full_like(values, np.nan)
-    with np.errstate(all="ignore"):
-        return np.log(values / np.fmin.reduce(values[known]))
 
 
 def cost_figure(results: Results) -> Figure:

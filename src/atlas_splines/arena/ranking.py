@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from atlas_splines.arena.measures import confidence, scores
+from atlas_splines.arena.measures import confidence, mean, scores
 from atlas_splines.arena.methods import METHODS
 from atlas_splines.arena.runner import Record
 
@@ -59,7 +59,6 @@ class Row(NamedTuple):
     ratio: float  # final error over that of retraining: geometric mean over cells and seeds, protocols 1 to 5
     worst_ratio: float  # of a cell
     changed: float
-    forgetting: float
     kilobytes: float
     train_seconds: float
     predict_microseconds: float
@@ -89,18 +88,23 @@ class Results:
         measured = {**self.records[key], **self._scores[key]}
         return float(measured[measure])
 
-    def ratios(self) -> Array:
-        """Final error over that of retraining: the better of the two retrained models of the same problem."""
-        final = self.values("final")
+    def ratios(self, measure: str = "final") -> Array:
+        """An error over that of retraining: the better of the two retrained models of the same problem."""
+        errors = self.values(measure)
         known = [self.methods.index(name) for name in REFERENCES if name in self.methods]
         if not known:
-            return np.full_like(final, np.nan)
-        reference = np.fmin.reduce(final[known])
-        return final / np.maximum(reference, 1e-12)
+            return np.full_like(errors, np.nan)
+        reference = np.fmin.reduce(errors[known])
+        return errors / np.maximum(reference, 1e-12)
 
     def in_protocols(self, protocols: Sequence[int] | range) -> NDArray[np.intp]:
         """Numbers of the cells of some protocols."""
         return np.array([k for k, c in enumerate(self.cells) if self.protocol[c] in protocols], np.intp)
+
+    def ranked_cells(self) -> NDArray[np.intp]:
+        """Numbers of the cells of protocols 1 to 5; of all cells, if there are none."""
+        ranked = self.in_protocols(RANKED_PROTOCOLS)
+        return ranked if len(ranked) else np.arange(len(self.cells))
 
     def mean_ranks(self, methods: Sequence[int], cells: Sequence[int] | NDArray[np.intp]) -> Array:
         """Ranks among some methods in each cell, by the mean over seeds of their ranks: (methods, cells)."""
@@ -114,12 +118,12 @@ class Results:
 
     def interval(self, method: str, cell: str) -> tuple[float, float]:
         """Mean final error over seeds, and half its 95 % interval."""
-        values = self.values("final")[self.methods.index(method), self.cells.index(cell)]
-        return (
-            confidence(values[np.isfinite(values)].tolist())
-            if np.isfinite(values).any()
-            else (np.nan, np.nan)
-        )
+        return known_confidence(self.values("final")[self.methods.index(method), self.cells.index(cell)])
+
+    def mean_interval(self, method: str, measure: str) -> tuple[float, float]:
+        """Mean of a measure over the cells of protocols 1 to 5, and half its 95 % interval over seeds."""
+        values = self.values(measure)[self.methods.index(method)][self.ranked_cells()]  # (cells, seeds)
+        return known_confidence(np.array([mean(of_a_seed) for of_a_seed in values.T]))
 
     def note(self, method: str) -> str:
         """What went wrong, and how often."""
@@ -129,10 +133,15 @@ class Results:
         return f"{len(said)} of {len(self.cells) * len(self.seeds)} runs {said[0]}" if said else ""
 
 
+def known_confidence(values: Array) -> tuple[float, float]:
+    """Mean, and half its 95 % interval, of the values that are there."""
+    known = values[np.isfinite(values)]
+    return confidence(known.tolist()) if len(known) else (np.nan, np.nan)
+
+
 def table(results: Results) -> list[Row]:
     """One row for each method: the competitors by rank, then those that keep all data by theirs."""
-    ranked = results.in_protocols(RANKED_PROTOCOLS)
-    ranked = ranked if len(ranked) else np.arange(len(results.cells))
+    ranked = results.ranked_cells()
     everyone, competitors = range(len(results.methods)), results.competitors()
     of_all = dict(zip(everyone, results.mean_ranks(everyone, ranked).mean(axis=1), strict=True))
     apart = dict(zip(competitors, results.mean_ranks(competitors, ranked).mean(axis=1), strict=True))
@@ -154,7 +163,6 @@ def table(results: Results) -> list[Row]:
             float(np.exp(averaged(ratios)[k])),
             float(np.exp(worst(ratios[k]))),
             averages["changed"][k],
-            averages["forgetting"][k],
             averages["bytes"][k] / 1000,
             averages["train_seconds"][k],
             averages["predict_microseconds"][k],
@@ -165,7 +173,7 @@ def table(results: Results) -> list[Row]:
     return sorted(rows, key=lambda row: (row.keeps_all, row.rank_of_all if row.keeps_all else row.rank))
 
 
-MEANS = ("changed", "forgetting", "bytes", "train_seconds", "predict_microseconds")
+MEANS = ("changed", "bytes", "train_seconds", "predict_microseconds")
 
 
 def protocol_ranks(results: Results, methods: Sequence[int], cells: NDArray[np.intp]) -> dict[int, float]:

@@ -26,8 +26,19 @@ CAPTIONS = {
     "good as retraining.",
     "memory-over-time": "Error on the first task after each task, on points whose target never changes. A "
     "flat line forgets nothing.",
+    "error-matrix": "R[i, j], the mean over seeds of the error on task j after task i. Above the diagonal a "
+    "task has not been learned yet; along a column, below it, a method without forgetting keeps its colour.",
     "inside-and-outside": "Protocols 1 to 5. Blue: error on the last task. Red: mean error on earlier ones.",
     "cost": "Protocols 1 to 5 for the ratio, all protocols for bytes and seconds.",
+}
+MEASURES = {
+    "final": "final error",
+    "inside": "error on the newest task",
+    "outside": "error on earlier tasks",
+    "backward": "backward transfer",
+    "forgetting": "forgetting",
+    "forward": "forward transfer",
+    "changed": "share of old predictions changed",
 }
 COLUMNS = ["ratio", "worst", "changed", "kB", "train s", "µs/row"]
 
@@ -147,6 +158,7 @@ def page(results: Results, facts: Mapping[str, str], drawn: Mapping[str, Saved])
     figures = "\n".join(figure_html(name, saved) for name, saved in drawn.items())
     body = (
         f"<ul>{bullets}</ul>{summary_html(results)}\n{figures}\n<h2>Final errors</h2>{errors_html(results)}"
+        f"<h2>All measures</h2>{measures_html(results)}"
         f'<h2>The run</h2><table class="facts">{known}</table>'
     )
     return PAGE.replace("{style}", STYLE + WIDE).replace("{body}", body)
@@ -176,11 +188,24 @@ def errors_html(results: Results) -> str:
         for cell in results.cells
     }
     lines = [
-        [escape(row.label), *(error_html(means[row.method, c], least[c]) for c in results.cells)]
-        for row in rows
+        [escape(row.label), *(bold_if(means[row.method, c], least[c]) for c in results.cells)] for row in rows
     ]
     caption = f"Mean final error over {len(results.seeds)} seeds, with its 95 % interval"
     return table_html(caption, ["method", *map(escape, results.cells)], lines)
+
+
+def measures_html(results: Results) -> str:
+    """Mean and 95 % interval of every measure for each method."""
+    lines = [
+        [escape(row.label), *(interval_html(results.mean_interval(row.method, name)) for name in MEASURES)]
+        for row in table(results)
+    ]
+    caption = (
+        "Means over the cells of protocols 1 to 5, with 95 % intervals over seeds. Backward transfer is "
+        "negative where old tasks got worse. Forgetting is how much worse than at its best an old task is in "
+        "the end. Forward transfer is positive where earlier tasks helped before a task was learned."
+    )
+    return table_html(caption, ["method", *MEASURES.values()], lines)
 
 
 def nan_last(value: float) -> float:
@@ -188,13 +213,18 @@ def nan_last(value: float) -> float:
     return np.inf if np.isnan(value) else value
 
 
-def error_html(interval: tuple[float, float], least: float) -> str:
+def bold_if(interval: tuple[float, float], least: float) -> str:
+    """A mean and its interval, bold if it is the least."""
+    text = interval_html(interval)
+    return f"<b>{text}</b>" if interval[0] == least else text
+
+
+def interval_html(interval: tuple[float, float]) -> str:
     """A mean and its interval."""
     centre, half = interval
     if np.isnan(centre):
         return "–"
-    text = f"{centre:.3f}" + ("" if np.isnan(half) else f" ± {half:.3f}")
-    return f"<b>{text}</b>" if centre == least else text
+    return f"{centre:.3f}" + ("" if np.isnan(half) else f" ± {half:.3f}")
 
 
 def figure_html(name: str, saved: Saved) -> str:
