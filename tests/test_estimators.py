@@ -265,6 +265,21 @@ def test_the_domain_grows_and_nothing_inside_it_changes(model):
     assert (model.revert(1).predict(X) == before).all()
 
 
+def test_between_old_and_new_data_predictions_are_those_of_the_nearest_known_point():
+    random = np.random.default_rng(0)
+    X = random.random((400, 2))
+    model = AtlasRegressor(random_state=0, members=1).fit(X, np.exp(3 * X[:, 0]) * X[:, 1])
+    low, high = model.predict(X).min(), model.predict(X).max()
+    model.partial_fit(np.array([4.0, 0.0]) + 0.2 * random.random((100, 2)), np.zeros(100))
+    gap = np.array([1.4, 0.0]) + np.array([2.4, 1.0]) * random.random((1000, 2))
+    spread = high - low
+    assert low - 0.3 * spread < model.predict(gap).min()
+    assert model.predict(gap).max() < high + 0.3 * spread
+    edge = gap.copy()
+    edge[:, 0] = 1.04
+    np.testing.assert_allclose(model.predict(gap), model.predict(edge), atol=0.1 * spread)
+
+
 def test_a_failed_fit_leaves_the_estimator_as_it_was(model):
     X, y = plane()
     before = model.predict(X)

@@ -226,6 +226,17 @@ def test_interactions_are_learned_from_few_rows(target, rows):
     assert done.error_after < 0.1 * np.abs(y - np.median(y)).mean()
 
 
+def test_the_terms_of_a_chart_are_not_all_the_same_function():
+    random = np.random.default_rng(0)
+    X = random.random((500, 2))
+    model = Atlas(inputs=2)
+    update(model, X, X[:, 0] * X[:, 1], random_state=0)
+    chart = model.charts[0]
+    width = 2 * chart.layout.terms + 1
+    coefficients = chart.table[:, : width - 1]  # G and H
+    assert np.abs(coefficients - coefficients[:, :1])[:, 1 : chart.layout.terms].max(axis=0).min() > 0.1
+
+
 def test_a_wild_target_and_outputs_of_different_size_do_no_harm():
     X = 0.2 + 0.5 * np.random.default_rng(0).random((1000, 2))
     u = np.sin(6 * X[:, 0]) + X[:, 1]
