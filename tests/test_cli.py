@@ -534,6 +534,30 @@ def test_a_model_that_must_not_extrapolate(work):
     )
 
 
+def test_a_model_that_must_not_extrapolate_learns_rows_beyond_its_domain(work):
+    ok("fit", "homes.csv", "-t", "price", "--extrapolation", "error", "-o", "e.atlas", *SMALL)
+    far = homes(60, 250, 300, seed=2)
+    write_csv("far.csv", HEADER, far)
+    write_csv("both.csv", HEADER, [*far, *homes(40, 80, 120, seed=3)])
+    output = ok("update", "e.atlas", "both.csv", "--dry-run").output
+    assert "both.csv: 100 rows" in output
+    assert re.search(r"Error on these rows: MAE [\d.]+, RMSE [\d.]+ on the 40 rows inside the domain", output)
+    output = ok("update", "e.atlas", "far.csv").output
+    assert "Error on these rows before: unknown: outside the domain\n" in output
+    assert re.search(r"Error on these rows after:  MAE [\d.]+, RMSE [\d.]+\n", output)
+    ok("predict", "e.atlas", "far.csv", "-o", "out.csv")
+    ok("fit", "homes.csv", "-t", "city", "--extrapolation", "error", "-o", "c.atlas", *SMALL)
+    assert re.search(r"% right on the 40 rows inside", ok("update", "c.atlas", "both.csv", "--dry-run").output)
+
+
+def test_a_large_table_and_a_model_that_must_not_extrapolate(work, streams, monkeypatch):
+    monkeypatch.setattr(commands, "TEST_SHARE", 0.5)
+    rows = [(row[0] * 2.0 ** (k % 40), *row[1:]) for k, row in enumerate(homes(1500))]  # few are near the largest
+    write_csv("large.csv", HEADER, rows)
+    for seed in range(3):
+        ok("fit", "large.csv", "-t", "price", "--extrapolation", "error", "--seed", seed, "-o", "l.atlas", *SMALL)
+
+
 def test_a_column_that_is_there_already(work):
     ok("predict", "m.atlas", "new.csv", "-o", "out.csv")
     assert (

@@ -52,9 +52,13 @@ REMINDER = 4  # a piece of a table is learned together with a sample of a quarte
 
 @dataclass
 class Score:
-    """Error over rows that are seen in pieces, in the units of the target."""
+    """Error over rows that are seen in pieces, in the units of the target.
+
+    A model that must not extrapolate says nothing of rows outside its domain: they are only counted.
+    """
 
     rows: int = 0
+    outside: int = 0
     absolute: float = 0.0
     squared: float = 0.0
     right: int = 0
@@ -62,6 +66,9 @@ class Score:
 
     def add(self, estimator: Estimator, X: Table, y: Labels) -> Score:
         """Take in the predictions for one piece."""
+        inside = answered(estimator, X)
+        self.outside += int((~inside).sum())
+        X, y = X.filter(inside), y[inside]
         if not len(y):
             return self
         predicted = estimator.predict(X)
@@ -80,9 +87,32 @@ class Score:
         return -self.right / self.rows if self.of_classes else self.squared / self.rows
 
     def __str__(self) -> str:
+        if not self.rows:
+            return "unknown: outside the domain"
+        where = f" on the {counted(self.rows, 'row')} inside the domain" if self.outside else ""
         if self.of_classes:
-            return f"{self.right / self.rows:.2%} right"
-        return f"MAE {self.absolute / self.rows:.4g}, RMSE {(self.squared / self.rows) ** 0.5:.4g}"
+            return f"{self.right / self.rows:.2%} right{where}"
+        rmse = (self.squared / self.rows) ** 0.5
+        return f"MAE {self.absolute / self.rows:.4g}, RMSE {rmse:.4g}{where}"
+
+
+def answered(estimator: Estimator, X: Table) -> NDArray[np.bool_]:
+    """Which rows the model has a prediction for."""
+    if estimator.extrapolation != "error":
+        return np.ones(X.num_rows, np.bool_)
+    points = estimator.domain_.to_unit(np.asarray(X))
+    return np.asarray((points == points.clip(*estimator.model_.domain.T)).all(axis=1))
+
+
+def counted(count: int, what: str) -> str:
+    """A number of things, one or several.
+
+    Examples
+    --------
+    >>> counted(1, "row"), counted(1200, "row")
+    ('1 row', '1,200 rows')
+    """
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
 # --- fit ----------------------------------------------------------------------------------------------
@@ -252,6 +282,8 @@ def learn_large(
     aside = random.random(len(y)) < TEST_SHARE
     learn(estimator, encoding, X.filter(~aside), y[~aside])
     aside_X, aside_y = X.filter(aside), y[aside]
+    inside = answered(estimator, aside_X)
+    aside_X, aside_y = aside_X.filter(inside), aside_y[inside]
     before, model = Score().add(estimator, aside_X, aside_y), estimator.model_.copy()
     say(f"Learned a sample of {(~aside).sum():,} rows; on {before.rows:,} others: {before}.")
     pieces = labelled(source, encoding, skip, UNKNOWN, leave=places[aside])
@@ -317,7 +349,8 @@ def update(
             return labelled(source, encoding, skip_missing, UNKNOWN if refuse_unknown else None)
 
         before, sample = look(estimator, encoding, pieces(), source.name, seed)
-        say(f"{source.name}: {before.rows:,} rows, {learned_from(sample.num_rows, before.rows)}.")
+        rows = before.rows + before.outside
+        say(f"{source.name}: {rows:,} rows, {learned_from(sample.num_rows, rows)}.")
         X, y = unpack(sample, encoding)
         old_domain = estimator.model_.domain.copy()
         tell_footprint(estimator, encoding, X, say)
@@ -358,7 +391,7 @@ def look(
     for X, y in pieces:
         score.add(estimator, X, y)
         reservoir.add(X.append_column("", [y]), np.zeros(len(y), np.int64))
-    if not score.rows:
+    if not reservoir.seen:
         raise TableError(f"{name} has no rows with a target below its header; check the file")
     return score, reservoir.sample()[0]
 
