@@ -558,6 +558,19 @@ def test_a_large_table_and_a_model_that_must_not_extrapolate(work, streams, monk
         ok("fit", "large.csv", "-t", "price", "--extrapolation", "error", "--seed", seed, "-o", "l.atlas", *SMALL)
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_target_that_is_too_large_is_refused(work):
+    write_csv("huge.csv", HEADER, [*homes(60), (50, 3, "Cadiz", "no", 1e300)])
+    write_csv("far.csv", HEADER, [*homes(60), (50, 3, "Cadiz", "no", 1e30)])
+    huge = "huge.csv, row 61, column 'price': the number is beyond 1e+150, too large to compute with; correct it or leave it empty"
+    assert refused("fit", "huge.csv", "-t", "price", "-o", "h.atlas", *SMALL) == huge
+    assert refused("update", "m.atlas", "huge.csv") == huge
+    assert re.fullmatch(
+        r"y has 1e\+30, too far from the targets of fit, which are [\d.]+ on average; correct it, or fit again",
+        refused("update", "m.atlas", "far.csv"),
+    )
+
+
 def test_a_column_that_is_there_already(work):
     ok("predict", "m.atlas", "new.csv", "-o", "out.csv")
     assert (

@@ -61,6 +61,16 @@ def test_the_unit_of_the_target_does_not_matter(fitted):
     np.testing.assert_allclose((other + 3e6) / 1e6, fitted.predict(X), rtol=1e-3, atol=1e-2)
 
 
+def test_targets_too_large_to_compute_with_are_refused(model):
+    X, y = plane()
+    with pytest.raises(ValueError, match="the squares of y are more than a float can hold; correct or rescale"):
+        AtlasRegressor(**QUICK).fit(X, np.where(y > 60, 1e300, y))
+    before = model.predict(X)
+    with pytest.raises(ValueError, match=r"y has 1e\+30, too far from the targets of fit, which are 5"):
+        model.partial_fit(X, np.where(y > 60, 1e30, y))
+    assert (model.predict(X) == before).all()
+
+
 def test_a_constant_target_is_predicted():
     X, _ = plane(50)
     np.testing.assert_allclose(AtlasRegressor(**QUICK).fit(X, np.full(50, 1e9)).predict(X), 1e9)

@@ -99,6 +99,8 @@ def test_endings_and_names(table, tmp_path):
 def test_infinite_numbers_are_refused(table):
     with pytest.raises(TableError, match=r"t.csv, row 2, column 'a': the number is infinite; correct it"):
         cells_of(table("a\n1\n1e999\n"), "a").numbers()
+    with pytest.raises(TableError, match=r"^t.csv, row 2, column 'a': the number is beyond 1e\+150, too large"):
+        cells_of(table("a\nNA\n-1e300\n"), "a").numbers()
 
 
 def test_parquet_types(tmp_path):

@@ -34,6 +34,7 @@ STREAM = 0x61746C6173  # sets the random numbers of a sample apart from all othe
 BLOCK = 4 * 2**20  # bytes of a CSV file that are read at a time
 ROWS = 50_000  # rows of a Parquet file that are read at a time
 TEXT_ENDINGS, PARQUET_ENDINGS = (".csv", ".tsv", ".txt"), (".parquet", ".pq")
+LARGEST = 1e150  # its square is a number too
 DELIMITERS = ",;\t|"
 MISSING = ["", "#N/A", "N/A", "n/a", "NA", "NULL", "null", "NaN", "nan", "-NaN", "-nan", "None"]
 
@@ -273,9 +274,10 @@ class Cells:
     def numbers_or_none(self) -> Array | None:
         """Numbers with NaN for missing ones, or None if some text is no number."""
         found = as_numbers(self.values)
-        if found is not None and np.isinf(found).any():
-            at = int(np.flatnonzero(np.isinf(found))[0])
-            self.fail(at, "the number is infinite; correct it or leave it empty")
+        if found is not None and (np.abs(found) > LARGEST).any():
+            at = int(np.argmax(np.abs(found) > LARGEST))
+            what = "infinite" if np.isinf(found[at]) else f"beyond {LARGEST:g}, too large to compute with"
+            self.fail(at, f"the number is {what}; correct it or leave it empty")
         return found
 
     def numbers(self) -> Array:
