@@ -479,7 +479,7 @@ def test_what_fit_refuses(work, text, options, says):
         (["update", "m.atlas", "no.csv"], "no.csv does not exist or is not a file; check the name"),
         (["update", "homes.csv", "new.csv"], "homes.csv is not an atlas-splines file; check the name"),
         (["predict", "m.atlas", "new.csv", "-o", "out.doc"], "out.doc must end in .csv, .tsv, .txt, .parquet or .pq, which tells its format"),
-        (["predict", "m.atlas", "new.csv", "-o", "no/out.csv"], "no/out.csv cannot be written: No such file or directory; choose another place"),
+        (["predict", "m.atlas", "new.csv", "-o", "no/out.csv"], "no/out.csv cannot be written: there is no folder no; check the name"),
         (["inspect", "no.atlas"], "no.atlas does not exist or is not a file; check the name"),
         (["revert", "m.atlas", "7"], "m.atlas: update 7 cannot be reverted; of this model's updates, none can"),
     ],
@@ -889,3 +889,17 @@ def test_a_model_does_not_take_the_place_of_its_table(work):
         assert result.exit_code == 2
         assert "new.csv is the table itself, and would be lost; give the model another name" in result.stderr
     assert Path("new.csv").read_bytes() == before
+
+
+def test_predictions_do_not_take_the_place_of_their_table_or_model(work):
+    (work / "link.csv").symlink_to("new.csv")
+    (work / "model.csv").write_bytes((work / "m.atlas").read_bytes())
+    before = files(work)
+    for output in ("new.csv", "./new.csv", "link.csv"):
+        assert refused("predict", "m.atlas", "new.csv", "-o", output) == (
+            f"{Path(output)} is the table itself, and would be lost; give the predictions another name"
+        )
+    assert refused("predict", "model.csv", "new.csv", "-o", "model.csv") == (
+        "model.csv is the model itself, and would be lost; give the predictions another name"
+    )
+    assert files(work) == before

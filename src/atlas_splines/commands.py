@@ -493,6 +493,10 @@ def predict(
 ) -> None:
     """Write a table with its predictions beside it."""
     check_there(path)
+    if output != "-":
+        check_folder(Path(output))
+        check_other(rows, Path(output), "the predictions")
+        check_other(str(path), Path(output), "the predictions", "the model")
     estimator, encoding = load_with_encoding(path)
     with opened(rows) as source, TableWriter(output) as writer:
         source.need(encoding.names)
@@ -808,10 +812,10 @@ def check_folder(path: Path) -> None:
         raise TableError(f"{path} cannot be written: it is a folder; give the name of a file")
 
 
-def check_other(data: str, output: Path) -> None:
-    """Refuse to write a model over the table it is made from."""
+def check_other(data: str, output: Path, what: str = "the model", over: str = "the table") -> None:
+    """Refuse to write something over what it is made from."""
     if data != "-" and output.exists() and Path(data).exists() and output.samefile(data):
-        raise TableError(f"{output} is the table itself, and would be lost; give the model another name")
+        raise TableError(f"{output} is {over} itself, and would be lost; give {what} another name")
 
 
 def check_picture(path: Path) -> None:
