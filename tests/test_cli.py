@@ -903,3 +903,26 @@ def test_predictions_do_not_take_the_place_of_their_table_or_model(work):
         "model.csv is the model itself, and would be lost; give the predictions another name"
     )
     assert files(work) == before
+
+
+def test_a_model_with_updates_is_not_replaced(work, monkeypatch):
+    fit = ["fit", "homes.csv", "-t", "price", "-o", "m.atlas", *SMALL]
+    ok(*fit)  # without updates it may be
+    ok("update", "m.atlas", "new.csv")
+    before = files(work)
+    says = "m.atlas has a log of 1 update, which would be lost; choose another name, or replace it with --force"
+    assert refused(*fit) == says
+    no_model = "is there already, and is not a model that can be read; choose another name, or replace it with --force"
+    assert refused("fit", "homes.csv", "-t", "price", "-o", "new.csv", *SMALL) == f"new.csv {no_model}"
+    assert files(work) == before
+    ok(*fit, "--force")
+    assert load("m.atlas").update_log_ == []
+    learn = commands.learn_small
+
+    def with_an_update(*arguments):
+        learn(*arguments)
+        (work / "m.atlas").write_bytes(before["m.atlas"])
+
+    monkeypatch.setattr(commands, "learn_small", with_an_update)
+    assert refused(*fit) == says
+    assert files(work) == before

@@ -128,6 +128,7 @@ def fit(
     ignore: Sequence[str] = (),
     category: Sequence[str] = (),
     skip_missing: bool = False,
+    force: bool = False,
     seed: int = 0,
     say: Say,
     **parameters: Any,
@@ -135,6 +136,8 @@ def fit(
     """Learn a table, and save the model."""
     check_folder(output)
     check_other(data, output)
+    if not force:
+        check_replaceable(output)
     with opened(data) as source:
         names = input_names(source, target, columns, ignore, category)
         encoding, reservoir = survey(source, names, target, task, category, skip_missing, seed)
@@ -147,6 +150,8 @@ def fit(
             learn_small(estimator, encoding, source, reservoir, say)
     estimator.table_ = encoding.to_json()
     with turn(output, 600, say):
+        if not force:
+            check_replaceable(output)  # it may have been updated meanwhile
         save(estimator, output)
     say(f"The model is {output}, with {estimator.model_.n_parameters:,} coefficients.")
 
@@ -810,6 +815,20 @@ def check_folder(path: Path) -> None:
         raise TableError(f"{path} cannot be written: there is no folder {path.parent}; check the name")
     if path.is_dir():
         raise TableError(f"{path} cannot be written: it is a folder; give the name of a file")
+
+
+def check_replaceable(output: Path) -> None:
+    """Refuse to replace a model that has learned since its fit, or a file that is no model."""
+    if not output.exists():
+        return
+    way_out = "choose another name, or replace it with --force"
+    try:
+        loaded = load(output)
+    except (StorageError, OSError):
+        raise TableError(f"{output} is there already, and is not a model that can be read; {way_out}") from None
+    count = len((loaded if isinstance(loaded, Atlas) else loaded.model_).updates)
+    if count:
+        raise TableError(f"{output} has a log of {counted(count, 'update')}, which would be lost; {way_out}")
 
 
 def check_other(data: str, output: Path, what: str = "the model", over: str = "the table") -> None:
