@@ -14,6 +14,7 @@ import oracle
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
+from filelock import FileLock
 from typer.testing import CliRunner
 
 from atlas_splines import Atlas, AtlasClassifier, AtlasRegressor, __version__, commands, load, save, tables
@@ -480,13 +481,48 @@ def test_what_fit_refuses(work, text, options, says):
         (["update", "homes.csv", "new.csv"], "homes.csv is not an atlas-splines file; check the name"),
         (["predict", "m.atlas", "new.csv", "-o", "out.doc"], "out.doc must end in .csv, .tsv, .txt, .parquet or .pq, which tells its format"),
         (["predict", "m.atlas", "new.csv", "-o", "no/out.csv"], "no/out.csv cannot be written: there is no folder no; check the name"),
+        (["predict", "m.atlas", "new.csv", "-o", "folder"], "folder cannot be written: it is a folder; give the name of a file"),
+        (["predict", "m.atlas", "new.csv", "-o", "folder.csv"], "folder.csv cannot be written: it is a folder; give the name of a file"),
+        (["fit", "homes.csv", "-t", "price", "-o", "-"], "- is no file: only tables go to standard output; give the name of a file"),
+        (["update", "m.atlas", "new.csv", "-o", "-"], "- is no file: only tables go to standard output; give the name of a file"),
         (["inspect", "no.atlas"], "no.atlas does not exist or is not a file; check the name"),
         (["revert", "m.atlas", "7"], "m.atlas: update 7 cannot be reverted; of this model's updates, none can"),
     ],
 )  # fmt: skip
 def test_names_that_are_wrong(work, command, says):
     before = files(work)
+    for folder in ("folder", "folder.csv"):
+        (work / folder).mkdir()
     assert refused(*command) == says
+    for folder in ("folder", "folder.csv"):
+        (work / folder).rmdir()
+    assert files(work) == before
+
+
+def test_a_folder_that_cannot_be_written(work, monkeypatch):
+    before = files(work)
+    commands_that_write = (
+        ["fit", "homes.csv", "-t", "price", "-o", "m.atlas"],
+        ["update", "m.atlas", "new.csv"],
+        ["revert", "m.atlas", "1"],
+        ["predict", "m.atlas", "new.csv", "-o", "out.csv"],
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "access", lambda *_: False)  # permissions do not bind the superuser
+        for command in commands_that_write:
+            name = "out.csv" if "out.csv" in command else "m.atlas"
+            says = f"{name} cannot be written: nothing can in the folder .; choose another one"
+            assert refused(*command) == says
+        ok("update", "m.atlas", "new.csv", "--dry-run")
+
+    def denied(*_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(FileLock, "acquire", denied)
+    result = run(app, ["update", "m.atlas", "new.csv"])
+    assert result.stderr == (
+        "atlas: m.atlas cannot be changed: its folder cannot be written: Permission denied; choose another folder\n"
+    )
     assert files(work) == before
 
 

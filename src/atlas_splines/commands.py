@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from atlas_splines.archives import StorageError, naming
+from atlas_splines.archives import LockedError, StorageError, naming
 from atlas_splines.charts import Record
 from atlas_splines.encodings import MOST_CLASSES, MOST_ONE_HOT, UNKNOWN, Column, Encoding, Survey, within
 from atlas_splines.estimators import SLOPE_STEP, AtlasClassifier, AtlasRegressor, ColumnFootprint
@@ -341,7 +342,8 @@ def update(
     """Teach a saved model new rows; say what can change and what cannot, and how well it did."""
     check_there(path)
     output = output or path
-    check_folder(output)
+    if not dry_run:
+        check_folder(output)
     check_other(data, output)
     with opened(data) as source, contextlib.nullcontext() if dry_run else turn(output, wait, note):
         estimator, encoding = load_with_encoding(path)
@@ -671,6 +673,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 def revert(path: Path, id: int, *, wait: float = 600, say: Say, note: Say) -> None:
     """Take back an update, exactly."""
     check_there(path)
+    check_folder(path)
     with turn(path, wait, note):
         loaded = load(path)
         model = loaded if isinstance(loaded, Atlas) else loaded.model_
@@ -797,7 +800,7 @@ def turn(path: Path, wait: float, note: Say) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(lock(path, timeout=0))
-        except StorageError:
+        except LockedError:
             note(f"another process is changing {path}; waiting for it")
             stack.enter_context(lock(path, timeout=wait))
         yield
@@ -811,10 +814,14 @@ def check_there(path: Path) -> None:
 
 def check_folder(path: Path) -> None:
     """Refuse an output before anything is computed for it."""
+    if str(path) == "-":
+        raise TableError("- is no file: only tables go to standard output; give the name of a file")
     if not path.parent.is_dir():
         raise TableError(f"{path} cannot be written: there is no folder {path.parent}; check the name")
     if path.is_dir():
         raise TableError(f"{path} cannot be written: it is a folder; give the name of a file")
+    if not os.access(path.parent, os.W_OK):
+        raise TableError(f"{path} cannot be written: nothing can in the folder {path.parent}; choose another one")
 
 
 def check_replaceable(output: Path) -> None:
