@@ -209,6 +209,12 @@ def test_numbers_as_classes(work):
     write_csv("n.csv", ["x", "y"], [(k, k % 3) for k in range(90)])
     ok("fit", "n.csv", "--target", "y", "--classify", "-o", "n.atlas", *SMALL)
     assert load("n.atlas").classes_.tolist() == ["0", "1", "2"]
+    ok("fit", "n.csv", "--target", "y", "--category", "y", "-o", "twin.atlas", *SMALL)
+    assert (work / "twin.atlas").read_bytes() == (work / "n.atlas").read_bytes()
+    assert (
+        refused("fit", "n.csv", "--target", "y", "--category", "y", "--regress", *SMALL)
+        == "--category y and --regress exclude each other; give one of them"
+    )
     ok("fit", "n.csv", "--target", "y", "-o", "r.atlas", *SMALL)
     assert isinstance(load("r.atlas"), AtlasRegressor)
 

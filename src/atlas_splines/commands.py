@@ -139,6 +139,10 @@ def fit(
     check_other(data, output)
     if not force:
         check_replaceable(output)
+    if target in category:
+        if task == "regress":
+            raise TableError(f"--category {target} and --regress exclude each other; give one of them")
+        task = "classify"
     with opened(data) as source:
         names = input_names(source, target, columns, ignore, category)
         encoding, reservoir = survey(source, names, target, task, category, skip_missing, seed)
