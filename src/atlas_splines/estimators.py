@@ -337,17 +337,23 @@ class AtlasEstimator(BaseEstimator):
             dtype=np.float64,
             multi_output=numeric,
             y_numeric=numeric,
-            **self._nan_policy,
+            ensure_all_finite="allow-nan",
         )
+        self._refuse_missing(checked[0])
         weights = _check_sample_weight(sample_weight, checked[0], dtype=np.float32, ensure_non_negative=True)
         return *checked, weights
 
     def _inputs(self, X: ArrayLike) -> Array:
-        return validate_data(self, X, reset=False, dtype=np.float64, **self._nan_policy)
+        table: Array = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
+        self._refuse_missing(table)
+        return table
 
-    @property
-    def _nan_policy(self) -> dict[str, Any]:
-        return {"ensure_all_finite": "allow-nan" if self.missing == "learn" else True}
+    def _refuse_missing(self, X: Array) -> None:
+        if self.missing != "learn" and np.isnan(X).any():
+            row, j = np.argwhere(np.isnan(X))[0].tolist()
+            raise ValueError(
+                f"X contains NaN, in row {row} of column {j}; fill it in, or fit with missing=\"learn\""
+            )
 
     def _check_parameters(self) -> None:
         for name, most in (("density", MAX_DENSITY), ("terms", None), ("n_iter_no_change", None)):
