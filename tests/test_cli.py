@@ -896,6 +896,18 @@ def test_demo_runs_the_command_and_draws(tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+def test_demo_stops_where_a_command_fails(tmp_path, monkeypatch):
+    def broken(*_, **__):
+        raise ValueError("the disk is full")
+
+    monkeypatch.setattr(commands, "fit", broken)
+    result = run(app, ["demo", "--output", str(tmp_path / "demo.png")])
+    assert result.exit_code == 2
+    assert result.stderr == "atlas: the disk is full\n"
+    assert result.stdout.count("$ atlas") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_demo_names_a_missing_folder(tmp_path):
     result = run(app, ["demo", "--output", str(tmp_path / "nowhere" / "demo.png")])
     assert result.exit_code == 2

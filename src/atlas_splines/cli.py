@@ -249,7 +249,14 @@ def demo(
     with sentences():
         from atlas_splines.demonstration import demonstrate
 
-        demonstrate(output, run=lambda arguments: app(arguments, standalone_mode=False), say=typer.echo)
+        demonstrate(output, run=run_or_stop, say=typer.echo)
+
+
+def run_or_stop(arguments: list[str]) -> None:
+    """Run another command; if it fails, this one ends as well."""
+    code = app(arguments, standalone_mode=False)
+    if code:
+        raise typer.Exit(code)
 
 
 @app.command()
