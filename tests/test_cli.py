@@ -514,7 +514,7 @@ def test_a_folder_that_cannot_be_written(work, monkeypatch):
         ["predict", "m.atlas", "new.csv", "-o", "out.csv"],
     )
     with monkeypatch.context() as patch:
-        patch.setattr(os, "access", lambda *_: False)  # permissions do not bind the superuser
+        patch.setattr(os, "access", lambda _, mode, **__: mode != os.W_OK)  # permissions do not bind the superuser
         for command in commands_that_write:
             name = "out.csv" if "out.csv" in command else "m.atlas"
             says = f"{name} cannot be written: nothing can in the folder .; choose another one"
