@@ -250,6 +250,20 @@ def test_unknown_categories(table):
     assert np.asarray(X)[1].tolist() == [1, 0.5, 0, 0, 0, 3]
 
 
+def test_whole_numbers_are_the_same_category_however_they_are_written(table, tmp_path):
+    path = tmp_path / "t.parquet"
+    numbers = [1, 20, None, 123456789012]
+    parquet.write_table(pa.table({"i": numbers, "f": pa.array(numbers, pa.float64())}), path)
+    typed = Source.of(path, "t.parquet")
+    text = table("a,b,c\n1,1.0,1.\n20,20.00,20\n,NA,\n123456789012,123456789012.0,123456789012\n")
+    cells = [cells_of(typed, name) for name in "if"] + [cells_of(text, name) for name in "abc"]
+    for one in cells:
+        assert one.texts() == {"1", "20", "123456789012"}
+        for categories in (("20", "123456789012", "1"), ("20.0", "123456789012", "1.0")):
+            assert one.codes(categories, "refused").tolist() == [2, 0, -1, 1]
+    assert cells_of(table("a\n1.5\n1.0.0\n01\n"), "a").texts() == {"1.5", "1.0.0", "01"}
+
+
 def test_targets(table):
     source = table("y,c\n1.5,red\n,\n2,blue\n")
     first, piece = next(source.pieces())

@@ -294,8 +294,8 @@ class Cells:
         For an unknown one `unknown` says what to do, or is None to treat it as missing.
         """
         encoded = as_text(self.values).dictionary_encode()
-        texts = trimmed(encoded.dictionary)
-        places = pc.index_in(texts, pa.array(categories, pa.string()))
+        texts = as_names(encoded.dictionary)
+        places = pc.index_in(texts, as_names(pa.array(categories, pa.string())))
         place = np.append(pc.fill_null(places, -1).to_numpy(zero_copy_only=False), -1).astype(np.int64)
         index = pc.fill_null(encoded.indices, len(texts)).to_numpy(zero_copy_only=False)
         strange = pc.and_(pc.is_null(places), pc.is_valid(texts)).to_numpy(zero_copy_only=False)
@@ -317,7 +317,7 @@ class Cells:
 
     def texts(self) -> set[str]:
         """The different texts."""
-        return {text for text in trimmed(as_text(self.values).unique()).to_pylist() if text is not None}
+        return {text for text in as_names(as_text(self.values).unique()).to_pylist() if text is not None}
 
     def first_text(self) -> int:
         """Place of the first cell that is no number, by halving; there must be one."""
@@ -338,8 +338,12 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def as_text(values: pa.Array) -> pa.Array:
-    """Numbers as texts, where they serve as categories."""
-    return values if pa.types.is_string(values.type) else values.cast(pa.string())
+    """Numbers as texts, where they serve as categories; whole ones are written as such."""
+    if not pa.types.is_floating(values.type):
+        return values.cast(pa.string())
+    whole = pc.and_(pc.equal(values, pc.floor(values)), pc.less(pc.abs(values), 2.0**53))
+    digits = values.cast(pa.int64(), safe=False).cast(pa.string())
+    return pc.if_else(whole, digits, values.cast(pa.string()))
 
 
 def as_numbers(values: pa.Array) -> Array | None:
@@ -357,9 +361,14 @@ def with_nan(values: pa.Array) -> Array:
 
 
 def trimmed(texts: pa.Array) -> pa.Array:
-    """Texts without space around them, with missing ones as null, and true and false in small letters."""
+    """Texts without space around them, with missing ones as null."""
     texts = pc.utf8_trim_whitespace(texts)
-    texts = pc.if_else(pc.is_in(texts, pa.array(MISSING)), pa.scalar(None, pa.string()), texts)
+    return pc.if_else(pc.is_in(texts, pa.array(MISSING)), pa.scalar(None, pa.string()), texts)
+
+
+def as_names(texts: pa.Array) -> pa.Array:
+    """Trimmed texts in one spelling: true and false in small letters, whole numbers without a point."""
+    texts = pc.replace_substring_regex(trimmed(texts), r"^([+-]?\d+)\.0*$", r"\1")
     is_flag = pc.is_in(texts, pa.array(["True", "TRUE", "False", "FALSE"]))
     return pc.if_else(is_flag, pc.utf8_lower(texts), texts)
 
