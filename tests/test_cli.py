@@ -219,6 +219,36 @@ def test_numbers_as_classes(work):
     assert isinstance(load("r.atlas"), AtlasRegressor)
 
 
+@pytest.mark.parametrize(
+    ("labels", "kind"),
+    [
+        (["2", "10", "-1"], pa.int16()),
+        (["2", "10", "-1"], pa.float64()),
+        (["0.5", "1.5", "2"], pa.float64()),
+        (["true", "false"], pa.bool_()),
+        (["True", "False"], pa.string()),
+        (["2.0", "10.0"], pa.string()),
+    ],
+)
+def test_classes_come_back_as_they_were(work, labels, kind):
+    values = pa.array(labels).cast(kind)
+    table = pa.table({"x": np.arange(90.0), "y": values.take(pa.array(np.arange(90) % len(labels)))})
+    parquet.write_table(table, "n.parquet")
+    ok("fit", "n.parquet", "--target", "y", "--classify", "-o", "n.atlas", *SMALL)
+    ok("predict", "n.atlas", "n.parquet", "-o", "out.parquet", "--probabilities")
+    predicted = parquet.read_table("out.parquet")["y_predicted"]
+    fractions = labels[0] == "0.5"
+    assert predicted.type == (pa.string() if fractions else kind)
+    assert set(predicted.to_pylist()) <= set(labels if fractions else values.to_pylist())
+    assert "% right\n" in ok("update", "n.atlas", "n.parquet").output
+    write_csv("n.csv", ["x", "y"], [(k, labels[k % len(labels)]) for k in range(90)])
+    ok("fit", "n.csv", "--target", "y", "--classify", "-o", "c.atlas", *SMALL)
+    ok("predict", "c.atlas", "n.csv", "-o", "out.csv")
+    assert {row["y_predicted"] for row in records("out.csv")} <= set(labels)
+    ok("update", "c.atlas", "n.parquet")  # either file teaches either model
+    ok("update", "n.atlas", "n.csv")
+
+
 def test_columns_to_use_and_to_leave(work):
     ok(
         "fit",
@@ -514,7 +544,9 @@ def test_a_folder_that_cannot_be_written(work, monkeypatch):
         ["predict", "m.atlas", "new.csv", "-o", "out.csv"],
     )
     with monkeypatch.context() as patch:
-        patch.setattr(os, "access", lambda _, mode, **__: mode != os.W_OK)  # permissions do not bind the superuser
+        patch.setattr(
+            os, "access", lambda _, mode, **__: mode != os.W_OK
+        )  # permissions do not bind the superuser
         for command in commands_that_write:
             name = "out.csv" if "out.csv" in command else "m.atlas"
             says = f"{name} cannot be written: nothing can in the folder .; choose another one"
@@ -589,15 +621,31 @@ def test_a_model_that_must_not_extrapolate_learns_rows_beyond_its_domain(work):
     assert re.search(r"Error on these rows after:  MAE [\d.]+, RMSE [\d.]+\n", output)
     ok("predict", "e.atlas", "far.csv", "-o", "out.csv")
     ok("fit", "homes.csv", "-t", "city", "--extrapolation", "error", "-o", "c.atlas", *SMALL)
-    assert re.search(r"% right on the 40 rows inside", ok("update", "c.atlas", "both.csv", "--dry-run").output)
+    assert re.search(
+        r"% right on the 40 rows inside", ok("update", "c.atlas", "both.csv", "--dry-run").output
+    )
 
 
 def test_a_large_table_and_a_model_that_must_not_extrapolate(work, streams, monkeypatch):
     monkeypatch.setattr(commands, "TEST_SHARE", 0.5)
-    rows = [(row[0] * 2.0 ** (k % 40), *row[1:]) for k, row in enumerate(homes(1500))]  # few are near the largest
+    rows = [
+        (row[0] * 2.0 ** (k % 40), *row[1:]) for k, row in enumerate(homes(1500))
+    ]  # few are near the largest
     write_csv("large.csv", HEADER, rows)
     for seed in range(3):
-        ok("fit", "large.csv", "-t", "price", "--extrapolation", "error", "--seed", seed, "-o", "l.atlas", *SMALL)
+        ok(
+            "fit",
+            "large.csv",
+            "-t",
+            "price",
+            "--extrapolation",
+            "error",
+            "--seed",
+            seed,
+            "-o",
+            "l.atlas",
+            *SMALL,
+        )
 
 
 @pytest.mark.filterwarnings("error")
@@ -964,7 +1012,9 @@ def test_a_model_with_updates_is_not_replaced(work, monkeypatch):
     ok(*fit)  # without updates it may be
     ok("update", "m.atlas", "new.csv")
     before = files(work)
-    says = "m.atlas has a log of 1 update, which would be lost; choose another name, or replace it with --force"
+    says = (
+        "m.atlas has a log of 1 update, which would be lost; choose another name, or replace it with --force"
+    )
     assert refused(*fit) == says
     no_model = "is there already, and is not a model that can be read; choose another name, or replace it with --force"
     assert refused("fit", "homes.csv", "-t", "price", "-o", "new.csv", *SMALL) == f"new.csv {no_model}"

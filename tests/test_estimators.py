@@ -63,7 +63,9 @@ def test_the_unit_of_the_target_does_not_matter(fitted):
 
 def test_targets_too_large_to_compute_with_are_refused(model):
     X, y = plane()
-    with pytest.raises(ValueError, match="the squares of y are more than a float can hold; correct or rescale"):
+    with pytest.raises(
+        ValueError, match="the squares of y are more than a float can hold; correct or rescale"
+    ):
         AtlasRegressor(**QUICK).fit(X, np.where(y > 60, 1e300, y))
     before = model.predict(X)
     with pytest.raises(ValueError, match=r"y has 1e\+30, too far from the targets of fit, which are 5"):

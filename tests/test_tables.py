@@ -46,7 +46,7 @@ def test_numbers_with_any_delimiter_spaces_and_missing_ones(table, delimiter):
 def test_quoted_cells_hold_delimiters_and_line_ends(table):
     source = table('a,"b, c"\n"x\ny",1\n"say ""hi""",2\n')
     assert source.columns == ("a", "b, c")
-    assert cells_of(source, "a").texts() == {"x\ny", 'say "hi"'}
+    assert set(cells_of(source, "a").spellings()) == {"x\ny", 'say "hi"'}
 
 
 def test_pieces_are_counted(table, monkeypatch):
@@ -99,7 +99,9 @@ def test_endings_and_names(table, tmp_path):
 def test_infinite_numbers_are_refused(table):
     with pytest.raises(TableError, match=r"t.csv, row 2, column 'a': the number is infinite; correct it"):
         cells_of(table("a\n1\n1e999\n"), "a").numbers()
-    with pytest.raises(TableError, match=r"^t.csv, row 2, column 'a': the number is beyond 1e\+150, too large"):
+    with pytest.raises(
+        TableError, match=r"^t.csv, row 2, column 'a': the number is beyond 1e\+150, too large"
+    ):
         cells_of(table("a\nNA\n-1e300\n"), "a").numbers()
 
 
@@ -124,8 +126,8 @@ def test_parquet_types(tmp_path):
         "n": [np.nan] * 3,
     }.items():
         np.testing.assert_array_equal(cells_of(source, name).numbers(), values)
-    assert cells_of(source, "d").texts() == {"x", "y"}
-    assert cells_of(source, "b").texts() == {"true", "false"}
+    assert set(cells_of(source, "d").spellings()) == {"x", "y"}
+    assert set(cells_of(source, "b").spellings()) == {"true", "false"}
     with pytest.raises(
         TableError, match=r"t.parquet, column 't': dates and times are not understood; turn them"
     ):
@@ -258,10 +260,15 @@ def test_whole_numbers_are_the_same_category_however_they_are_written(table, tmp
     text = table("a,b,c\n1,1.0,1.\n20,20.00,20\n,NA,\n123456789012,123456789012.0,123456789012\n")
     cells = [cells_of(typed, name) for name in "if"] + [cells_of(text, name) for name in "abc"]
     for one in cells:
-        assert one.texts() == {"1", "20", "123456789012"}
+        assert set(one.spellings()) == {"1", "20", "123456789012"}
         for categories in (("20", "123456789012", "1"), ("20.0", "123456789012", "1.0")):
             assert one.codes(categories, "refused").tolist() == [2, 0, -1, 1]
-    assert cells_of(table("a\n1.5\n1.0.0\n01\n"), "a").texts() == {"1.5", "1.0.0", "01"}
+    assert set(cells_of(table("a\n1.5\n1.0.0\n01\n"), "a").spellings()) == {"1.5", "1.0.0", "01"}
+
+
+def test_spellings_are_those_that_came_first(table):
+    cells = cells_of(table("a\nTRUE\n true \nFalse\n2.0\n2\nNA\n"), "a")
+    assert cells.spellings() == {"true": "TRUE", "false": "False", "2": "2.0"}
 
 
 def test_targets(table):
@@ -309,7 +316,8 @@ def test_intervals_in_words():
 
 
 def test_an_encoding_comes_back_from_json():
-    for encoding in (ENCODING, Encoding((Column("n"),), "y", ("no", "yes"))):
+    labels = (("no", "yes"), (False, True), (-1, 0, 7), (1.0, 2.0))
+    for encoding in (ENCODING, *(Encoding((Column("n"),), "y", classes) for classes in labels)):
         assert Encoding.from_json(encoding.to_json()) == encoding
 
 
@@ -324,6 +332,11 @@ def test_an_encoding_comes_back_from_json():
             {"columns": [], "target": "y", "classes": ["a", "a"]},
             "'classes' of the table must be different texts",
         ),
+        (
+            {"columns": [], "target": "y", "classes": [1, True]},
+            "'classes' of the table must be different texts, or numbers, or true and false",
+        ),
+        ({"columns": [], "target": "y", "classes": [[1], [2]]}, "'classes' of the table must be different"),
     ],
 )
 def test_a_wrong_encoding_is_refused(value, says):

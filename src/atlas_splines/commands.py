@@ -29,11 +29,13 @@ from atlas_splines.tables import (
     LEAVE_OUT,
     STREAM,
     Cells,
+    Label,
     Reservoir,
     Source,
     Table,
     TableError,
     TableWriter,
+    as_narrow,
     listed,
     opened,
 )
@@ -153,6 +155,8 @@ def fit(
             learn_large(estimator, encoding, source, reservoir, skip_missing, seed, say)
         else:
             learn_small(estimator, encoding, source, reservoir, say)
+    if isinstance(estimator, AtlasClassifier):
+        estimator.classes_ = as_narrow(estimator.classes_, reservoir.sample()[0], target)
     estimator.table_ = encoding.to_json()
     with turn(output, 600, say):
         if not force:
@@ -199,7 +203,7 @@ def sample_size(columns: int) -> int:
     return min(SAMPLE_ROWS, SAMPLE_CELLS // columns)
 
 
-def check_classes(source: Source, target: str, goal: Survey) -> tuple[str, ...]:
+def check_classes(source: Source, target: str, goal: Survey) -> tuple[Label, ...]:
     """Classes of the target, neither too few nor too many."""
     count = len(goal.categories)
     where = f"{source.name}, column {target!r}"
@@ -207,7 +211,7 @@ def check_classes(source: Source, target: str, goal: Survey) -> tuple[str, ...]:
         raise TableError(f"{where}: {count:,} classes are too many, at most {MOST_CLASSES}; check --target")
     if count < 2:
         raise TableError(f"{where}: there is one class only, {listed(goal.categories)}; two are needed")
-    return tuple(sorted(goal.categories))
+    return tuple(np.unique(goal.labels).tolist())
 
 
 def ordered(encoding: Encoding, source: Source, reservoir: Reservoir) -> Encoding:
@@ -410,7 +414,8 @@ def look(
 def unpack(sample: Table, encoding: Encoding) -> tuple[Table, Labels]:
     """Inputs and targets of a sample."""
     y = sample[""].to_numpy()
-    return sample.select(encoding.inputs), y if encoding.classes is None else y.astype(str)
+    kind = np.float64 if encoding.classes is None else np.array(encoding.classes).dtype
+    return sample.select(encoding.inputs), y.astype(kind)
 
 
 def learned_from(sample: int, rows: int) -> str:
@@ -825,7 +830,9 @@ def check_folder(path: Path) -> None:
     if path.is_dir():
         raise TableError(f"{path} cannot be written: it is a folder; give the name of a file")
     if not os.access(path.parent, os.W_OK):
-        raise TableError(f"{path} cannot be written: nothing can in the folder {path.parent}; choose another one")
+        raise TableError(
+            f"{path} cannot be written: nothing can in the folder {path.parent}; choose another one"
+        )
 
 
 def check_replaceable(output: Path) -> None:
@@ -836,7 +843,9 @@ def check_replaceable(output: Path) -> None:
     try:
         loaded = load(output)
     except (StorageError, OSError):
-        raise TableError(f"{output} is there already, and is not a model that can be read; {way_out}") from None
+        raise TableError(
+            f"{output} is there already, and is not a model that can be read; {way_out}"
+        ) from None
     count = len((loaded if isinstance(loaded, Atlas) else loaded.model_).updates)
     if count:
         raise TableError(f"{output} has a log of {counted(count, 'update')}, which would be lost; {way_out}")

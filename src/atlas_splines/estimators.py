@@ -352,7 +352,7 @@ class AtlasEstimator(BaseEstimator):
         if self.missing != "learn" and np.isnan(X).any():
             row, j = np.argwhere(np.isnan(X))[0].tolist()
             raise ValueError(
-                f"X contains NaN, in row {row} of column {j}; fill it in, or fit with missing=\"learn\""
+                f'X contains NaN, in row {row} of column {j}; fill it in, or fit with missing="learn"'
             )
 
     def _check_parameters(self) -> None:

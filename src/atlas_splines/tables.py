@@ -29,6 +29,7 @@ __all__ = ["Cells", "Reservoir", "Source", "Table", "TableError", "TableWriter",
 
 Array = NDArray[np.float64]
 Table = pa.Table
+Label = str | bool | int | float
 
 STREAM = 0x61746C6173  # sets the random numbers of a sample apart from all others
 BLOCK = 4 * 2**20  # bytes of a CSV file that are read at a time
@@ -207,7 +208,7 @@ def opened(name: str) -> Iterator[Source]:
         yield Source.of(path.rename(path.with_suffix(ending)), "standard input")
 
 
-def listed(names: Collection[str], most: int = 12) -> str:
+def listed(names: Collection[object], most: int = 12) -> str:
     """Names in a sentence.
 
     Examples
@@ -241,12 +242,15 @@ class Cells:
         Number of the first row.
     values
         The cells, as float64 or as text, whatever they were stored as.
+    stored
+        The type they were stored as.
     """
 
     source: Source
     column: str
     first_row: int
     values: pa.Array
+    stored: pa.DataType
 
     @classmethod
     def of(cls, source: Source, column: str, first_row: int, piece: pa.Table) -> Cells:
@@ -254,7 +258,7 @@ class Cells:
         values = piece[column].combine_chunks()
         if pa.types.is_dictionary(values.type):
             values = values.dictionary_decode()
-        return cls(source, column, first_row, values)._plain()
+        return cls(source, column, first_row, values, values.type)._plain()
 
     def _plain(self) -> Cells:
         kind = self.values.type
@@ -288,14 +292,14 @@ class Cells:
             self.fail(at, f"{self.values[at].as_py()!r} is not a number; correct it or leave it empty")
         return found
 
-    def codes(self, categories: Sequence[str], unknown: str | None) -> NDArray[np.int64]:
+    def codes(self, categories: Sequence[Label], unknown: str | None) -> NDArray[np.int64]:
         """Place of each text among the categories, −1 for a missing one.
 
         For an unknown one `unknown` says what to do, or is None to treat it as missing.
         """
         encoded = as_text(self.values).dictionary_encode()
         texts = as_names(encoded.dictionary)
-        places = pc.index_in(texts, as_names(pa.array(categories, pa.string())))
+        places = pc.index_in(texts, as_names(as_text(pa.array(categories))))
         place = np.append(pc.fill_null(places, -1).to_numpy(zero_copy_only=False), -1).astype(np.int64)
         index = pc.fill_null(encoded.indices, len(texts)).to_numpy(zero_copy_only=False)
         strange = pc.and_(pc.is_null(places), pc.is_valid(texts)).to_numpy(zero_copy_only=False)
@@ -315,9 +319,11 @@ class Cells:
             self.fail(int(np.argmin(there)), MISSING_TARGET)
         return there
 
-    def texts(self) -> set[str]:
-        """The different texts."""
-        return {text for text in as_names(as_text(self.values).unique()).to_pylist() if text is not None}
+    def spellings(self) -> dict[str, str]:
+        """The different texts by name, each as it is spelled first."""
+        texts = trimmed(as_text(self.values).unique())
+        pairs = zip(as_names(texts).to_pylist(), texts.to_pylist(), strict=True)
+        return {name: text for name, text in reversed([*pairs]) if name is not None}
 
     def first_text(self) -> int:
         """Place of the first cell that is no number, by halving; there must be one."""
@@ -344,6 +350,21 @@ def as_text(values: pa.Array) -> pa.Array:
     whole = pc.and_(pc.equal(values, pc.floor(values)), pc.less(pc.abs(values), 2.0**53))
     digits = values.cast(pa.int64(), safe=False).cast(pa.string())
     return pc.if_else(whole, digits, values.cast(pa.string()))
+
+
+def as_labels(texts: Iterable[str], stored: pa.DataType) -> list[Label]:
+    """Classes as the values they were stored as; fractions stay texts, for they are no classes elsewhere."""
+    array = pa.array(texts, pa.string())
+    if pa.types.is_floating(stored) and not all(text.lstrip("-").isdigit() for text in array.to_pylist()):
+        return array.to_pylist()
+    typed = any(test(stored) for test in (pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating))
+    return array.cast(stored).to_pylist() if typed else array.to_pylist()
+
+
+def as_narrow(labels: NDArray[Any], rows: pa.Table, column: str) -> NDArray[Any]:
+    """Classes that are whole numbers with as many bits as in the column they come from."""
+    stored = rows.schema.field(column).type
+    return labels.astype(stored.to_pandas_dtype()) if pa.types.is_integer(stored) else labels
 
 
 def as_numbers(values: pa.Array) -> Array | None:
