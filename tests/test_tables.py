@@ -176,11 +176,17 @@ def test_a_survey_tells_numbers_from_categories(table):
         ),
         (["31.12.2024 10:00"], "column 'a': dates and times"),
         (["12:30"], "column 'a': dates and times"),
+        (
+            ["3", "NA", "3,5"],
+            "row 3, column 'a': '3,5' has a comma; write numbers without commas and with a decimal point, such as "
+            "3.5, or add --category a",
+        ),
+        (["-3,5", "2,25"], "row 1, column 'a': '-3,5' has a comma; write numbers without commas"),
     ],
 )
 def test_mixtures_and_dates_are_refused(table, cells, says):
     with pytest.raises(TableError) as caught:
-        survey(table("a\n" + "\n".join(cells) + "\n"), "a")
+        survey(table("a;b\n" + ";\n".join(cells) + ";\n"), "a")
     assert str(caught.value).startswith(f"t.csv, {says}")
 
 
@@ -193,6 +199,16 @@ def test_mixtures_across_pieces_are_refused(table, monkeypatch):
         TableError, match=r"row 101, column 'a': '12.5' is a number among texts; .* --category a"
     ):
         survey(table("a\n" + "\n".join(words * 1 + digits) + "\n"), "a")
+
+
+def test_commas_in_numbers(table):
+    source = table("a;b\n1;2\n3,5;4\n")
+    with pytest.raises(
+        TableError, match=r"^t.csv, row 2, column 'a': '3,5' has a comma; write numbers without"
+    ):
+        cells_of(source, "a").numbers()
+    assert survey(source, "a", category=True).column("a").categories == ("1", "3,5")
+    assert survey(table("a;b\nred,3;\nblue;\n"), "a").column("a").categories == ("blue", "red,3")
 
 
 def test_too_many_texts_are_refused(table):
@@ -347,7 +363,7 @@ def test_a_wrong_encoding_is_refused(value, says):
 # --- writing ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["out.csv", "out.parquet"])
+@pytest.mark.parametrize("name", ["out.csv", "out.tsv", "out.parquet"])
 def test_tables_are_written_and_read_back(tmp_path, name):
     path = tmp_path / name
     with TableWriter(str(path)) as writer:
@@ -356,6 +372,8 @@ def test_tables_are_written_and_read_back(tmp_path, name):
             assert not path.exists()
         writer.write(pa.table({"x": [4.5], 'a "b", c': ['with "quotes", and\nlines']}))
     assert [file.name for file in tmp_path.iterdir()] == [name]
+    if name == "out.tsv":
+        assert path.read_bytes().startswith(b'x\t"a ""b"", c"\n0\tplain\n')
     source = Source.of(path)
     assert source.columns == ("x", 'a "b", c')
     rows = pa.concat_tables(piece for _, piece in source.pieces())

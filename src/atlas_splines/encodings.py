@@ -14,12 +14,14 @@ from atlas_splines.tables import (
     DATES,
     LEAVE_OUT,
     MISSING_TARGET,
+    WITH_COMMA,
     Cells,
     Label,
     Source,
     Table,
     as_labels,
     frame,
+    has_comma,
 )
 
 __all__ = ["Column", "Encoding", "Survey"]
@@ -65,6 +67,8 @@ class Survey:
     def _add_texts(self, cells: Cells) -> None:
         new = {name: text for name, text in cells.spellings().items() if name not in self.categories}
         if not self.forced:
+            if any(map(has_comma, new)) and all(has_comma(text) or is_number(text) for text in new):
+                self._refuse_comma(cells)
             if new and not self.categories and all(map(DATE.fullmatch, new)):
                 cells.fail(None, DATES)
             if self.any_number or any(map(is_number, new)):
@@ -73,6 +77,11 @@ class Survey:
         if len(self.categories) > MOST_CATEGORIES:
             cells.fail(None, f"there are more than {MOST_CATEGORIES:,} different texts; {LEAVE_OUT}")
         self.stored = cells.stored
+
+    def _refuse_comma(self, cells: Cells) -> None:
+        values = cells.values.to_pylist()
+        at = next(i for i, value in enumerate(values) if value and has_comma(value))
+        cells.fail(at, f"{values[at]!r} {WITH_COMMA}, or add {self.option}")
 
     def _refuse_mixture(self, cells: Cells) -> None:
         values = cells.values.to_pylist()

@@ -9,6 +9,7 @@ import contextlib
 import csv
 import io
 import os
+import re
 import secrets
 import shutil
 import sys
@@ -40,6 +41,7 @@ DELIMITERS = ",;\t|"
 MISSING = ["", "#N/A", "N/A", "n/a", "NA", "NULL", "null", "NaN", "nan", "-NaN", "-nan", "None"]
 
 MISSING_TARGET = "the target is missing; fill it in, or add --skip-missing"
+WITH_COMMA = "has a comma; write numbers without commas and with a decimal point, such as 3.5"
 LEAVE_OUT = "leave the column out with --ignore"
 DATES = (
     "dates and times are not understood; turn them into numbers, such as days since a start or the hour of "
@@ -180,7 +182,7 @@ def _csv_head(path: Path, name: str) -> tuple[list[str], str, int]:
             start = file.readline()
             if not start.strip():
                 raise TableError(f"{name} is empty or starts with an empty line; begin with the column names")
-            delimiter = max(DELIMITERS, key=start.count)
+            delimiter = max(DELIMITERS, key=re.sub('"[^"]*"', "", start).count)
             file.seek(0)
             reader = csv.reader(file, delimiter=delimiter)
             header = [column.strip() for column in next(reader)]
@@ -289,7 +291,9 @@ class Cells:
         found = self.numbers_or_none()
         if found is None:
             at = self.first_text()
-            self.fail(at, f"{self.values[at].as_py()!r} is not a number; correct it or leave it empty")
+            text = self.values[at].as_py()
+            what = WITH_COMMA if has_comma(text) else "is not a number; correct it or leave it empty"
+            self.fail(at, f"{text!r} {what}")
         return found
 
     def codes(self, categories: Sequence[Label], unknown: str | None) -> NDArray[np.int64]:
@@ -341,6 +345,17 @@ NUMBER_TYPES = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, 
 def is_text(kind: pa.DataType) -> bool:
     """Whether a column of that type holds text."""
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or str(kind) == "string_view"
+
+
+def has_comma(text: str) -> bool:
+    """Whether a text is a number with commas in it.
+
+    Examples
+    --------
+    >>> has_comma("-3,5"), has_comma("1,234.5"), has_comma("3.5"), has_comma("a,b")
+    (True, True, False, False)
+    """
+    return re.fullmatch(r"\s*[+-]?[\d.]+(,[\d.]+)+(e[+-]?\d+)?\s*", text, re.IGNORECASE) is not None
 
 
 def as_text(values: pa.Array) -> pa.Array:
@@ -455,12 +470,13 @@ class TableWriter:
     Parameters
     ----------
     name
-        The file, CSV or Parquet by its ending, or "-" for CSV on standard output.
+        The file, CSV or Parquet by its ending, with tabs for .tsv, or "-" for CSV on standard output.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.is_parquet = name != "-" and _is_parquet(Path(name), name)
+        self.delimiter = "\t" if name.lower().endswith(".tsv") else ","
         self.write: Callable[[pa.Table], None]
 
     def __enter__(self) -> TableWriter:
@@ -509,7 +525,7 @@ class TableWriter:
             self._write_plainly([rows.column_names])
             self.started = True
         piece = pa.BufferOutputStream()
-        options = arrow_csv.WriteOptions(include_header=False, quoting_style="none")
+        options = arrow_csv.WriteOptions(include_header=False, quoting_style="none", delimiter=self.delimiter)
         try:
             arrow_csv.write_csv(rows, piece, options)
             self.file.write(piece.getvalue())
@@ -519,5 +535,5 @@ class TableWriter:
 
     def _write_plainly(self, lines: Iterable[Sequence[Any]]) -> None:
         text = io.StringIO(newline="")
-        csv.writer(text, lineterminator="\n").writerows(lines)
+        csv.writer(text, delimiter=self.delimiter, lineterminator="\n").writerows(lines)
         self.file.write(text.getvalue().encode())
