@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 
 from atlas_splines import Atlas, AtlasClassifier, AtlasRegressor, __version__, commands, load, save, tables
 from atlas_splines.cli import app
+from atlas_splines.encodings import Column, Encoding
 
 run = CliRunner().invoke
 SMALL = ["--members", "1", "--terms", "2", "--density", "1"]
@@ -303,12 +304,27 @@ def test_dry_run_writes_nothing(work):
     assert "Can change" in output
     assert "Nothing was written." in output
     assert files(work) == before
-    promised = output.splitlines()[:6]
-    assert ok("update", "m.atlas", "new.csv").output.splitlines()[:6] == promised
+    head, *promised = output.splitlines()[:6]
+    assert head == "new.csv: 60 rows, all of them would be learned."
+    assert ok("update", "m.atlas", "new.csv").output.splitlines()[1:6] == promised
+
+
+def test_one_of_something_is_not_several(work):
+    write_csv("one.csv", HEADER, homes(1, 80, 120, seed=1))
+    assert "one.csv: 1 row, would be learned." in ok("update", "m.atlas", "one.csv", "--dry-run").output
+    assert "one.csv: 1 row, learned." in ok("update", "m.atlas", "one.csv").output
+    assert ok("predict", "m.atlas", "one.csv", "-o", "out.csv").stderr.startswith("1 row predicted")
+    assert re.search(r"7 inputs, 1 output, .* coefficients, 1 chart\n", ok("inspect", "m.atlas").output)
+    assert "Update 1 of m.atlas (1 row) was taken back" in ok("revert", "m.atlas", "1").output
+    assert (
+        commands.described(Encoding((Column("x"),), "y"))
+        == "numbers, from 1 column of numbers and 0 of categories"
+    )
 
 
 @pytest.mark.parametrize(
-    ("memory", "says"), [("none", "rows with one of these"), ("rehearsal", "every prediction, a little")]
+    ("memory", "says"),
+    [("none", "Can change: every prediction.\n"), ("rehearsal", "every prediction, a little")],
 )
 def test_other_kinds_of_memory(work, memory, says):
     assert says in ok("update", "m.atlas", "new.csv", "--memory", memory).output

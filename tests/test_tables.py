@@ -71,7 +71,7 @@ def test_pieces_are_counted(table, monkeypatch):
         (b"a,,b\n1,2,3\n", "t.csv has no name for column 2; give each column a name"),
         (b"a,b,a\n1,2,3\n", "t.csv has two columns 'a'; rename one"),
         (b"a\xff,b\n1,2\n", "t.csv is not UTF-8; save it with that encoding"),
-        (b"a,b\n1,2\n3\n", "t.csv, row 2 has 1 cells instead of 2; correct that row"),
+        (b"a,b\n1,2\n3\n", "t.csv, row 2 has 1 cell instead of 2; correct that row"),
         (b"a,b\n1,2\n3,4\n5,6,7\n", "t.csv, row 3 has 3 cells instead of 2; correct that row"),
         (
             b"a,b\n" + 9000 * b"1,2\n" + b"1,\xff\n",

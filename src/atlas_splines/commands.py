@@ -36,6 +36,7 @@ from atlas_splines.tables import (
     TableError,
     TableWriter,
     as_narrow,
+    counted,
     listed,
     opened,
 )
@@ -50,6 +51,7 @@ Labels = NDArray[Any]
 SAMPLE_ROWS, SAMPLE_CELLS = 50_000, 8_000_000  # at most so many are held in memory and learned from at once
 TEST_SHARE = 0.1  # of the sample of a larger table, kept aside to judge by
 RANDOM_ROWS = 20_000  # to measure a footprint with
+EVERYTHING = "100.00%"  # of the domain
 REMINDER = 4  # a piece of a table is learned together with a sample of a quarter of its size
 
 
@@ -107,17 +109,6 @@ def answered(estimator: Estimator, X: Table) -> NDArray[np.bool_]:
     return np.asarray((points == points.clip(*estimator.model_.domain.T)).all(axis=1))
 
 
-def counted(count: int, what: str) -> str:
-    """A number of things, one or several.
-
-    Examples
-    --------
-    >>> counted(1, "row"), counted(1200, "row")
-    ('1 row', '1,200 rows')
-    """
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
-
-
 # --- fit ----------------------------------------------------------------------------------------------
 
 
@@ -150,7 +141,7 @@ def fit(
         encoding, reservoir = survey(source, names, target, task, category, skip_missing, seed)
         maker = AtlasRegressor if encoding.classes is None else AtlasClassifier
         estimator = maker(missing="learn", random_state=seed, n_jobs=-1, **parameters)
-        say(f"{source.name}: {reservoir.seen:,} rows, target {target!r}, {described(encoding)}.")
+        say(f"{source.name}: {counted(reservoir.seen, 'row')}, target {target!r}, {described(encoding)}.")
         if reservoir.seen > reservoir.capacity:
             learn_large(estimator, encoding, source, reservoir, skip_missing, seed, say)
         else:
@@ -237,7 +228,7 @@ def ordered(encoding: Encoding, source: Source, reservoir: Reservoir) -> Encodin
 def described(encoding: Encoding) -> str:
     """What is learned from what, in a few words."""
     texts = sum(column.categories is not None for column in encoding.columns)
-    parts = f"{len(encoding.columns) - texts} columns of numbers and {texts} of categories"
+    parts = f"{counted(len(encoding.columns) - texts, 'column')} of numbers and {texts} of categories"
     kind = "numbers" if encoding.classes is None else f"{len(encoding.classes)} classes"
     return f"{kind}, from {parts}"
 
@@ -365,7 +356,7 @@ def update(
 
         before, sample = look(estimator, encoding, pieces(), source.name, seed)
         rows = before.rows + before.outside
-        say(f"{source.name}: {rows:,} rows, {learned_from(sample.num_rows, rows)}.")
+        say(f"{source.name}: {counted(rows, 'row')}, {learned_from(sample.num_rows, rows, dry_run)}.")
         X, y = unpack(sample, encoding)
         old_domain = estimator.model_.domain.copy()
         tell_footprint(estimator, encoding, X, say)
@@ -418,8 +409,11 @@ def unpack(sample: Table, encoding: Encoding) -> tuple[Table, Labels]:
     return sample.select(encoding.inputs), y.astype(kind)
 
 
-def learned_from(sample: int, rows: int) -> str:
-    return "all of them learned" if sample == rows else f"a random sample of {sample:,} of them learned"
+def learned_from(sample: int, rows: int, dry_run: bool) -> str:
+    """How much of a table is learned, or would be."""
+    which = "all of them" if sample == rows else f"a random sample of {sample:,} of them"
+    verb = "would be learned" if dry_run else "learned"
+    return verb if rows == 1 else f"{which} {verb}"
 
 
 def tell_footprint(estimator: Estimator, encoding: Encoding, X: Table, say: Say) -> None:
@@ -428,10 +422,14 @@ def tell_footprint(estimator: Estimator, encoding: Encoding, X: Table, say: Say)
     if estimator.memory in ("rehearsal", "both"):
         say(f"Can change: every prediction, a little; that is how {estimator.memory!r} learns.")
         return
+    part = share(area, encoding)
+    if part == EVERYTHING:
+        say("Can change: every prediction.")
+        return
     which = "one" if estimator.memory == "none" else "all"
     boxes = len(area.area.fences) if isinstance(area.area, BoxFootprint) else 1
     several = f" (in {boxes} boxes)" if boxes > 1 else ""
-    say(f"Can change: rows with {which} of these{several}, {share(area, encoding)} of the domain:")
+    say(f"Can change: rows with {which} of these{several}, {part} of the domain:")
     for line in footprint_lines(area, encoding, SLOPE_STEP if estimator.extrapolation == "linear" else 0):
         say(line)
     extended = estimator._reach(np.asarray(X))[0] is not estimator.model_
@@ -529,7 +527,7 @@ def predict(
             count += piece.num_rows
         if not count:
             raise TableError(f"{source.name} has no rows below its header; check the file")
-    note(f"{count:,} rows predicted{'' if output == '-' else f', written to {output}'}.")
+    note(f"{counted(count, 'row')} predicted{'' if output == '-' else f', written to {output}'}.")
 
 
 def answers(
@@ -574,8 +572,10 @@ def inspect(path: Path, plot: Path | None, say: Say) -> None:
     loaded = load(path)
     model = loaded if isinstance(loaded, Atlas) else loaded.model_
     say(f"{path}: {type(loaded).__name__}, {path.stat().st_size:,} bytes")
-    size = f"{model.terms} terms, density {model.density}, {model.n_parameters:,} coefficients"
-    say(f"model: {model.inputs} inputs, {model.outputs} outputs, {size}, {len(model.charts)} charts")
+    ends = f"{counted(model.inputs, 'input')}, {counted(model.outputs, 'output')}"
+    size = f"density {model.density}, {counted(model.n_parameters, 'coefficient')}"
+    charts = counted(len(model.charts), "chart")
+    say(f"model: {ends}, {counted(model.terms, 'term')}, {size}, {charts}")
     if not isinstance(loaded, Atlas):
         tell_estimator(loaded, path, say)
     tell_log(loaded, model, say)
@@ -699,7 +699,7 @@ def revert(path: Path, id: int, *, wait: float = 600, say: Say, note: Say) -> No
         exact = f"later updates stay: {', '.join(map(str, later))}"
     elif model.fingerprint() != record.before:
         exact = "updates that had been taken back before it are still gone"
-    say(f"Update {id} of {path} ({record.rows:,} rows) was taken back; {exact}.")
+    say(f"Update {id} of {path} ({counted(record.rows, 'row')}) was taken back; {exact}.")
 
 
 # --- export -------------------------------------------------------------------------------------------

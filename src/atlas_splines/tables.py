@@ -153,7 +153,7 @@ class Source:
     def _csv_fault(self, error: Exception, wrong: list[Any], rows: int) -> str:
         if wrong:
             row = f", row {wrong[0].number - 1}" if wrong[0].number else f" after row {rows}"
-            cells = f"{wrong[0].actual_columns} cells instead of {wrong[0].expected_columns}"
+            cells = f"{counted(wrong[0].actual_columns, 'cell')} instead of {wrong[0].expected_columns}"
             return f"{row} has {cells}; correct that row"
         if "UTF8" in str(error):
             return f" after row {rows} is not UTF-8; save it with that encoding"
@@ -220,6 +220,17 @@ def listed(names: Collection[object], most: int = 12) -> str:
     """
     shown = ", ".join(map(repr, list(names)[:most]))
     return shown + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def counted(count: int, what: str) -> str:
+    """A number of things, one or several.
+
+    Examples
+    --------
+    >>> counted(1, "row"), counted(1200, "row")
+    ('1 row', '1,200 rows')
+    """
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
 def one_line(error: object) -> str:
