@@ -698,7 +698,7 @@ def test_a_table_of_another_model_is_refused(work):
 
 
 def test_a_kill_at_any_moment_leaves_a_whole_file(work):
-    """Processes with everything imported fork, update, and are killed."""
+    """Processes with everything imported fork, update, and are killed: at the file's last step, or at random."""
     script = textwrap.dedent("""
         import os, random, signal, sys, time
         from atlas_splines import load
@@ -706,10 +706,20 @@ def test_a_kill_at_any_moment_leaves_a_whole_file(work):
         random.seed(0)
         app(["update", "m.atlas", "new.csv", "-o", "other.atlas"], standalone_mode=False)  # children need not load the kernels
 
-        def child(kill_after):
+        replace = os.replace
+
+        def die(*_):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        def replace_and_die(*names):
+            replace(*names)
+            die()
+
+        def child(kill_after, at_the_end=replace):
             start = time.perf_counter()
             pid = os.fork()
             if not pid:
+                os.replace = at_the_end
                 os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
                 app(["update", "m.atlas", "new.csv", "--memory", random.choice(["chart", "none", "none"])])
             if kill_after is not None:
@@ -719,8 +729,10 @@ def test_a_kill_at_any_moment_leaves_a_whole_file(work):
             return time.perf_counter() - start
 
         span = max(child(None), child(None))
-        for _ in range(12):
-            child(random.uniform(0.1, 1.3) * span)
+        moments = [(None, die), (None, replace_and_die), (None, replace)]
+        moments += [(random.uniform(0.1, 1.3) * span, replace) for _ in range(12)]
+        for moment in moments:
+            child(*moment)
             print("log", len(load("m.atlas").update_log_), flush=True)
     """)
     one_thread = {**os.environ, "NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}  # threads do not fork
@@ -729,7 +741,12 @@ def test_a_kill_at_any_moment_leaves_a_whole_file(work):
     )
     lengths = [2, *map(int, re.findall(r"log (\d+)", result.stdout))]
     steps = np.diff(lengths)
-    assert len(steps) == 12
+    assert len(steps) == 15
+    assert steps[:3].tolist() == [
+        0,
+        1,
+        1,
+    ]  # killed with all written but in its place, killed then, not killed
     assert set(steps) <= {0, 1}  # each update is there or is not
     ok("update", "m.atlas", "new.csv")  # no lock was left behind
     assert len(load("m.atlas").update_log_) == lengths[-1] + 1
