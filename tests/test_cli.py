@@ -14,10 +14,12 @@ import oracle
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
+from filelock import FileLock
 from typer.testing import CliRunner
 
 from atlas_splines import Atlas, AtlasClassifier, AtlasRegressor, __version__, commands, load, save, tables
 from atlas_splines.cli import app
+from atlas_splines.encodings import Column, Encoding
 
 run = CliRunner().invoke
 SMALL = ["--members", "1", "--terms", "2", "--density", "1"]
@@ -208,8 +210,44 @@ def test_numbers_as_classes(work):
     write_csv("n.csv", ["x", "y"], [(k, k % 3) for k in range(90)])
     ok("fit", "n.csv", "--target", "y", "--classify", "-o", "n.atlas", *SMALL)
     assert load("n.atlas").classes_.tolist() == ["0", "1", "2"]
+    ok("fit", "n.csv", "--target", "y", "--category", "y", "-o", "twin.atlas", *SMALL)
+    assert (work / "twin.atlas").read_bytes() == (work / "n.atlas").read_bytes()
+    assert (
+        refused("fit", "n.csv", "--target", "y", "--category", "y", "--regress", *SMALL)
+        == "--category y and --regress exclude each other; give one of them"
+    )
     ok("fit", "n.csv", "--target", "y", "-o", "r.atlas", *SMALL)
     assert isinstance(load("r.atlas"), AtlasRegressor)
+
+
+@pytest.mark.parametrize(
+    ("labels", "kind"),
+    [
+        (["2", "10", "-1"], pa.int16()),
+        (["2", "10", "-1"], pa.float64()),
+        (["0.5", "1.5", "2"], pa.float64()),
+        (["true", "false"], pa.bool_()),
+        (["True", "False"], pa.string()),
+        (["2.0", "10.0"], pa.string()),
+    ],
+)
+def test_classes_come_back_as_they_were(work, labels, kind):
+    values = pa.array(labels).cast(kind)
+    table = pa.table({"x": np.arange(90.0), "y": values.take(pa.array(np.arange(90) % len(labels)))})
+    parquet.write_table(table, "n.parquet")
+    ok("fit", "n.parquet", "--target", "y", "--classify", "-o", "n.atlas", *SMALL)
+    ok("predict", "n.atlas", "n.parquet", "-o", "out.parquet", "--probabilities")
+    predicted = parquet.read_table("out.parquet")["y_predicted"]
+    fractions = labels[0] == "0.5"
+    assert predicted.type == (pa.string() if fractions else kind)
+    assert set(predicted.to_pylist()) <= set(labels if fractions else values.to_pylist())
+    assert "% right\n" in ok("update", "n.atlas", "n.parquet").output
+    write_csv("n.csv", ["x", "y"], [(k, labels[k % len(labels)]) for k in range(90)])
+    ok("fit", "n.csv", "--target", "y", "--classify", "-o", "c.atlas", *SMALL)
+    ok("predict", "c.atlas", "n.csv", "-o", "out.csv")
+    assert {row["y_predicted"] for row in records("out.csv")} <= set(labels)
+    ok("update", "c.atlas", "n.parquet")  # either file teaches either model
+    ok("update", "n.atlas", "n.csv")
 
 
 def test_columns_to_use_and_to_leave(work):
@@ -266,12 +304,27 @@ def test_dry_run_writes_nothing(work):
     assert "Can change" in output
     assert "Nothing was written." in output
     assert files(work) == before
-    promised = output.splitlines()[:6]
-    assert ok("update", "m.atlas", "new.csv").output.splitlines()[:6] == promised
+    head, *promised = output.splitlines()[:6]
+    assert head == "new.csv: 60 rows, all of them would be learned."
+    assert ok("update", "m.atlas", "new.csv").output.splitlines()[1:6] == promised
+
+
+def test_one_of_something_is_not_several(work):
+    write_csv("one.csv", HEADER, homes(1, 80, 120, seed=1))
+    assert "one.csv: 1 row, would be learned." in ok("update", "m.atlas", "one.csv", "--dry-run").output
+    assert "one.csv: 1 row, learned." in ok("update", "m.atlas", "one.csv").output
+    assert ok("predict", "m.atlas", "one.csv", "-o", "out.csv").stderr.startswith("1 row predicted")
+    assert re.search(r"7 inputs, 1 output, .* coefficients, 1 chart\n", ok("inspect", "m.atlas").output)
+    assert "Update 1 of m.atlas (1 row) was taken back" in ok("revert", "m.atlas", "1").output
+    assert (
+        commands.described(Encoding((Column("x"),), "y"))
+        == "numbers, from 1 column of numbers and 0 of categories"
+    )
 
 
 @pytest.mark.parametrize(
-    ("memory", "says"), [("none", "rows with one of these"), ("rehearsal", "every prediction, a little")]
+    ("memory", "says"),
+    [("none", "Can change: every prediction.\n"), ("rehearsal", "every prediction, a little")],
 )
 def test_other_kinds_of_memory(work, memory, says):
     assert says in ok("update", "m.atlas", "new.csv", "--memory", memory).output
@@ -479,14 +532,51 @@ def test_what_fit_refuses(work, text, options, says):
         (["update", "m.atlas", "no.csv"], "no.csv does not exist or is not a file; check the name"),
         (["update", "homes.csv", "new.csv"], "homes.csv is not an atlas-splines file; check the name"),
         (["predict", "m.atlas", "new.csv", "-o", "out.doc"], "out.doc must end in .csv, .tsv, .txt, .parquet or .pq, which tells its format"),
-        (["predict", "m.atlas", "new.csv", "-o", "no/out.csv"], "no/out.csv cannot be written: No such file or directory; choose another place"),
+        (["predict", "m.atlas", "new.csv", "-o", "no/out.csv"], "no/out.csv cannot be written: there is no folder no; check the name"),
+        (["predict", "m.atlas", "new.csv", "-o", "folder"], "folder cannot be written: it is a folder; give the name of a file"),
+        (["predict", "m.atlas", "new.csv", "-o", "folder.csv"], "folder.csv cannot be written: it is a folder; give the name of a file"),
+        (["fit", "homes.csv", "-t", "price", "-o", "-"], "- is no file: only tables go to standard output; give the name of a file"),
+        (["update", "m.atlas", "new.csv", "-o", "-"], "- is no file: only tables go to standard output; give the name of a file"),
         (["inspect", "no.atlas"], "no.atlas does not exist or is not a file; check the name"),
         (["revert", "m.atlas", "7"], "m.atlas: update 7 cannot be reverted; of this model's updates, none can"),
     ],
 )  # fmt: skip
 def test_names_that_are_wrong(work, command, says):
     before = files(work)
+    for folder in ("folder", "folder.csv"):
+        (work / folder).mkdir()
     assert refused(*command) == says
+    for folder in ("folder", "folder.csv"):
+        (work / folder).rmdir()
+    assert files(work) == before
+
+
+def test_a_folder_that_cannot_be_written(work, monkeypatch):
+    before = files(work)
+    commands_that_write = (
+        ["fit", "homes.csv", "-t", "price", "-o", "m.atlas"],
+        ["update", "m.atlas", "new.csv"],
+        ["revert", "m.atlas", "1"],
+        ["predict", "m.atlas", "new.csv", "-o", "out.csv"],
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            os, "access", lambda _, mode, **__: mode != os.W_OK
+        )  # permissions do not bind the superuser
+        for command in commands_that_write:
+            name = "out.csv" if "out.csv" in command else "m.atlas"
+            says = f"{name} cannot be written: nothing can in the folder .; choose another one"
+            assert refused(*command) == says
+        ok("update", "m.atlas", "new.csv", "--dry-run")
+
+    def denied(*_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(FileLock, "acquire", denied)
+    result = run(app, ["update", "m.atlas", "new.csv"])
+    assert result.stderr == (
+        "atlas: m.atlas cannot be changed: its folder cannot be written: Permission denied; choose another folder\n"
+    )
     assert files(work) == before
 
 
@@ -534,6 +624,59 @@ def test_a_model_that_must_not_extrapolate(work):
     )
 
 
+def test_a_model_that_must_not_extrapolate_learns_rows_beyond_its_domain(work):
+    ok("fit", "homes.csv", "-t", "price", "--extrapolation", "error", "-o", "e.atlas", *SMALL)
+    far = homes(60, 250, 300, seed=2)
+    write_csv("far.csv", HEADER, far)
+    write_csv("both.csv", HEADER, [*far, *homes(40, 80, 120, seed=3)])
+    output = ok("update", "e.atlas", "both.csv", "--dry-run").output
+    assert "both.csv: 100 rows" in output
+    assert re.search(r"Error on these rows: MAE [\d.]+, RMSE [\d.]+ on the 40 rows inside the domain", output)
+    output = ok("update", "e.atlas", "far.csv").output
+    assert "Error on these rows before: unknown: outside the domain\n" in output
+    assert re.search(r"Error on these rows after:  MAE [\d.]+, RMSE [\d.]+\n", output)
+    ok("predict", "e.atlas", "far.csv", "-o", "out.csv")
+    ok("fit", "homes.csv", "-t", "city", "--extrapolation", "error", "-o", "c.atlas", *SMALL)
+    assert re.search(
+        r"% right on the 40 rows inside", ok("update", "c.atlas", "both.csv", "--dry-run").output
+    )
+
+
+def test_a_large_table_and_a_model_that_must_not_extrapolate(work, streams, monkeypatch):
+    monkeypatch.setattr(commands, "TEST_SHARE", 0.5)
+    rows = [
+        (row[0] * 2.0 ** (k % 40), *row[1:]) for k, row in enumerate(homes(1500))
+    ]  # few are near the largest
+    write_csv("large.csv", HEADER, rows)
+    for seed in range(3):
+        ok(
+            "fit",
+            "large.csv",
+            "-t",
+            "price",
+            "--extrapolation",
+            "error",
+            "--seed",
+            seed,
+            "-o",
+            "l.atlas",
+            *SMALL,
+        )
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_target_that_is_too_large_is_refused(work):
+    write_csv("huge.csv", HEADER, [*homes(60), (50, 3, "Cadiz", "no", 1e300)])
+    write_csv("far.csv", HEADER, [*homes(60), (50, 3, "Cadiz", "no", 1e30)])
+    huge = "huge.csv, row 61, column 'price': the number is beyond 1e+150, too large to compute with; correct it or leave it empty"
+    assert refused("fit", "huge.csv", "-t", "price", "-o", "h.atlas", *SMALL) == huge
+    assert refused("update", "m.atlas", "huge.csv") == huge
+    assert re.fullmatch(
+        r"y has 1e\+30, too far from the targets of fit, which are [\d.]+ on average; correct it, or fit again",
+        refused("update", "m.atlas", "far.csv"),
+    )
+
+
 def test_a_column_that_is_there_already(work):
     ok("predict", "m.atlas", "new.csv", "-o", "out.csv")
     assert (
@@ -555,7 +698,7 @@ def test_a_table_of_another_model_is_refused(work):
 
 
 def test_a_kill_at_any_moment_leaves_a_whole_file(work):
-    """Processes with everything imported fork, update, and are killed."""
+    """Processes with everything imported fork, update, and are killed: at the file's last step, or at random."""
     script = textwrap.dedent("""
         import os, random, signal, sys, time
         from atlas_splines import load
@@ -563,10 +706,20 @@ def test_a_kill_at_any_moment_leaves_a_whole_file(work):
         random.seed(0)
         app(["update", "m.atlas", "new.csv", "-o", "other.atlas"], standalone_mode=False)  # children need not load the kernels
 
-        def child(kill_after):
+        replace = os.replace
+
+        def die(*_):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        def replace_and_die(*names):
+            replace(*names)
+            die()
+
+        def child(kill_after, at_the_end=replace):
             start = time.perf_counter()
             pid = os.fork()
             if not pid:
+                os.replace = at_the_end
                 os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
                 app(["update", "m.atlas", "new.csv", "--memory", random.choice(["chart", "none", "none"])])
             if kill_after is not None:
@@ -576,8 +729,10 @@ def test_a_kill_at_any_moment_leaves_a_whole_file(work):
             return time.perf_counter() - start
 
         span = max(child(None), child(None))
-        for _ in range(12):
-            child(random.uniform(0.1, 1.3) * span)
+        moments = [(None, die), (None, replace_and_die), (None, replace)]
+        moments += [(random.uniform(0.1, 1.3) * span, replace) for _ in range(12)]
+        for moment in moments:
+            child(*moment)
             print("log", len(load("m.atlas").update_log_), flush=True)
     """)
     one_thread = {**os.environ, "NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}  # threads do not fork
@@ -586,7 +741,12 @@ def test_a_kill_at_any_moment_leaves_a_whole_file(work):
     )
     lengths = [2, *map(int, re.findall(r"log (\d+)", result.stdout))]
     steps = np.diff(lengths)
-    assert len(steps) == 12
+    assert len(steps) == 15
+    assert steps[:3].tolist() == [
+        0,
+        1,
+        1,
+    ]  # killed with all written but in its place, killed then, not killed
     assert set(steps) <= {0, 1}  # each update is there or is not
     ok("update", "m.atlas", "new.csv")  # no lock was left behind
     assert len(load("m.atlas").update_log_) == lengths[-1] + 1
@@ -817,6 +977,18 @@ def test_demo_runs_the_command_and_draws(tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+def test_demo_stops_where_a_command_fails(tmp_path, monkeypatch):
+    def broken(*_, **__):
+        raise ValueError("the disk is full")
+
+    monkeypatch.setattr(commands, "fit", broken)
+    result = run(app, ["demo", "--output", str(tmp_path / "demo.png")])
+    assert result.exit_code == 2
+    assert result.stderr == "atlas: the disk is full\n"
+    assert result.stdout.count("$ atlas") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_demo_names_a_missing_folder(tmp_path):
     result = run(app, ["demo", "--output", str(tmp_path / "nowhere" / "demo.png")])
     assert result.exit_code == 2
@@ -852,3 +1024,42 @@ def test_a_model_does_not_take_the_place_of_its_table(work):
         assert result.exit_code == 2
         assert "new.csv is the table itself, and would be lost; give the model another name" in result.stderr
     assert Path("new.csv").read_bytes() == before
+
+
+def test_predictions_do_not_take_the_place_of_their_table_or_model(work):
+    (work / "link.csv").symlink_to("new.csv")
+    (work / "model.csv").write_bytes((work / "m.atlas").read_bytes())
+    before = files(work)
+    for output in ("new.csv", "./new.csv", "link.csv"):
+        assert refused("predict", "m.atlas", "new.csv", "-o", output) == (
+            f"{Path(output)} is the table itself, and would be lost; give the predictions another name"
+        )
+    assert refused("predict", "model.csv", "new.csv", "-o", "model.csv") == (
+        "model.csv is the model itself, and would be lost; give the predictions another name"
+    )
+    assert files(work) == before
+
+
+def test_a_model_with_updates_is_not_replaced(work, monkeypatch):
+    fit = ["fit", "homes.csv", "-t", "price", "-o", "m.atlas", *SMALL]
+    ok(*fit)  # without updates it may be
+    ok("update", "m.atlas", "new.csv")
+    before = files(work)
+    says = (
+        "m.atlas has a log of 1 update, which would be lost; choose another name, or replace it with --force"
+    )
+    assert refused(*fit) == says
+    no_model = "is there already, and is not a model that can be read; choose another name, or replace it with --force"
+    assert refused("fit", "homes.csv", "-t", "price", "-o", "new.csv", *SMALL) == f"new.csv {no_model}"
+    assert files(work) == before
+    ok(*fit, "--force")
+    assert load("m.atlas").update_log_ == []
+    learn = commands.learn_small
+
+    def with_an_update(*arguments):
+        learn(*arguments)
+        (work / "m.atlas").write_bytes(before["m.atlas"])
+
+    monkeypatch.setattr(commands, "learn_small", with_an_update)
+    assert refused(*fit) == says
+    assert files(work) == before

@@ -61,6 +61,18 @@ def test_the_unit_of_the_target_does_not_matter(fitted):
     np.testing.assert_allclose((other + 3e6) / 1e6, fitted.predict(X), rtol=1e-3, atol=1e-2)
 
 
+def test_targets_too_large_to_compute_with_are_refused(model):
+    X, y = plane()
+    with pytest.raises(
+        ValueError, match="the squares of y are more than a float can hold; correct or rescale"
+    ):
+        AtlasRegressor(**QUICK).fit(X, np.where(y > 60, 1e300, y))
+    before = model.predict(X)
+    with pytest.raises(ValueError, match=r"y has 1e\+30, too far from the targets of fit, which are 5"):
+        model.partial_fit(X, np.where(y > 60, 1e30, y))
+    assert (model.predict(X) == before).all()
+
+
 def test_a_constant_target_is_predicted():
     X, _ = plane(50)
     np.testing.assert_allclose(AtlasRegressor(**QUICK).fit(X, np.full(50, 1e9)).predict(X), 1e9)
@@ -87,8 +99,11 @@ def test_missing_values_are_refused_or_learned():
     X, y = plane(1000)
     X[::5, 0] = np.nan
     y[::5] = 77
-    with pytest.raises(ValueError, match="contains NaN"):
+    says = r'^X contains NaN, in row 0 of column 0; fill it in, or fit with missing="learn"$'
+    with pytest.raises(ValueError, match=says):
         AtlasRegressor(**QUICK).fit(X, y)
+    with pytest.raises(ValueError, match=says):
+        AtlasRegressor(members=1, max_iter=1, density=0, terms=0).fit(X[1:5], y[1:5]).predict(X)
     model = AtlasRegressor(**QUICK, missing="learn").fit(X, y)
     assert model.model_.inputs == 3
     np.testing.assert_allclose(model.predict([[np.nan, 2e5]]), [77], atol=2)

@@ -46,7 +46,7 @@ def test_numbers_with_any_delimiter_spaces_and_missing_ones(table, delimiter):
 def test_quoted_cells_hold_delimiters_and_line_ends(table):
     source = table('a,"b, c"\n"x\ny",1\n"say ""hi""",2\n')
     assert source.columns == ("a", "b, c")
-    assert cells_of(source, "a").texts() == {"x\ny", 'say "hi"'}
+    assert set(cells_of(source, "a").spellings()) == {"x\ny", 'say "hi"'}
 
 
 def test_pieces_are_counted(table, monkeypatch):
@@ -71,7 +71,7 @@ def test_pieces_are_counted(table, monkeypatch):
         (b"a,,b\n1,2,3\n", "t.csv has no name for column 2; give each column a name"),
         (b"a,b,a\n1,2,3\n", "t.csv has two columns 'a'; rename one"),
         (b"a\xff,b\n1,2\n", "t.csv is not UTF-8; save it with that encoding"),
-        (b"a,b\n1,2\n3\n", "t.csv, row 2 has 1 cells instead of 2; correct that row"),
+        (b"a,b\n1,2\n3\n", "t.csv, row 2 has 1 cell instead of 2; correct that row"),
         (b"a,b\n1,2\n3,4\n5,6,7\n", "t.csv, row 3 has 3 cells instead of 2; correct that row"),
         (
             b"a,b\n" + 9000 * b"1,2\n" + b"1,\xff\n",
@@ -99,6 +99,10 @@ def test_endings_and_names(table, tmp_path):
 def test_infinite_numbers_are_refused(table):
     with pytest.raises(TableError, match=r"t.csv, row 2, column 'a': the number is infinite; correct it"):
         cells_of(table("a\n1\n1e999\n"), "a").numbers()
+    with pytest.raises(
+        TableError, match=r"^t.csv, row 2, column 'a': the number is beyond 1e\+150, too large"
+    ):
+        cells_of(table("a\nNA\n-1e300\n"), "a").numbers()
 
 
 def test_parquet_types(tmp_path):
@@ -122,8 +126,8 @@ def test_parquet_types(tmp_path):
         "n": [np.nan] * 3,
     }.items():
         np.testing.assert_array_equal(cells_of(source, name).numbers(), values)
-    assert cells_of(source, "d").texts() == {"x", "y"}
-    assert cells_of(source, "b").texts() == {"true", "false"}
+    assert set(cells_of(source, "d").spellings()) == {"x", "y"}
+    assert set(cells_of(source, "b").spellings()) == {"true", "false"}
     with pytest.raises(
         TableError, match=r"t.parquet, column 't': dates and times are not understood; turn them"
     ):
@@ -172,11 +176,17 @@ def test_a_survey_tells_numbers_from_categories(table):
         ),
         (["31.12.2024 10:00"], "column 'a': dates and times"),
         (["12:30"], "column 'a': dates and times"),
+        (
+            ["3", "NA", "3,5"],
+            "row 3, column 'a': '3,5' has a comma; write numbers without commas and with a decimal point, such as "
+            "3.5, or add --category a",
+        ),
+        (["-3,5", "2,25"], "row 1, column 'a': '-3,5' has a comma; write numbers without commas"),
     ],
 )
 def test_mixtures_and_dates_are_refused(table, cells, says):
     with pytest.raises(TableError) as caught:
-        survey(table("a\n" + "\n".join(cells) + "\n"), "a")
+        survey(table("a;b\n" + ";\n".join(cells) + ";\n"), "a")
     assert str(caught.value).startswith(f"t.csv, {says}")
 
 
@@ -189,6 +199,16 @@ def test_mixtures_across_pieces_are_refused(table, monkeypatch):
         TableError, match=r"row 101, column 'a': '12.5' is a number among texts; .* --category a"
     ):
         survey(table("a\n" + "\n".join(words * 1 + digits) + "\n"), "a")
+
+
+def test_commas_in_numbers(table):
+    source = table("a;b\n1;2\n3,5;4\n")
+    with pytest.raises(
+        TableError, match=r"^t.csv, row 2, column 'a': '3,5' has a comma; write numbers without"
+    ):
+        cells_of(source, "a").numbers()
+    assert survey(source, "a", category=True).column("a").categories == ("1", "3,5")
+    assert survey(table("a;b\nred,3;\nblue;\n"), "a").column("a").categories == ("blue", "red,3")
 
 
 def test_too_many_texts_are_refused(table):
@@ -248,6 +268,25 @@ def test_unknown_categories(table):
     assert np.asarray(X)[1].tolist() == [1, 0.5, 0, 0, 0, 3]
 
 
+def test_whole_numbers_are_the_same_category_however_they_are_written(table, tmp_path):
+    path = tmp_path / "t.parquet"
+    numbers = [1, 20, None, 123456789012]
+    parquet.write_table(pa.table({"i": numbers, "f": pa.array(numbers, pa.float64())}), path)
+    typed = Source.of(path, "t.parquet")
+    text = table("a,b,c\n1,1.0,1.\n20,20.00,20\n,NA,\n123456789012,123456789012.0,123456789012\n")
+    cells = [cells_of(typed, name) for name in "if"] + [cells_of(text, name) for name in "abc"]
+    for one in cells:
+        assert set(one.spellings()) == {"1", "20", "123456789012"}
+        for categories in (("20", "123456789012", "1"), ("20.0", "123456789012", "1.0")):
+            assert one.codes(categories, "refused").tolist() == [2, 0, -1, 1]
+    assert set(cells_of(table("a\n1.5\n1.0.0\n01\n"), "a").spellings()) == {"1.5", "1.0.0", "01"}
+
+
+def test_spellings_are_those_that_came_first(table):
+    cells = cells_of(table("a\nTRUE\n true \nFalse\n2.0\n2\nNA\n"), "a")
+    assert cells.spellings() == {"true": "TRUE", "false": "False", "2": "2.0"}
+
+
 def test_targets(table):
     source = table("y,c\n1.5,red\n,\n2,blue\n")
     first, piece = next(source.pieces())
@@ -293,7 +332,8 @@ def test_intervals_in_words():
 
 
 def test_an_encoding_comes_back_from_json():
-    for encoding in (ENCODING, Encoding((Column("n"),), "y", ("no", "yes"))):
+    labels = (("no", "yes"), (False, True), (-1, 0, 7), (1.0, 2.0))
+    for encoding in (ENCODING, *(Encoding((Column("n"),), "y", classes) for classes in labels)):
         assert Encoding.from_json(encoding.to_json()) == encoding
 
 
@@ -308,6 +348,11 @@ def test_an_encoding_comes_back_from_json():
             {"columns": [], "target": "y", "classes": ["a", "a"]},
             "'classes' of the table must be different texts",
         ),
+        (
+            {"columns": [], "target": "y", "classes": [1, True]},
+            "'classes' of the table must be different texts, or numbers, or true and false",
+        ),
+        ({"columns": [], "target": "y", "classes": [[1], [2]]}, "'classes' of the table must be different"),
     ],
 )
 def test_a_wrong_encoding_is_refused(value, says):
@@ -318,7 +363,7 @@ def test_a_wrong_encoding_is_refused(value, says):
 # --- writing ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["out.csv", "out.parquet"])
+@pytest.mark.parametrize("name", ["out.csv", "out.tsv", "out.parquet"])
 def test_tables_are_written_and_read_back(tmp_path, name):
     path = tmp_path / name
     with TableWriter(str(path)) as writer:
@@ -327,6 +372,8 @@ def test_tables_are_written_and_read_back(tmp_path, name):
             assert not path.exists()
         writer.write(pa.table({"x": [4.5], 'a "b", c': ['with "quotes", and\nlines']}))
     assert [file.name for file in tmp_path.iterdir()] == [name]
+    if name == "out.tsv":
+        assert path.read_bytes().startswith(b'x\t"a ""b"", c"\n0\tplain\n')
     source = Source.of(path)
     assert source.columns == ("x", 'a "b", c')
     rows = pa.concat_tables(piece for _, piece in source.pieces())

@@ -32,6 +32,7 @@ from atlas_splines.checks import check_size
 __all__ = [
     "Archive",
     "Fields",
+    "LockedError",
     "StorageError",
     "lock",
     "naming",
@@ -59,6 +60,10 @@ class StorageError(ValueError):
     ...
     atlas_splines.archives.StorageError: pyproject.toml is not an atlas-splines file; check the name
     """
+
+
+class LockedError(StorageError):
+    """Another process is changing the file."""
 
 
 @dataclass
@@ -420,9 +425,10 @@ def lock(path: str | os.PathLike[str], timeout: float = 10.0) -> Iterator[None]:
     try:
         holder.acquire()
     except Timeout:
-        raise StorageError(f"another process is updating {path}; try again, or wait longer") from None
+        raise LockedError(f"another process is updating {path}; try again, or wait longer") from None
     except OSError as error:
-        raise StorageError(f"{path} cannot be locked: {error.strerror}; choose another folder") from error
+        reason = f"its folder cannot be written: {error.strerror}"
+        raise StorageError(f"{path} cannot be changed: {reason}; choose another folder") from error
     try:
         yield
     finally:

@@ -98,6 +98,9 @@ def fit(
     classify: Annotated[bool, typer.Option("--classify", help="The target is a class.")] = False,
     regress: Annotated[bool, typer.Option("--regress", help="The target must be a number.")] = False,
     skip_missing: SkipMissing = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a model that has been updated, or any other file.")
+    ] = False,
     density: Annotated[int | None, typer.Option(min=0, max=20, help="Resolution; found by itself.")] = None,
     terms: Annotated[int | None, typer.Option(min=0, help="Pairs of exponentials; found by itself.")] = None,
     members: Annotated[int, typer.Option(min=1, help="Models to average.")] = 4,
@@ -129,6 +132,7 @@ def fit(
             ignore=ignore or (),
             category=category or (),
             skip_missing=skip_missing,
+            force=force,
             seed=seed,
             say=silent if quiet else typer.echo,
             members=members,
@@ -245,7 +249,14 @@ def demo(
     with sentences():
         from atlas_splines.demonstration import demonstrate
 
-        demonstrate(output, run=lambda arguments: app(arguments, standalone_mode=False), say=typer.echo)
+        demonstrate(output, run=run_or_stop, say=typer.echo)
+
+
+def run_or_stop(arguments: list[str]) -> None:
+    """Run another command; if it fails, this one ends as well."""
+    code = app(arguments, standalone_mode=False)
+    if code:
+        raise typer.Exit(code)
 
 
 @app.command()

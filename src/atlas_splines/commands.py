@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from atlas_splines.archives import StorageError, naming
+from atlas_splines.archives import LockedError, StorageError, naming
 from atlas_splines.charts import Record
 from atlas_splines.encodings import MOST_CLASSES, MOST_ONE_HOT, UNKNOWN, Column, Encoding, Survey, within
 from atlas_splines.estimators import SLOPE_STEP, AtlasClassifier, AtlasRegressor, ColumnFootprint
@@ -28,11 +29,14 @@ from atlas_splines.tables import (
     LEAVE_OUT,
     STREAM,
     Cells,
+    Label,
     Reservoir,
     Source,
     Table,
     TableError,
     TableWriter,
+    as_narrow,
+    counted,
     listed,
     opened,
 )
@@ -47,14 +51,19 @@ Labels = NDArray[Any]
 SAMPLE_ROWS, SAMPLE_CELLS = 50_000, 8_000_000  # at most so many are held in memory and learned from at once
 TEST_SHARE = 0.1  # of the sample of a larger table, kept aside to judge by
 RANDOM_ROWS = 20_000  # to measure a footprint with
+EVERYTHING = "100.00%"  # of the domain
 REMINDER = 4  # a piece of a table is learned together with a sample of a quarter of its size
 
 
 @dataclass
 class Score:
-    """Error over rows that are seen in pieces, in the units of the target."""
+    """Error over rows that are seen in pieces, in the units of the target.
+
+    A model that must not extrapolate says nothing of rows outside its domain: they are only counted.
+    """
 
     rows: int = 0
+    outside: int = 0
     absolute: float = 0.0
     squared: float = 0.0
     right: int = 0
@@ -62,6 +71,9 @@ class Score:
 
     def add(self, estimator: Estimator, X: Table, y: Labels) -> Score:
         """Take in the predictions for one piece."""
+        inside = answered(estimator, X)
+        self.outside += int((~inside).sum())
+        X, y = X.filter(inside), y[inside]
         if not len(y):
             return self
         predicted = estimator.predict(X)
@@ -80,9 +92,21 @@ class Score:
         return -self.right / self.rows if self.of_classes else self.squared / self.rows
 
     def __str__(self) -> str:
+        if not self.rows:
+            return "unknown: outside the domain"
+        where = f" on the {counted(self.rows, 'row')} inside the domain" if self.outside else ""
         if self.of_classes:
-            return f"{self.right / self.rows:.2%} right"
-        return f"MAE {self.absolute / self.rows:.4g}, RMSE {(self.squared / self.rows) ** 0.5:.4g}"
+            return f"{self.right / self.rows:.2%} right{where}"
+        rmse = (self.squared / self.rows) ** 0.5
+        return f"MAE {self.absolute / self.rows:.4g}, RMSE {rmse:.4g}{where}"
+
+
+def answered(estimator: Estimator, X: Table) -> NDArray[np.bool_]:
+    """Which rows the model has a prediction for."""
+    if estimator.extrapolation != "error":
+        return np.ones(X.num_rows, np.bool_)
+    points = estimator.domain_.to_unit(np.asarray(X))
+    return np.asarray((points == points.clip(*estimator.model_.domain.T)).all(axis=1))
 
 
 # --- fit ----------------------------------------------------------------------------------------------
@@ -98,6 +122,7 @@ def fit(
     ignore: Sequence[str] = (),
     category: Sequence[str] = (),
     skip_missing: bool = False,
+    force: bool = False,
     seed: int = 0,
     say: Say,
     **parameters: Any,
@@ -105,18 +130,28 @@ def fit(
     """Learn a table, and save the model."""
     check_folder(output)
     check_other(data, output)
+    if not force:
+        check_replaceable(output)
+    if target in category:
+        if task == "regress":
+            raise TableError(f"--category {target} and --regress exclude each other; give one of them")
+        task = "classify"
     with opened(data) as source:
         names = input_names(source, target, columns, ignore, category)
         encoding, reservoir = survey(source, names, target, task, category, skip_missing, seed)
         maker = AtlasRegressor if encoding.classes is None else AtlasClassifier
         estimator = maker(missing="learn", random_state=seed, n_jobs=-1, **parameters)
-        say(f"{source.name}: {reservoir.seen:,} rows, target {target!r}, {described(encoding)}.")
+        say(f"{source.name}: {counted(reservoir.seen, 'row')}, target {target!r}, {described(encoding)}.")
         if reservoir.seen > reservoir.capacity:
             learn_large(estimator, encoding, source, reservoir, skip_missing, seed, say)
         else:
             learn_small(estimator, encoding, source, reservoir, say)
+    if isinstance(estimator, AtlasClassifier):
+        estimator.classes_ = as_narrow(estimator.classes_, reservoir.sample()[0], target)
     estimator.table_ = encoding.to_json()
     with turn(output, 600, say):
+        if not force:
+            check_replaceable(output)  # it may have been updated meanwhile
         save(estimator, output)
     say(f"The model is {output}, with {estimator.model_.n_parameters:,} coefficients.")
 
@@ -159,7 +194,7 @@ def sample_size(columns: int) -> int:
     return min(SAMPLE_ROWS, SAMPLE_CELLS // columns)
 
 
-def check_classes(source: Source, target: str, goal: Survey) -> tuple[str, ...]:
+def check_classes(source: Source, target: str, goal: Survey) -> tuple[Label, ...]:
     """Classes of the target, neither too few nor too many."""
     count = len(goal.categories)
     where = f"{source.name}, column {target!r}"
@@ -167,7 +202,7 @@ def check_classes(source: Source, target: str, goal: Survey) -> tuple[str, ...]:
         raise TableError(f"{where}: {count:,} classes are too many, at most {MOST_CLASSES}; check --target")
     if count < 2:
         raise TableError(f"{where}: there is one class only, {listed(goal.categories)}; two are needed")
-    return tuple(sorted(goal.categories))
+    return tuple(np.unique(goal.labels).tolist())
 
 
 def ordered(encoding: Encoding, source: Source, reservoir: Reservoir) -> Encoding:
@@ -193,7 +228,7 @@ def ordered(encoding: Encoding, source: Source, reservoir: Reservoir) -> Encodin
 def described(encoding: Encoding) -> str:
     """What is learned from what, in a few words."""
     texts = sum(column.categories is not None for column in encoding.columns)
-    parts = f"{len(encoding.columns) - texts} columns of numbers and {texts} of categories"
+    parts = f"{counted(len(encoding.columns) - texts, 'column')} of numbers and {texts} of categories"
     kind = "numbers" if encoding.classes is None else f"{len(encoding.classes)} classes"
     return f"{kind}, from {parts}"
 
@@ -252,6 +287,8 @@ def learn_large(
     aside = random.random(len(y)) < TEST_SHARE
     learn(estimator, encoding, X.filter(~aside), y[~aside])
     aside_X, aside_y = X.filter(aside), y[aside]
+    inside = answered(estimator, aside_X)
+    aside_X, aside_y = aside_X.filter(inside), aside_y[inside]
     before, model = Score().add(estimator, aside_X, aside_y), estimator.model_.copy()
     say(f"Learned a sample of {(~aside).sum():,} rows; on {before.rows:,} others: {before}.")
     pieces = labelled(source, encoding, skip, UNKNOWN, leave=places[aside])
@@ -304,7 +341,8 @@ def update(
     """Teach a saved model new rows; say what can change and what cannot, and how well it did."""
     check_there(path)
     output = output or path
-    check_folder(output)
+    if not dry_run:
+        check_folder(output)
     check_other(data, output)
     with opened(data) as source, contextlib.nullcontext() if dry_run else turn(output, wait, note):
         estimator, encoding = load_with_encoding(path)
@@ -317,7 +355,8 @@ def update(
             return labelled(source, encoding, skip_missing, UNKNOWN if refuse_unknown else None)
 
         before, sample = look(estimator, encoding, pieces(), source.name, seed)
-        say(f"{source.name}: {before.rows:,} rows, {learned_from(sample.num_rows, before.rows)}.")
+        rows = before.rows + before.outside
+        say(f"{source.name}: {counted(rows, 'row')}, {learned_from(sample.num_rows, rows, dry_run)}.")
         X, y = unpack(sample, encoding)
         old_domain = estimator.model_.domain.copy()
         tell_footprint(estimator, encoding, X, say)
@@ -358,7 +397,7 @@ def look(
     for X, y in pieces:
         score.add(estimator, X, y)
         reservoir.add(X.append_column("", [y]), np.zeros(len(y), np.int64))
-    if not score.rows:
+    if not reservoir.seen:
         raise TableError(f"{name} has no rows with a target below its header; check the file")
     return score, reservoir.sample()[0]
 
@@ -366,11 +405,15 @@ def look(
 def unpack(sample: Table, encoding: Encoding) -> tuple[Table, Labels]:
     """Inputs and targets of a sample."""
     y = sample[""].to_numpy()
-    return sample.select(encoding.inputs), y if encoding.classes is None else y.astype(str)
+    kind = np.float64 if encoding.classes is None else np.array(encoding.classes).dtype
+    return sample.select(encoding.inputs), y.astype(kind)
 
 
-def learned_from(sample: int, rows: int) -> str:
-    return "all of them learned" if sample == rows else f"a random sample of {sample:,} of them learned"
+def learned_from(sample: int, rows: int, dry_run: bool) -> str:
+    """How much of a table is learned, or would be."""
+    which = "all of them" if sample == rows else f"a random sample of {sample:,} of them"
+    verb = "would be learned" if dry_run else "learned"
+    return verb if rows == 1 else f"{which} {verb}"
 
 
 def tell_footprint(estimator: Estimator, encoding: Encoding, X: Table, say: Say) -> None:
@@ -379,10 +422,14 @@ def tell_footprint(estimator: Estimator, encoding: Encoding, X: Table, say: Say)
     if estimator.memory in ("rehearsal", "both"):
         say(f"Can change: every prediction, a little; that is how {estimator.memory!r} learns.")
         return
+    part = share(area, encoding)
+    if part == EVERYTHING:
+        say("Can change: every prediction.")
+        return
     which = "one" if estimator.memory == "none" else "all"
     boxes = len(area.area.fences) if isinstance(area.area, BoxFootprint) else 1
     several = f" (in {boxes} boxes)" if boxes > 1 else ""
-    say(f"Can change: rows with {which} of these{several}, {share(area, encoding)} of the domain:")
+    say(f"Can change: rows with {which} of these{several}, {part} of the domain:")
     for line in footprint_lines(area, encoding, SLOPE_STEP if estimator.extrapolation == "linear" else 0):
         say(line)
     extended = estimator._reach(np.asarray(X))[0] is not estimator.model_
@@ -460,6 +507,10 @@ def predict(
 ) -> None:
     """Write a table with its predictions beside it."""
     check_there(path)
+    if output != "-":
+        check_folder(Path(output))
+        check_other(rows, Path(output), "the predictions")
+        check_other(str(path), Path(output), "the predictions", "the model")
     estimator, encoding = load_with_encoding(path)
     with opened(rows) as source, TableWriter(output) as writer:
         source.need(encoding.names)
@@ -476,7 +527,7 @@ def predict(
             count += piece.num_rows
         if not count:
             raise TableError(f"{source.name} has no rows below its header; check the file")
-    note(f"{count:,} rows predicted{'' if output == '-' else f', written to {output}'}.")
+    note(f"{counted(count, 'row')} predicted{'' if output == '-' else f', written to {output}'}.")
 
 
 def answers(
@@ -521,8 +572,10 @@ def inspect(path: Path, plot: Path | None, say: Say) -> None:
     loaded = load(path)
     model = loaded if isinstance(loaded, Atlas) else loaded.model_
     say(f"{path}: {type(loaded).__name__}, {path.stat().st_size:,} bytes")
-    size = f"{model.terms} terms, density {model.density}, {model.n_parameters:,} coefficients"
-    say(f"model: {model.inputs} inputs, {model.outputs} outputs, {size}, {len(model.charts)} charts")
+    ends = f"{counted(model.inputs, 'input')}, {counted(model.outputs, 'output')}"
+    size = f"density {model.density}, {counted(model.n_parameters, 'coefficient')}"
+    charts = counted(len(model.charts), "chart")
+    say(f"model: {ends}, {counted(model.terms, 'term')}, {size}, {charts}")
     if not isinstance(loaded, Atlas):
         tell_estimator(loaded, path, say)
     tell_log(loaded, model, say)
@@ -629,6 +682,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 def revert(path: Path, id: int, *, wait: float = 600, say: Say, note: Say) -> None:
     """Take back an update, exactly."""
     check_there(path)
+    check_folder(path)
     with turn(path, wait, note):
         loaded = load(path)
         model = loaded if isinstance(loaded, Atlas) else loaded.model_
@@ -645,7 +699,7 @@ def revert(path: Path, id: int, *, wait: float = 600, say: Say, note: Say) -> No
         exact = f"later updates stay: {', '.join(map(str, later))}"
     elif model.fingerprint() != record.before:
         exact = "updates that had been taken back before it are still gone"
-    say(f"Update {id} of {path} ({record.rows:,} rows) was taken back; {exact}.")
+    say(f"Update {id} of {path} ({counted(record.rows, 'row')}) was taken back; {exact}.")
 
 
 # --- export -------------------------------------------------------------------------------------------
@@ -755,7 +809,7 @@ def turn(path: Path, wait: float, note: Say) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(lock(path, timeout=0))
-        except StorageError:
+        except LockedError:
             note(f"another process is changing {path}; waiting for it")
             stack.enter_context(lock(path, timeout=wait))
         yield
@@ -769,16 +823,38 @@ def check_there(path: Path) -> None:
 
 def check_folder(path: Path) -> None:
     """Refuse an output before anything is computed for it."""
+    if str(path) == "-":
+        raise TableError("- is no file: only tables go to standard output; give the name of a file")
     if not path.parent.is_dir():
         raise TableError(f"{path} cannot be written: there is no folder {path.parent}; check the name")
     if path.is_dir():
         raise TableError(f"{path} cannot be written: it is a folder; give the name of a file")
+    if not os.access(path.parent, os.W_OK):
+        raise TableError(
+            f"{path} cannot be written: nothing can in the folder {path.parent}; choose another one"
+        )
 
 
-def check_other(data: str, output: Path) -> None:
-    """Refuse to write a model over the table it is made from."""
+def check_replaceable(output: Path) -> None:
+    """Refuse to replace a model that has learned since its fit, or a file that is no model."""
+    if not output.exists():
+        return
+    way_out = "choose another name, or replace it with --force"
+    try:
+        loaded = load(output)
+    except (StorageError, OSError):
+        raise TableError(
+            f"{output} is there already, and is not a model that can be read; {way_out}"
+        ) from None
+    count = len((loaded if isinstance(loaded, Atlas) else loaded.model_).updates)
+    if count:
+        raise TableError(f"{output} has a log of {counted(count, 'update')}, which would be lost; {way_out}")
+
+
+def check_other(data: str, output: Path, what: str = "the model", over: str = "the table") -> None:
+    """Refuse to write something over what it is made from."""
     if data != "-" and output.exists() and Path(data).exists() and output.samefile(data):
-        raise TableError(f"{output} is the table itself, and would be lost; give the model another name")
+        raise TableError(f"{output} is {over} itself, and would be lost; give {what} another name")
 
 
 def check_picture(path: Path) -> None:

@@ -10,7 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines.archives import Fields
-from atlas_splines.tables import DATES, LEAVE_OUT, MISSING_TARGET, Cells, Source, Table, frame
+from atlas_splines.tables import (
+    DATES,
+    LEAVE_OUT,
+    MISSING_TARGET,
+    WITH_COMMA,
+    Cells,
+    Label,
+    Source,
+    Table,
+    as_labels,
+    frame,
+    has_comma,
+)
 
 __all__ = ["Column", "Encoding", "Survey"]
 
@@ -40,7 +52,8 @@ class Survey:
         self.forced, self.option = category, option
         self.is_text = category
         self.any_number = False
-        self.categories: set[str] = set()
+        self.categories: dict[str, str] = {}  # by name, as spelled first
+        self.stored: Any = None
 
     def add(self, cells: Cells) -> None:
         """See one piece."""
@@ -52,8 +65,10 @@ class Survey:
             self.any_number |= not np.isnan(found).all()
 
     def _add_texts(self, cells: Cells) -> None:
-        new = cells.texts() - self.categories
+        new = {name: text for name, text in cells.spellings().items() if name not in self.categories}
         if not self.forced:
+            if any(map(has_comma, new)) and all(has_comma(text) or is_number(text) for text in new):
+                self._refuse_comma(cells)
             if new and not self.categories and all(map(DATE.fullmatch, new)):
                 cells.fail(None, DATES)
             if self.any_number or any(map(is_number, new)):
@@ -61,6 +76,12 @@ class Survey:
         self.categories |= new
         if len(self.categories) > MOST_CATEGORIES:
             cells.fail(None, f"there are more than {MOST_CATEGORIES:,} different texts; {LEAVE_OUT}")
+        self.stored = cells.stored
+
+    def _refuse_comma(self, cells: Cells) -> None:
+        values = cells.values.to_pylist()
+        at = next(i for i, value in enumerate(values) if value and has_comma(value))
+        cells.fail(at, f"{values[at]!r} {WITH_COMMA}, or add {self.option}")
 
     def _refuse_mixture(self, cells: Cells) -> None:
         values = cells.values.to_pylist()
@@ -71,6 +92,11 @@ class Survey:
             at, what = cells.first_text(), "is not a number, as other cells are"
         text = values[at]
         cells.fail(at, f"{text!r} {what}; correct it, leave it empty, or add {self.option}")
+
+    @property
+    def labels(self) -> list[Label]:
+        """The categories as they are in the file."""
+        return as_labels(self.categories.values(), self.stored)
 
     def column(self, name: str) -> Column:
         """The column as a model's input."""
@@ -205,12 +231,12 @@ class Encoding:
     target
         Name of the target's column.
     classes
-        Its classes, sorted; None for numbers.
+        Its classes, sorted, of the type and in the spelling they had in fit; None for numbers.
     """
 
     columns: tuple[Column, ...]
     target: str
-    classes: tuple[str, ...] | None = None
+    classes: tuple[Label, ...] | None = None
 
     @property
     def names(self) -> list[str]:
@@ -260,8 +286,18 @@ class Encoding:
         return cls(
             tuple(Column(column.text("name"), _texts(column, "categories")) for column in columns),
             fields.text("target"),
-            _texts(fields, "classes"),
+            _labels(fields, "classes"),
         )
+
+
+def _labels(fields: Fields, key: str) -> tuple[Label, ...] | None:
+    if fields.is_null(key) or type(next(iter(fields.items(key)), "")) is str:
+        return _texts(fields, key)
+    labels = fields.items(key)
+    kinds = {type(label) for label in labels}
+    if len(kinds) > 1 or kinds.isdisjoint((bool, int, float)) or len({*labels}) < len(labels):
+        raise ValueError(f"{key!r} of {fields.name} must be different texts, or numbers, or true and false")
+    return tuple(labels)
 
 
 def _texts(fields: Fields, key: str) -> tuple[str, ...] | None:

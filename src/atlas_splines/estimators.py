@@ -31,6 +31,7 @@ Array = NDArray[Any]
 Self = TypeVar("Self", bound="AtlasEstimator")
 
 SLOPE_STEP = 0.01  # linear extrapolation takes the slope over this part of the unit cube
+FARTHEST = 1e15  # standard deviations of a target; sums of squares of larger ones overflow float32
 LEVELLING = 3  # a model that is extended has at least this density, so that it levels off soon
 LOSSES = {"squared_error": "mse", "absolute_error": "mae", "huber": "huber", "log_loss": "cross-entropy"}
 CHOICES = {
@@ -336,17 +337,23 @@ class AtlasEstimator(BaseEstimator):
             dtype=np.float64,
             multi_output=numeric,
             y_numeric=numeric,
-            **self._nan_policy,
+            ensure_all_finite="allow-nan",
         )
+        self._refuse_missing(checked[0])
         weights = _check_sample_weight(sample_weight, checked[0], dtype=np.float32, ensure_non_negative=True)
         return *checked, weights
 
     def _inputs(self, X: ArrayLike) -> Array:
-        return validate_data(self, X, reset=False, dtype=np.float64, **self._nan_policy)
+        table: Array = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
+        self._refuse_missing(table)
+        return table
 
-    @property
-    def _nan_policy(self) -> dict[str, Any]:
-        return {"ensure_all_finite": "allow-nan" if self.missing == "learn" else True}
+    def _refuse_missing(self, X: Array) -> None:
+        if self.missing != "learn" and np.isnan(X).any():
+            row, j = np.argwhere(np.isnan(X))[0].tolist()
+            raise ValueError(
+                f'X contains NaN, in row {row} of column {j}; fill it in, or fit with missing="learn"'
+            )
 
     def _check_parameters(self) -> None:
         for name, most in (("density", MAX_DENSITY), ("terms", None), ("n_iter_no_change", None)):
@@ -515,8 +522,11 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
     def _start_targets(self, y: Array, weights: Array) -> int:
         self._one_column = y.ndim == 1
         columns = y.reshape(len(y), -1).astype(np.float64)
-        self.target_mean_ = np.average(columns, axis=0, weights=weights)
-        spread = np.sqrt(np.average((columns - self.target_mean_) ** 2, axis=0, weights=weights))
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.target_mean_ = np.average(columns, axis=0, weights=weights)
+            spread = np.sqrt(np.average((columns - self.target_mean_) ** 2, axis=0, weights=weights))
+        if not np.isfinite(spread).all():
+            raise ValueError("the squares of y are more than a float can hold; correct or rescale it")
         # a constant target has no spread but that of its rounded mean
         self.target_scale_ = np.where(spread > 1e-12 * np.abs(self.target_mean_), spread, 1.0)
         return columns.shape[1]
@@ -527,7 +537,15 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
             raise ValueError(
                 f"y has {columns.shape[1]} columns but the model has {len(self.target_mean_)} targets"
             )
-        return ((columns - self.target_mean_) / self.target_scale_).astype(np.float32)
+        scaled = (columns - self.target_mean_) / self.target_scale_
+        far = np.argwhere(np.abs(scaled) > FARTHEST)
+        if len(far):
+            row, k = far[0].tolist()
+            raise ValueError(
+                f"y has {columns[row, k]:.6g}, too far from the targets of fit, which are "
+                f"{self.target_mean_[k]:.6g} on average; correct it, or fit again"
+            )
+        return scaled.astype(np.float32)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -575,7 +575,8 @@ class Atlas:
         return copy.deepcopy(self)
 
     def __repr__(self) -> str:
-        charts = f", and {len(self.charts)} charts" if self.charts else ""
+        count = len(self.charts)
+        charts = f", and {count} chart{'s' if count > 1 else ''}" if count else ""
         return (
             f"Atlas(inputs={self.inputs}, outputs={self.outputs}, terms={self.terms}, "
             f"density={self.density}, trainable={self.trainable!r}, damping={self.damping}, "

@@ -9,6 +9,7 @@ import contextlib
 import csv
 import io
 import os
+import re
 import secrets
 import shutil
 import sys
@@ -29,15 +30,18 @@ __all__ = ["Cells", "Reservoir", "Source", "Table", "TableError", "TableWriter",
 
 Array = NDArray[np.float64]
 Table = pa.Table
+Label = str | bool | int | float
 
 STREAM = 0x61746C6173  # sets the random numbers of a sample apart from all others
 BLOCK = 4 * 2**20  # bytes of a CSV file that are read at a time
 ROWS = 50_000  # rows of a Parquet file that are read at a time
 TEXT_ENDINGS, PARQUET_ENDINGS = (".csv", ".tsv", ".txt"), (".parquet", ".pq")
+LARGEST = 1e150  # its square is a number too
 DELIMITERS = ",;\t|"
 MISSING = ["", "#N/A", "N/A", "n/a", "NA", "NULL", "null", "NaN", "nan", "-NaN", "-nan", "None"]
 
 MISSING_TARGET = "the target is missing; fill it in, or add --skip-missing"
+WITH_COMMA = "has a comma; write numbers without commas and with a decimal point, such as 3.5"
 LEAVE_OUT = "leave the column out with --ignore"
 DATES = (
     "dates and times are not understood; turn them into numbers, such as days since a start or the hour of "
@@ -149,7 +153,7 @@ class Source:
     def _csv_fault(self, error: Exception, wrong: list[Any], rows: int) -> str:
         if wrong:
             row = f", row {wrong[0].number - 1}" if wrong[0].number else f" after row {rows}"
-            cells = f"{wrong[0].actual_columns} cells instead of {wrong[0].expected_columns}"
+            cells = f"{counted(wrong[0].actual_columns, 'cell')} instead of {wrong[0].expected_columns}"
             return f"{row} has {cells}; correct that row"
         if "UTF8" in str(error):
             return f" after row {rows} is not UTF-8; save it with that encoding"
@@ -178,7 +182,7 @@ def _csv_head(path: Path, name: str) -> tuple[list[str], str, int]:
             start = file.readline()
             if not start.strip():
                 raise TableError(f"{name} is empty or starts with an empty line; begin with the column names")
-            delimiter = max(DELIMITERS, key=start.count)
+            delimiter = max(DELIMITERS, key=re.sub('"[^"]*"', "", start).count)
             file.seek(0)
             reader = csv.reader(file, delimiter=delimiter)
             header = [column.strip() for column in next(reader)]
@@ -206,7 +210,7 @@ def opened(name: str) -> Iterator[Source]:
         yield Source.of(path.rename(path.with_suffix(ending)), "standard input")
 
 
-def listed(names: Collection[str], most: int = 12) -> str:
+def listed(names: Collection[object], most: int = 12) -> str:
     """Names in a sentence.
 
     Examples
@@ -216,6 +220,17 @@ def listed(names: Collection[str], most: int = 12) -> str:
     """
     shown = ", ".join(map(repr, list(names)[:most]))
     return shown + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def counted(count: int, what: str) -> str:
+    """A number of things, one or several.
+
+    Examples
+    --------
+    >>> counted(1, "row"), counted(1200, "row")
+    ('1 row', '1,200 rows')
+    """
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
 def one_line(error: object) -> str:
@@ -240,12 +255,15 @@ class Cells:
         Number of the first row.
     values
         The cells, as float64 or as text, whatever they were stored as.
+    stored
+        The type they were stored as.
     """
 
     source: Source
     column: str
     first_row: int
     values: pa.Array
+    stored: pa.DataType
 
     @classmethod
     def of(cls, source: Source, column: str, first_row: int, piece: pa.Table) -> Cells:
@@ -253,7 +271,7 @@ class Cells:
         values = piece[column].combine_chunks()
         if pa.types.is_dictionary(values.type):
             values = values.dictionary_decode()
-        return cls(source, column, first_row, values)._plain()
+        return cls(source, column, first_row, values, values.type)._plain()
 
     def _plain(self) -> Cells:
         kind = self.values.type
@@ -273,9 +291,10 @@ class Cells:
     def numbers_or_none(self) -> Array | None:
         """Numbers with NaN for missing ones, or None if some text is no number."""
         found = as_numbers(self.values)
-        if found is not None and np.isinf(found).any():
-            at = int(np.flatnonzero(np.isinf(found))[0])
-            self.fail(at, "the number is infinite; correct it or leave it empty")
+        if found is not None and (np.abs(found) > LARGEST).any():
+            at = int(np.argmax(np.abs(found) > LARGEST))
+            what = "infinite" if np.isinf(found[at]) else f"beyond {LARGEST:g}, too large to compute with"
+            self.fail(at, f"the number is {what}; correct it or leave it empty")
         return found
 
     def numbers(self) -> Array:
@@ -283,17 +302,19 @@ class Cells:
         found = self.numbers_or_none()
         if found is None:
             at = self.first_text()
-            self.fail(at, f"{self.values[at].as_py()!r} is not a number; correct it or leave it empty")
+            text = self.values[at].as_py()
+            what = WITH_COMMA if has_comma(text) else "is not a number; correct it or leave it empty"
+            self.fail(at, f"{text!r} {what}")
         return found
 
-    def codes(self, categories: Sequence[str], unknown: str | None) -> NDArray[np.int64]:
+    def codes(self, categories: Sequence[Label], unknown: str | None) -> NDArray[np.int64]:
         """Place of each text among the categories, −1 for a missing one.
 
         For an unknown one `unknown` says what to do, or is None to treat it as missing.
         """
         encoded = as_text(self.values).dictionary_encode()
-        texts = trimmed(encoded.dictionary)
-        places = pc.index_in(texts, pa.array(categories, pa.string()))
+        texts = as_names(encoded.dictionary)
+        places = pc.index_in(texts, as_names(as_text(pa.array(categories))))
         place = np.append(pc.fill_null(places, -1).to_numpy(zero_copy_only=False), -1).astype(np.int64)
         index = pc.fill_null(encoded.indices, len(texts)).to_numpy(zero_copy_only=False)
         strange = pc.and_(pc.is_null(places), pc.is_valid(texts)).to_numpy(zero_copy_only=False)
@@ -313,9 +334,11 @@ class Cells:
             self.fail(int(np.argmin(there)), MISSING_TARGET)
         return there
 
-    def texts(self) -> set[str]:
-        """The different texts."""
-        return {text for text in trimmed(as_text(self.values).unique()).to_pylist() if text is not None}
+    def spellings(self) -> dict[str, str]:
+        """The different texts by name, each as it is spelled first."""
+        texts = trimmed(as_text(self.values).unique())
+        pairs = zip(as_names(texts).to_pylist(), texts.to_pylist(), strict=True)
+        return {name: text for name, text in reversed([*pairs]) if name is not None}
 
     def first_text(self) -> int:
         """Place of the first cell that is no number, by halving; there must be one."""
@@ -335,9 +358,39 @@ def is_text(kind: pa.DataType) -> bool:
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or str(kind) == "string_view"
 
 
+def has_comma(text: str) -> bool:
+    """Whether a text is a number with commas in it.
+
+    Examples
+    --------
+    >>> has_comma("-3,5"), has_comma("1,234.5"), has_comma("3.5"), has_comma("a,b")
+    (True, True, False, False)
+    """
+    return re.fullmatch(r"\s*[+-]?[\d.]+(,[\d.]+)+(e[+-]?\d+)?\s*", text, re.IGNORECASE) is not None
+
+
 def as_text(values: pa.Array) -> pa.Array:
-    """Numbers as texts, where they serve as categories."""
-    return values if pa.types.is_string(values.type) else values.cast(pa.string())
+    """Numbers as texts, where they serve as categories; whole ones are written as such."""
+    if not pa.types.is_floating(values.type):
+        return values.cast(pa.string())
+    whole = pc.and_(pc.equal(values, pc.floor(values)), pc.less(pc.abs(values), 2.0**53))
+    digits = values.cast(pa.int64(), safe=False).cast(pa.string())
+    return pc.if_else(whole, digits, values.cast(pa.string()))
+
+
+def as_labels(texts: Iterable[str], stored: pa.DataType) -> list[Label]:
+    """Classes as the values they were stored as; fractions stay texts, for they are no classes elsewhere."""
+    array = pa.array(texts, pa.string())
+    if pa.types.is_floating(stored) and not all(text.lstrip("-").isdigit() for text in array.to_pylist()):
+        return array.to_pylist()
+    typed = any(test(stored) for test in (pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating))
+    return array.cast(stored).to_pylist() if typed else array.to_pylist()
+
+
+def as_narrow(labels: NDArray[Any], rows: pa.Table, column: str) -> NDArray[Any]:
+    """Classes that are whole numbers with as many bits as in the column they come from."""
+    stored = rows.schema.field(column).type
+    return labels.astype(stored.to_pandas_dtype()) if pa.types.is_integer(stored) else labels
 
 
 def as_numbers(values: pa.Array) -> Array | None:
@@ -355,9 +408,14 @@ def with_nan(values: pa.Array) -> Array:
 
 
 def trimmed(texts: pa.Array) -> pa.Array:
-    """Texts without space around them, with missing ones as null, and true and false in small letters."""
+    """Texts without space around them, with missing ones as null."""
     texts = pc.utf8_trim_whitespace(texts)
-    texts = pc.if_else(pc.is_in(texts, pa.array(MISSING)), pa.scalar(None, pa.string()), texts)
+    return pc.if_else(pc.is_in(texts, pa.array(MISSING)), pa.scalar(None, pa.string()), texts)
+
+
+def as_names(texts: pa.Array) -> pa.Array:
+    """Trimmed texts in one spelling: true and false in small letters, whole numbers without a point."""
+    texts = pc.replace_substring_regex(trimmed(texts), r"^([+-]?\d+)\.0*$", r"\1")
     is_flag = pc.is_in(texts, pa.array(["True", "TRUE", "False", "FALSE"]))
     return pc.if_else(is_flag, pc.utf8_lower(texts), texts)
 
@@ -423,12 +481,13 @@ class TableWriter:
     Parameters
     ----------
     name
-        The file, CSV or Parquet by its ending, or "-" for CSV on standard output.
+        The file, CSV or Parquet by its ending, with tabs for .tsv, or "-" for CSV on standard output.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.is_parquet = name != "-" and _is_parquet(Path(name), name)
+        self.delimiter = "\t" if name.lower().endswith(".tsv") else ","
         self.write: Callable[[pa.Table], None]
 
     def __enter__(self) -> TableWriter:
@@ -477,7 +536,7 @@ class TableWriter:
             self._write_plainly([rows.column_names])
             self.started = True
         piece = pa.BufferOutputStream()
-        options = arrow_csv.WriteOptions(include_header=False, quoting_style="none")
+        options = arrow_csv.WriteOptions(include_header=False, quoting_style="none", delimiter=self.delimiter)
         try:
             arrow_csv.write_csv(rows, piece, options)
             self.file.write(piece.getvalue())
@@ -487,5 +546,5 @@ class TableWriter:
 
     def _write_plainly(self, lines: Iterable[Sequence[Any]]) -> None:
         text = io.StringIO(newline="")
-        csv.writer(text, lineterminator="\n").writerows(lines)
+        csv.writer(text, delimiter=self.delimiter, lineterminator="\n").writerows(lines)
         self.file.write(text.getvalue().encode())
