@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atlas_splines import Atlas
-from atlas_splines.fitting import Plan, average, fit_model, grow, split_folds, sprout
+from atlas_splines.fitting import Plan, average, fit_model, grow, split_folds, sprout, train_stage
 from atlas_splines.growth import Rows
 
 PLAN = Plan(
@@ -93,6 +93,16 @@ def test_density_grows_as_far_as_it_helps():
         assert member.loss == pytest.approx(rows.take(held_out).loss(member.model, "mse"))
     assert densities[0] <= 1
     assert densities[1] >= 2
+
+
+def test_held_out_rows_count_by_their_weights():
+    rows = rows_of(lambda X: X[:, 0] + np.random.default_rng(1).normal(0, 0.3, len(X)), 1)
+    weighted = Rows(rows.points, rows.targets, np.linspace(0.01, 3, len(rows), dtype=np.float32))
+    held_out = split_folds(len(rows), 0.2, np.random.default_rng(0))[0]
+    for part in (rows, weighted):
+        random = np.random.default_rng(0)
+        member = train_stage(sprout(part, PLAN, 0, random), part, held_out, PLAN, random)
+        assert pytest.approx(member.loss, rel=1e-6) in member.validation
 
 
 def test_few_rows_get_a_small_additive_model():

@@ -156,6 +156,7 @@ def train_stage(
             epochs=plan.epochs,
             sample_weight=learned.weights,
             validation=(test.points, test.targets) if len(test) else None,
+            validation_weight=test.weights if len(test) else None,
             patience=plan.patience_for(len(learned)) if len(test) else None,
         )
         epochs, validation = epochs + len(history.loss), validation + history.validation
