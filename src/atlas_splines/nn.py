@@ -15,7 +15,7 @@ from fractions import Fraction
 from importlib.util import find_spec
 from itertools import pairwise
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +23,17 @@ from numpy.typing import NDArray
 from atlas_splines import splines
 from atlas_splines.archives import replace_file
 from atlas_splines.charts import Chart, Fence, Record
-from atlas_splines.checks import check_inputs, check_number, check_size
+from atlas_splines.checks import check_inputs, check_size
 from atlas_splines.covers import Cover, plan_fences
-from atlas_splines.model import MAX_DENSITY, MAX_FUNCTIONS, Atlas, check_reach
+from atlas_splines.model import (
+    MAX_DENSITY,
+    MAX_FUNCTIONS,
+    Atlas,
+    Trainable,
+    check_options,
+    check_reach,
+    check_sizes,
+)
 
 try:
     import torch
@@ -89,10 +97,8 @@ class Gather(torch.autograd.Function):
     @staticmethod
     def vmap(info: Any, dims: Any, table: Tensor, cells: Tensor, weights: Tensor, sparse: bool) -> Any:
         """One gather for the whole batch; each entry may bring a table of its own."""
-        many = info.batch_size
-        table, cells = fold_table(table, dims[0], fold(cells, dims[1], many), many)
-        sums = Gather.apply(table, cells, fold(weights, dims[2], many), False)
-        return sums.unflatten(0, (many, -1)), 0
+        sums = Gather.apply(*fold_all(info.batch_size, dims, table, cells, weights), False)
+        return sums.unflatten(0, (info.batch_size, -1)), 0
 
 
 class Scatter(torch.autograd.Function):
@@ -166,10 +172,8 @@ class Dot(torch.autograd.Function):
     @staticmethod
     def vmap(info: Any, dims: Any, table: Tensor, cells: Tensor, slopes: Tensor, sparse: bool) -> Any:
         """As for the gather."""
-        many = info.batch_size
-        table, cells = fold_table(table, dims[0], fold(cells, dims[1], many), many)
-        products = Dot.apply(table, cells, fold(slopes, dims[2], many), False)
-        return products.unflatten(0, (many, -1)), 0
+        products = Dot.apply(*fold_all(info.batch_size, dims, table, cells, slopes), False)
+        return products.unflatten(0, (info.batch_size, -1)), 0
 
 
 def active_rows(cells: Tensor) -> Tensor:
@@ -232,12 +236,15 @@ def fold(tensor: Tensor, dim: int | None, many: int) -> Tensor:
     return tensor.flatten(0, 1)
 
 
-def fold_table(table: Tensor, dim: int | None, cells: Tensor, many: int) -> tuple[Tensor, Tensor]:
-    """Put the tables of a vmap one below the other, if there are several, and point the cells there."""
-    if dim is None:
-        return table, cells
-    table = table.movedim(dim, 0)
-    return table.flatten(0, 1), own_rows(cells, table.shape[1], many)
+def fold_all(
+    many: int, dims: Sequence[int | None], table: Tensor, cells: Tensor, factors: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Make the batch of a vmap part of the points; tables, if several, stand one below the other."""
+    cells, factors = fold(cells, dims[1], many), fold(factors, dims[2], many)
+    if dims[0] is None:
+        return table, cells, factors
+    table = table.movedim(dims[0], 0)
+    return table.flatten(0, 1), own_rows(cells, table.shape[1], many), factors
 
 
 def own_rows(cells: Tensor, rows: int, many: int) -> Tensor:
@@ -419,7 +426,7 @@ class AtlasModule(nn.Module):
         outputs: int = 1,
         terms: int = 10,
         density: int = 4,
-        trainable: Literal["finest", "all"] = "finest",
+        trainable: Trainable = "finest",
         *,
         damping: float = 0.0,
         sparse: bool = False,
@@ -427,14 +434,8 @@ class AtlasModule(nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        self.inputs = check_size("inputs", inputs, least=1)
-        self.outputs = check_size("outputs", outputs, least=1)
-        self.terms = check_size("terms", terms, least=0)
-        self.density = check_size("density", density, least=0, most=MAX_DENSITY)
-        if trainable not in ("finest", "all"):
-            raise ValueError(f"trainable must be 'finest' or 'all', not {trainable!r}")
-        self.trainable = trainable
-        self.damping = check_number("damping", damping, least=0)
+        self.inputs, self.outputs, self.terms, self.density = check_sizes(inputs, outputs, terms, density)
+        self.trainable, self.damping = check_options(trainable, damping)
         self.sparse = sparse
         if dtype is not None and not dtype.is_floating_point:
             raise TypeError(f"dtype must be a floating type such as torch.float32, not {dtype}")
