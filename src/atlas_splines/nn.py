@@ -54,6 +54,7 @@ ACTIVE = splines.ACTIVE
 Cells = NDArray[np.intp]
 Domain = NDArray[np.float64]
 
+GROUP = 8  # pairs of terms that are summed at once
 MOST_BYTES = 2**31 - 2**20  # of coefficients in an ONNX file
 
 # --- the gather, and its derivatives --------------------------------------------------------------------
@@ -439,7 +440,6 @@ class AtlasModule(nn.Module):
         self.sparse = sparse
         if dtype is not None and not dtype.is_floating_point:
             raise TypeError(f"dtype must be a floating type such as torch.float32, not {dtype}")
-        self.added_terms = [self.terms] if self.terms else []  # by construction and by each expansion
         self.domain = np.tile([0.0, 1.0], (self.inputs, 1))
         self.tables = nn.ModuleDict()  # from coarse to fine; a density without a table is all zero
         self.charts = nn.ModuleList()
@@ -544,7 +544,8 @@ class AtlasModule(nn.Module):
 
     def _evaluate(self, points: Tensor) -> Tensor:
         """The model without charts: (points, outputs)."""
-        # density by density, so that one more, all zero, changes no bit: equation (8)
+        # density by density, so that one more, all zero, changes no bit, equation (8); for the same reason
+        # pairs of terms in groups of one size, filled up with zeros: a matrix product rounds anew
         parts = [cast(Table, table).sums(points) for table in self.tables.values()]
         sums = sum(parts[1:], start=parts[0]).to(points.dtype).unflatten(-1, (self.outputs, -1))
         if not self.terms:
@@ -552,10 +553,9 @@ class AtlasModule(nn.Module):
         exponents, f = sums.split([2 * self.terms, 1], dim=-1)
         g, h = exponents.contiguous().exp().split([self.terms, self.terms], dim=-1)
         out, pairs = f.squeeze(-1), self.scale * (g - h)
-        for part in pairs.split(self.added_terms, dim=-1):
-            out = out + part.sum(
-                -1
-            )  # expansion by expansion, for the same reason; a matrix product rounds anew
+        groups = nn.functional.pad(pairs, (0, -self.terms % GROUP)).unflatten(-1, (-1, GROUP)).sum(-1)
+        for group in groups.unbind(-1):
+            out = out + group
         return out
 
     def extra_repr(self) -> str:
@@ -628,7 +628,6 @@ class AtlasModule(nn.Module):
                     for name, value in state.items()
                 }
         self.terms += terms
-        self.added_terms.append(terms)
 
     def _widened(self, coefficients: Tensor, terms: int) -> Tensor:
         """Coefficients, or what an optimiser knows of them, with zeros for new terms: (rows, channels)."""
