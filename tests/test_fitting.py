@@ -1,5 +1,7 @@
 """Fitting: averages of models, and how they grow."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -110,3 +112,28 @@ def test_few_rows_get_a_small_additive_model():
     model, members = fit_model(rows, PLAN, [0, 1], in_turn)
     assert (model.density, model.terms) == (0, 0)
     assert [member.validation for member in members] == [[], []]
+
+
+def test_a_model_does_not_grow_to_be_surer_of_classes_it_can_tell_apart():
+    X = np.random.default_rng(0).random((400, 2)).astype(np.float32)
+    X = X[np.abs(X[:, 0] - 0.5) > 0.3]
+    classes = np.eye(2, dtype=np.float32)[(X[:, 0] > 0.5).astype(int)]
+    plan = dataclasses.replace(PLAN, outputs=2, loss="cross-entropy", learning_rate=0.1)
+    model, [member] = fit_model(Rows(X, classes, np.ones(len(X), np.float32)), plan, [0], in_turn)
+    assert member.loss < 0.01
+    assert (model.density, model.terms) == (0, 0)
+
+
+def test_a_model_does_not_grow_for_a_constant():
+    model, [member] = fit_model(rows_of(lambda X: np.zeros(len(X)), 1), PLAN, [0], in_turn)
+    assert member.loss == 0
+    assert (model.density, model.terms) == (0, 0)
+
+
+def test_terms_still_grow_where_classes_need_them():
+    X = np.random.default_rng(0).random((600, 2)).astype(np.float32)
+    classes = np.eye(2, dtype=np.float32)[((X[:, 0] > 0.5) != (X[:, 1] > 0.5)).astype(int)]
+    plan = dataclasses.replace(PLAN, outputs=2, loss="cross-entropy")
+    model, [member] = fit_model(Rows(X, classes, np.ones(len(X), np.float32)), plan, [0], in_turn)
+    assert member.loss < 0.3
+    assert model.terms >= 4
