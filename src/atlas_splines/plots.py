@@ -475,7 +475,7 @@ def draw_history(axes: Axes, history: History | Sequence[Sequence[float]] | Atla
     >>> axes.get_yscale(), [line.get_label() for line in axes.lines]
     ('log', ['training', 'validation', 'best epoch'])
     """
-    lines = losses_of(history)
+    lines = losses_of(history if isinstance(history, History | Sequence) else losses_in(history))
     values = np.concatenate([np.empty(0), *lines.values()])
     if not values.size:
         raise ValueError("the history has no losses to draw; it takes an epoch, or rows that are held out")
@@ -492,15 +492,18 @@ def draw_history(axes: Axes, history: History | Sequence[Sequence[float]] | Atla
     return axes
 
 
-def losses_of(history: History | Sequence[Sequence[float]] | AtlasEstimator) -> dict[str, list[float]]:
+def losses_of(history: History | Sequence[Sequence[float]]) -> dict[str, list[float]]:
     """The lines of a history, by their labels."""
     if isinstance(history, History):
         lines = {"training": history.loss, "validation": history.validation}
         return {label: losses for label, losses in lines.items() if losses}
-    if not isinstance(history, Sequence):
-        names_of(history)  # refuses an estimator that is not fitted
-        history = history.validation_loss_
     return {f"member {k + 1}, held-out rows": list(losses) for k, losses in enumerate(history)}
+
+
+def losses_in(estimator: AtlasEstimator) -> list[list[float]]:
+    """Losses of the members of a fitted estimator."""
+    names_of(estimator)  # refuses one that is not fitted
+    return estimator.validation_loss_
 
 
 # --- what an estimator is and has been through ----------------------------------------------------------
