@@ -95,3 +95,10 @@ def test_limits_are_checked():
 def test_a_column_too_wide_for_its_map():
     with pytest.raises(ValueError, match="column 1 spans more than a float can hold; rescale it"):
         Domain.of(np.array([[0.0, -1e308], [1.0, 1.7e308]]), "data")
+
+
+@pytest.mark.parametrize("choice", ["data", "quantiles"])
+def test_constant_columns_are_known(choice):
+    columns = [np.full(9, 0.0), np.full(9, -7.3), np.arange(9), np.where(np.arange(9) < 4, np.nan, 2.0)]
+    domain = Domain.of(np.stack(columns, axis=1), choice)
+    assert domain.constant.tolist() == [True, True, False, True]

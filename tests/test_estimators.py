@@ -13,6 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from atlas_splines import AtlasClassifier, AtlasRegressor
+from atlas_splines.estimators import AtlasEstimator
 
 # scikit-learn expects the same of its own estimators that hold rows out or draw them at random, such as
 # HistGradientBoostingRegressor and BaggingClassifier
@@ -24,6 +25,11 @@ EXPECTED = {
 @parametrize_with_checks([AtlasRegressor(), AtlasClassifier()], expected_failed_checks=lambda _: EXPECTED)
 def test_scikit_learns_own_checks(estimator, check):
     check(estimator)
+
+
+def test_what_targets_mean_is_for_subclasses_to_say():
+    with pytest.raises(TypeError, match="abstract"):
+        AtlasEstimator()
 
 
 QUICK = {"members": 2, "terms": 4, "max_iter": 30, "random_state": 0}
@@ -277,7 +283,14 @@ def test_the_domain_grows_and_nothing_inside_it_changes(model):
     assert area.contains(far)[changed].all()
     np.testing.assert_allclose(model.predict(beyond), 500, atol=5)
     assert model.score(X, y) > 0.98
+    [update] = model.update_log_
+    logged = model.in_columns(update.footprint)
+    assert (logged.contains(far) == area.contains(far)).all()
+    assert not logged.contains(X).any()
     assert (model.revert(1).predict(X) == before).all()
+    model.partial_fit(corner(), np.full(300, -20.0))
+    later = model.update_log_[1].footprint
+    assert not model.in_columns(later).contains(far[logged.contains(far)]).any()
 
 
 def test_between_old_and_new_data_predictions_are_those_of_the_nearest_known_point():

@@ -1,12 +1,14 @@
 """Fitting: averages of models, and how they grow."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from atlas_splines import Atlas
-from atlas_splines.fitting import Plan, average, fit_model, grow, split_folds, sprout
+from atlas_splines.fitting import Plan, average, fit_model, grow, split_folds, sprout, train_stage
 from atlas_splines.growth import Rows
 
 PLAN = Plan(
@@ -95,8 +97,43 @@ def test_density_grows_as_far_as_it_helps():
     assert densities[1] >= 2
 
 
+def test_held_out_rows_count_by_their_weights():
+    rows = rows_of(lambda X: X[:, 0] + np.random.default_rng(1).normal(0, 0.3, len(X)), 1)
+    weighted = Rows(rows.points, rows.targets, np.linspace(0.01, 3, len(rows), dtype=np.float32))
+    held_out = split_folds(len(rows), 0.2, np.random.default_rng(0))[0]
+    for part in (rows, weighted):
+        random = np.random.default_rng(0)
+        member = train_stage(sprout(part, PLAN, 0, random), part, held_out, PLAN, random)
+        assert pytest.approx(member.loss, rel=1e-6) in member.validation
+
+
 def test_few_rows_get_a_small_additive_model():
     rows = rows_of(lambda X: X[:, 0], 2, rows=20)
     model, members = fit_model(rows, PLAN, [0, 1], in_turn)
     assert (model.density, model.terms) == (0, 0)
     assert [member.validation for member in members] == [[], []]
+
+
+def test_a_model_does_not_grow_to_be_surer_of_classes_it_can_tell_apart():
+    X = np.random.default_rng(0).random((400, 2)).astype(np.float32)
+    X = X[np.abs(X[:, 0] - 0.5) > 0.3]
+    classes = np.eye(2, dtype=np.float32)[(X[:, 0] > 0.5).astype(int)]
+    plan = dataclasses.replace(PLAN, outputs=2, loss="cross-entropy", learning_rate=0.1)
+    model, [member] = fit_model(Rows(X, classes, np.ones(len(X), np.float32)), plan, [0], in_turn)
+    assert member.loss < 0.01
+    assert (model.density, model.terms) == (0, 0)
+
+
+def test_a_model_does_not_grow_for_a_constant():
+    model, [member] = fit_model(rows_of(lambda X: np.zeros(len(X)), 1), PLAN, [0], in_turn)
+    assert member.loss == 0
+    assert (model.density, model.terms) == (0, 0)
+
+
+def test_terms_still_grow_where_classes_need_them():
+    X = np.random.default_rng(0).random((600, 2)).astype(np.float32)
+    classes = np.eye(2, dtype=np.float32)[((X[:, 0] > 0.5) != (X[:, 1] > 0.5)).astype(int)]
+    plan = dataclasses.replace(PLAN, outputs=2, loss="cross-entropy")
+    model, [member] = fit_model(Rows(X, classes, np.ones(len(X), np.float32)), plan, [0], in_turn)
+    assert member.loss < 0.3
+    assert model.terms >= 4

@@ -516,6 +516,23 @@ def test_bad_arguments_are_named_and_change_nothing(trained, change, error, mess
     assert model.updates == []
 
 
+def test_only_charts_need_room_inside_the_data(trained):
+    X = np.stack([np.full(150, 0.5), np.random.default_rng(0).random(150)], axis=1)
+    refused = "cover='inside' leaves nothing open along input 0"
+    for memory in ("none", "rehearsal"):
+        done = update(
+            trained.copy(), X, np.ones(150), memory=memory, cover="inside", epochs=1, random_state=0
+        )
+        assert done.kind == memory
+        with pytest.raises(ValueError, match="cover must be 'touch' or 'inside', not 'all'"):
+            footprint(trained, X, memory=memory, cover="all")
+        with pytest.raises(ValueError, match="charts must be at least 1, not 0"):
+            footprint(trained, X, memory=memory, charts=0)
+    for memory in ("chart", "both"):
+        with pytest.raises(ValueError, match=refused):
+            footprint(trained, X, memory=memory, cover="inside")
+
+
 # --- consolidation -------------------------------------------------------------------------------------
 
 

@@ -405,6 +405,22 @@ def test_expansion_changes_no_bit(outputs, dtype):
     assert module.density == 5
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_an_expanded_module_keeps_its_bits_across_the_bridge(dtype):
+    module = random_module(3, 2, 3, 1, dtype=dtype)
+    for density, terms in [(1, 2), (0, 5), (1, 11)]:
+        module.expand(density, terms)
+        with torch.no_grad():
+            for parameter in module.parameters():
+                parameter.add_(0.1 * torch.randn_like(parameter))
+    X, again = points(500, 3, dtype=dtype), AtlasModule.from_model(module.to_model())
+    assert torch.equal(again(X), module(X))
+    loaded = copy.deepcopy(again)
+    loaded.reset_parameters()
+    loaded.load_state_dict(module.state_dict())
+    assert torch.equal(loaded(X), module(X))
+
+
 def train(module, X, y, optimizer, steps=1):
     for _ in range(steps):
         optimizer.zero_grad()

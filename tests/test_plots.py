@@ -299,6 +299,14 @@ def test_members_have_a_line_each(regressor):
     assert drawn.get_legend_handles_labels()[1].count("best epoch") == 1
 
 
+def test_an_estimator_shows_its_members(regressor):
+    drawn = plots.draw_history(axes(), regressor)
+    for k, losses in enumerate(regressor.validation_loss_):
+        assert line(drawn, f"member {k + 1}, held-out rows")[1].tolist() == losses
+    with pytest.raises(ValueError, match="the estimator has learned nothing yet; call fit first"):
+        plots.draw_history(axes(), AtlasRegressor())
+
+
 def test_an_empty_history_is_refused():
     with pytest.raises(
         ValueError, match=r"^the history has no losses to draw; it takes an epoch, or rows that"
@@ -359,3 +367,18 @@ def test_of_many_columns_the_influential_ones_are_shown():
     )
     shown = [panel.get_xlabel() for panel in figure.subfigs[0].axes]
     assert shown == [f"column {j}" for j in range(15) if j not in (5, 6, 7)]
+
+
+def test_a_constant_column_is_not_influential():
+    rows = np.random.default_rng(0).random((300, 15))
+    rows[:, [2, 4, 6, 8]] = [0, 1, -3, 1e6]
+    model = AtlasRegressor(terms=0, density=0, members=1, max_iter=2, random_state=0).fit(rows, rows[:, 0])
+    model.model_.f(0)[:, [2, 4, 6, 8]] += np.arange(4)
+    assert plots.most_influential(model, output=0) == [j for j in range(15) if j not in (2, 4, 6, 8)]
+
+
+def test_a_narrow_peak_is_not_cut_off():
+    model = AtlasRegressor(terms=0, density=6, members=1, max_iter=1, random_state=0).fit(X, PRODUCT)
+    model.model_.f(6)[0, 1, 100] = 50
+    panels = plots.inspection(model).subfigs[0].axes
+    assert max(line(panels[1], "mean prediction")[1]) < panels[1].get_ylim()[1]

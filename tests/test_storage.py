@@ -442,8 +442,9 @@ def test_wrong_numbers_are_refused(name, number, what, refusal_of_edit):
     assert refusal_of_edit(edit) == what
 
 
-def test_a_fence_that_the_kernels_could_not_count():
-    model = Atlas(inputs=1).extend([0], [900])
+@pytest.mark.parametrize(("low", "high"), [(0, 900), (-900, 1)])
+def test_a_fence_that_the_kernels_could_not_count(low, high):
+    model = Atlas(inputs=1).extend([low], [high])
     with pytest.raises(ValueError, match="a fence of part is too fine for the domain"):
         model_archives._read_fence(20, np.zeros((1, 2), np.int32), model.domain, model, "part")
 

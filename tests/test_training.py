@@ -150,6 +150,27 @@ def test_early_stopping_restores_the_best_coefficients():
     assert error == pytest.approx(min(history.validation), rel=1e-5)
 
 
+def test_validation_counts_rows_by_their_weights(data):
+    X, y = data
+    weights = np.random.default_rng(1).random(len(X))
+    model = oracle.randomize(Atlas(2))
+    trainer = Trainer(model, learning_rate=1e-12, random_state=0)
+    [weighted] = trainer.run(X, y, epochs=1, validation=data, validation_weight=weights).validation
+    errors = np.abs(model(X)[:, 0] - np.ravel(y))
+    assert weighted == pytest.approx(np.average(errors, weights=weights), rel=1e-5)
+    assert weighted != pytest.approx(errors.mean(), rel=1e-5)
+
+
+def test_equal_weights_stop_at_the_same_bits(data):
+    def validation(weight):
+        trainer = Trainer(Atlas(2), random_state=0)
+        return trainer.run(*data, epochs=3, validation=data, validation_weight=weight).validation
+
+    assert validation(np.full(len(data[0]), 0.3)) == validation(None)
+    with pytest.raises(ValueError, match="validation_weight is zero for every row"):
+        validation(np.zeros(len(data[0])))
+
+
 def test_without_patience_validation_only_watches(data):
     watched, alone = Atlas(2), Atlas(2)
     history = train(watched, *data, epochs=3, validation=data, random_state=0)

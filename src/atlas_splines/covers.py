@@ -11,7 +11,7 @@ from atlas_splines import splines
 from atlas_splines.charts import Domain, Fence, fence_around
 from atlas_splines.checks import check_size
 
-__all__ = ["Count", "Cover", "plan_fences"]
+__all__ = ["Count", "Cover", "check_cover", "plan_fences"]
 
 Cover = Literal["touch", "inside"]
 Count = int | Literal["auto"]
@@ -24,15 +24,21 @@ COARSEST_FENCE, FINEST_FENCE = 5, 12
 NEAR_GAPS = 5  # a box so many mean gaps from a face of the domain reaches it
 
 
-def plan_fences(points: Array, domain: Domain, cover: Cover, charts: Count) -> tuple[Fence, ...]:
-    """Fences of the charts that an update with these inputs would open."""
+def check_cover(cover: Cover, charts: Count) -> None:
+    """Raise if these are no options of a cover."""
     if cover not in ("touch", "inside"):
         raise ValueError(f"cover must be 'touch' or 'inside', not {cover!r}")
+    if charts != "auto":
+        check_size("charts", charts, least=1)
+
+
+def plan_fences(points: Array, domain: Domain, cover: Cover, charts: Count) -> tuple[Fence, ...]:
+    """Fences of the charts that an update with these inputs would open."""
+    check_cover(cover, charts)
     if charts == "auto":
         parts = split(points, MOST_CHARTS, LEAST_ROWS, WORTHWHILE)
     else:
-        count = check_size("charts", charts, least=1)
-        parts = split(points, count, max(len(points) // (4 * count), 1), np.inf)
+        parts = split(points, charts, max(len(points) // (4 * charts), 1), np.inf)
     corners = [snapped(part, domain) if cover == "touch" else part for part in parts]
     densities = [fence_density(part) for part in parts]
     return tuple(

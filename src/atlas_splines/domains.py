@@ -72,6 +72,12 @@ class Domain:
         """Inputs of a model on this domain: the columns, and the indicators of missing values."""
         return len(self.knots) + len(self.indicators)
 
+    @property
+    def constant(self) -> NDArray[np.bool_]:
+        """Columns that had a single value: their limits are those that `limits_of` puts around it."""
+        around = [limits_of(value) for value in self.fill[:, None]]
+        return (self.knots[:, [0, -1]] == around).all(axis=1)
+
     def to_unit(self, X: Array) -> Array:
         """Coordinates of rows, shape (rows, inputs); [0, 1] is the domain of the first data."""
         missing = np.isnan(X)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
@@ -41,7 +42,7 @@ CHOICES = {
 }
 
 
-class AtlasEstimator(BaseEstimator):
+class AtlasEstimator(BaseEstimator, ABC):
     """What the regressor and the classifier share; they say what targets and outputs mean."""
 
     losses: tuple[str, ...]
@@ -89,13 +90,13 @@ class AtlasEstimator(BaseEstimator):
 
     # --- what targets mean, for subclasses to say -----------------------------------------------------
 
+    @abstractmethod
     def _start_targets(self, y: Array, weights: Array) -> int:
         """Learn the scale of the targets from the first ones; return the number of outputs."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _targets(self, y: Array) -> Array:
         """Targets as the model learns them, shape (rows, outputs)."""
-        raise NotImplementedError
 
     # --- learning -------------------------------------------------------------------------------------
 
@@ -223,9 +224,12 @@ class AtlasEstimator(BaseEstimator):
 
     @property
     def update_log_(self) -> list[Record]:
-        """What changed the model since `fit`, oldest first; see `atlas_splines.Update`.
+        """What `partial_fit` and `consolidate` did since `fit`, oldest first; see `atlas_splines.Update`.
 
-        Errors are in standard deviations of the target.
+        Errors are in standard deviations of the target. The footprint of an entry is in coordinates of
+        `model_`, and so are the points that its ``contains`` takes: `in_columns` gives it in the units of
+        the columns. `fit_more`, and `fit` with `warm_start`, are parts of a fit: they can change every
+        prediction, cannot be reverted, and leave no entry.
         """
         check_is_fitted(self, "model_")
         return self.model_.updates
@@ -250,13 +254,26 @@ class AtlasEstimator(BaseEstimator):
         area
             A footprint in the coordinates of `model_`.
         known
-            The domain before the update, if the update extends it: beyond it predictions change too.
+            The domain before the update, if the update extends it: beyond it predictions change too. For the
+            footprint of an entry of `update_log_` it is found there.
         """
         check_is_fitted(self, "model_")
         names = getattr(self, "feature_names_in_", [f"column {j}" for j in range(self.n_features_in_)])
-        return ColumnFootprint(
-            area, self.domain_, tuple(map(str, names)), area.domain if known is None else known
-        )
+        known = self._domain_before(area) if known is None else known
+        return ColumnFootprint(area, self.domain_, tuple(map(str, names)), known)
+
+    def _domain_before(self, area: Footprint) -> Array:
+        """The domain before the update with this footprint: that of the update before, or of `fit`.
+
+        It may have been larger, if other training extended it: then the footprint is larger than it need be.
+        """
+        before = np.tile([0.0, 1.0], (area.inputs, 1))
+        for record in self.update_log_:
+            if isinstance(record, memory.Update):
+                if record.footprint is area:
+                    return before
+                before = record.footprint.domain
+        return area.domain
 
     def revert(self: Self, id: int) -> Self:
         """Take back the update of this number in `update_log_`, exactly; see `Atlas.revert`.

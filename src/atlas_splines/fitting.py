@@ -11,6 +11,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import entr
 
 from atlas_splines import splines
 from atlas_splines.growth import Rows, set_apart
@@ -25,7 +26,8 @@ Mapper = Callable[[Callable[[int], "Member"], Iterable[int]], list["Member"]]
 SPREAD = 1.0  # how far apart terms start
 TERMS = (0, 4, 16, 64)  # tried in this order while that helps
 FINEST = 6  # density
-HELPS = 0.99  # a larger model must lower the loss on held-out rows to this share of what it was
+HELPS = 0.99  # a larger model must lower the loss on held-out rows to this share of what it was,
+SURER = 0.002  # and a cross-entropy by this share of what class frequencies alone would give
 SLOWER = (1, 3, 10)  # the learning rate is divided by these, one after the other
 LEAST_ROWS = 40  # with fewer rows none are held out
 PATIENCE_STEPS = 2000  # batches without a lower loss after which training stops, but
@@ -75,23 +77,36 @@ def fit_model(rows: Rows, plan: Plan, seeds: Sequence[int], run: Mapper) -> tupl
         random = np.random.default_rng(seeds[k])
         return grow(sprout(rows, plan, terms, random), rows, folds[k % len(folds)], plan, random)
 
-    first = member(0, plan.terms) if plan.terms != "auto" else first_member(member, bool(folds[0].any()))
+    judged = bool(folds[0].any())
+    first = first_member(member, judged, rows, plan) if plan.terms == "auto" else member(0, plan.terms)
     others = run(lambda k: member(k, first.model.terms), range(1, len(seeds)))
     members = [first, *others]
     return average([member.model for member in members]), members
 
 
-def first_member(member: Callable[[int, int], Member], judged: bool) -> Member:
+def first_member(member: Callable[[int, int], Member], judged: bool, rows: Rows, plan: Plan) -> Member:
     """A member with as many terms as help on held-out rows; with none at all if there are no such rows."""
     if not judged:
         return member(0, 0)
     best = member(0, TERMS[0])
     for terms in TERMS[1:]:
         larger = member(0, terms)
-        if larger.loss > HELPS * best.loss:
+        if not helps(larger.loss, best.loss, rows, plan):
             break
         best = larger
     return best
+
+
+def helps(larger: float, smaller: float, rows: Rows, plan: Plan) -> bool:
+    """Whether a larger model is worth its size, by its loss and that of a smaller one on held-out rows.
+
+    Where classes can be told apart without a mistake, the cross-entropy falls for ever while predictions only
+    get surer of themselves; so it has to fall by a share of what it is for the frequencies of the classes.
+    """
+    least = 0.0
+    if plan.loss == "cross-entropy":
+        least = SURER * float(entr(np.average(rows.targets, axis=0, weights=rows.weights)).sum())
+    return larger < min(HELPS * smaller, smaller - least)
 
 
 def split_folds(rows: int, share: float, random: np.random.Generator) -> list[NDArray[np.bool_]]:
@@ -120,7 +135,7 @@ def grow(
         except TrainingDiverged:
             break
         epochs, validation = best.epochs + finer.epochs, best.validation + finer.validation
-        if plan.density == "auto" and finer.loss > HELPS * best.loss:
+        if plan.density == "auto" and not helps(finer.loss, best.loss, rows, plan):
             return Member(best.model, best.loss, epochs, validation)
         best = Member(finer.model, finer.loss, epochs, validation)
     return best
@@ -156,6 +171,7 @@ def train_stage(
             epochs=plan.epochs,
             sample_weight=learned.weights,
             validation=(test.points, test.targets) if len(test) else None,
+            validation_weight=test.weights if len(test) else None,
             patience=plan.patience_for(len(learned)) if len(test) else None,
         )
         epochs, validation = epochs + len(history.loss), validation + history.validation

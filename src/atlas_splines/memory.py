@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from atlas_splines import splines
 from atlas_splines.charts import Domain, Record
 from atlas_splines.checks import check_number, check_size
-from atlas_splines.covers import Count, Cover, plan_fences
+from atlas_splines.covers import Count, Cover, check_cover, plan_fences
 from atlas_splines.footprints import BoxFootprint, CrossFootprint, Footprint
 from atlas_splines.growth import Recipe, Rows, learn_chart
 from atlas_splines.losses import find_loss
@@ -194,7 +194,9 @@ def footprint(
     points = model.points(X)
     if memory not in ("chart", "rehearsal", "both", "none"):
         raise ValueError(f"memory must be 'chart', 'rehearsal', 'both' or 'none', not {memory!r}")
-    fences = plan_fences(points, model.domain, cover, charts)
+    check_cover(cover, charts)
+    if memory in ("chart", "both"):  # charts that cannot be made are refused here, before any training
+        fences = plan_fences(points, model.domain, cover, charts)
     if memory == "chart":
         return BoxFootprint(model.domain, model.dtype, fences)
     if memory == "none":

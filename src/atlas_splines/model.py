@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_DENSITY", "Atlas"]
 
+Trainable = Literal["finest", "all"]
+
 MAX_DENSITY = 20  # four million functions an input: beyond it float32 cannot tell neighbouring cells apart
 MAX_FUNCTIONS = splines.basis_size(MAX_DENSITY)  # of an input whose domain was extended, too
 MAX_WIDTH = 1000  # of an input's domain
@@ -72,18 +74,12 @@ class Atlas:
         outputs: int = 1,
         terms: int = 10,
         density: int = 4,
-        trainable: Literal["finest", "all"] = "finest",
+        trainable: Trainable = "finest",
         damping: float = 0.0,
         dtype: DTypeLike = "float32",
     ) -> None:
-        self.inputs = check_size("inputs", inputs, least=1)
-        self.outputs = check_size("outputs", outputs, least=1)
-        self.terms = check_size("terms", terms, least=0)
-        self.density = check_size("density", density, least=0, most=MAX_DENSITY)
-        if trainable not in ("finest", "all"):
-            raise ValueError(f"trainable must be 'finest' or 'all', not {trainable!r}")
-        self.trainable = trainable
-        self.damping = check_number("damping", damping, least=0)
+        self.inputs, self.outputs, self.terms, self.density = check_sizes(inputs, outputs, terms, density)
+        self.trainable, self.damping = check_options(trainable, damping)
         if np.dtype(dtype).name not in ("float32", "float64"):
             raise ValueError(f"dtype must be 'float32' or 'float64', not {np.dtype(dtype).name!r}")
         self.dtype: np.dtype[Any] = np.dtype(np.dtype(dtype).name)  # in this machine's byte order
@@ -583,6 +579,23 @@ class Atlas:
             f"dtype={self.dtype.name!r})\n"
             f"with {self.n_parameters:,} coefficients, {self.n_trainable:,} of them trainable" + charts
         )
+
+
+def check_sizes(inputs: int, outputs: int, terms: int, density: int) -> tuple[int, int, int, int]:
+    """Return the sizes of a model, or say what is wrong with them."""
+    return (
+        check_size("inputs", inputs, least=1),
+        check_size("outputs", outputs, least=1),
+        check_size("terms", terms, least=0),
+        check_size("density", density, least=0, most=MAX_DENSITY),
+    )
+
+
+def check_options(trainable: Trainable, damping: float) -> tuple[Trainable, float]:
+    """Return what else defines a model, or say what is wrong with it."""
+    if trainable not in ("finest", "all"):
+        raise ValueError(f"trainable must be 'finest' or 'all', not {trainable!r}")
+    return trainable, check_number("damping", damping, least=0)
 
 
 def check_reach(domain: NDArray[np.float64], density: int) -> None:

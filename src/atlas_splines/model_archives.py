@@ -212,7 +212,8 @@ def _read_fence(
     lowest, highest = _function_range(domain, density, model.dtype.name)
     if (first < lowest).any() or (first > last).any() or (last > highest).any():
         raise ValueError(f"a fence of {name} leaves the functions of density {density}")
-    if highest.max() > np.iinfo(np.int32).max:  # the kernels count cells in 32 bits
+    counted = np.iinfo(np.int32)  # in 32 bits, from the first cell of a window, three before its functions
+    if lowest.min() - 3 < counted.min or highest.max() > counted.max:
         raise ValueError(f"a fence of {name} is too fine for the domain")
     fence = Fence(density, first, last, domain)
     if (np.diff(fence.box) <= 0).any():

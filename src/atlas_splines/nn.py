@@ -15,7 +15,7 @@ from fractions import Fraction
 from importlib.util import find_spec
 from itertools import pairwise
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +23,17 @@ from numpy.typing import NDArray
 from atlas_splines import splines
 from atlas_splines.archives import replace_file
 from atlas_splines.charts import Chart, Fence, Record
-from atlas_splines.checks import check_inputs, check_number, check_size
+from atlas_splines.checks import check_inputs, check_size
 from atlas_splines.covers import Cover, plan_fences
-from atlas_splines.model import MAX_DENSITY, MAX_FUNCTIONS, Atlas, check_reach
+from atlas_splines.model import (
+    MAX_DENSITY,
+    MAX_FUNCTIONS,
+    Atlas,
+    Trainable,
+    check_options,
+    check_reach,
+    check_sizes,
+)
 
 try:
     import torch
@@ -46,6 +54,7 @@ ACTIVE = splines.ACTIVE
 Cells = NDArray[np.intp]
 Domain = NDArray[np.float64]
 
+GROUP = 8  # pairs of terms that are summed at once
 MOST_BYTES = 2**31 - 2**20  # of coefficients in an ONNX file
 
 # --- the gather, and its derivatives --------------------------------------------------------------------
@@ -89,10 +98,8 @@ class Gather(torch.autograd.Function):
     @staticmethod
     def vmap(info: Any, dims: Any, table: Tensor, cells: Tensor, weights: Tensor, sparse: bool) -> Any:
         """One gather for the whole batch; each entry may bring a table of its own."""
-        many = info.batch_size
-        table, cells = fold_table(table, dims[0], fold(cells, dims[1], many), many)
-        sums = Gather.apply(table, cells, fold(weights, dims[2], many), False)
-        return sums.unflatten(0, (many, -1)), 0
+        sums = Gather.apply(*fold_all(info.batch_size, dims, table, cells, weights), False)
+        return sums.unflatten(0, (info.batch_size, -1)), 0
 
 
 class Scatter(torch.autograd.Function):
@@ -166,10 +173,8 @@ class Dot(torch.autograd.Function):
     @staticmethod
     def vmap(info: Any, dims: Any, table: Tensor, cells: Tensor, slopes: Tensor, sparse: bool) -> Any:
         """As for the gather."""
-        many = info.batch_size
-        table, cells = fold_table(table, dims[0], fold(cells, dims[1], many), many)
-        products = Dot.apply(table, cells, fold(slopes, dims[2], many), False)
-        return products.unflatten(0, (many, -1)), 0
+        products = Dot.apply(*fold_all(info.batch_size, dims, table, cells, slopes), False)
+        return products.unflatten(0, (info.batch_size, -1)), 0
 
 
 def active_rows(cells: Tensor) -> Tensor:
@@ -232,12 +237,15 @@ def fold(tensor: Tensor, dim: int | None, many: int) -> Tensor:
     return tensor.flatten(0, 1)
 
 
-def fold_table(table: Tensor, dim: int | None, cells: Tensor, many: int) -> tuple[Tensor, Tensor]:
-    """Put the tables of a vmap one below the other, if there are several, and point the cells there."""
-    if dim is None:
-        return table, cells
-    table = table.movedim(dim, 0)
-    return table.flatten(0, 1), own_rows(cells, table.shape[1], many)
+def fold_all(
+    many: int, dims: Sequence[int | None], table: Tensor, cells: Tensor, factors: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Make the batch of a vmap part of the points; tables, if several, stand one below the other."""
+    cells, factors = fold(cells, dims[1], many), fold(factors, dims[2], many)
+    if dims[0] is None:
+        return table, cells, factors
+    table = table.movedim(dims[0], 0)
+    return table.flatten(0, 1), own_rows(cells, table.shape[1], many), factors
 
 
 def own_rows(cells: Tensor, rows: int, many: int) -> Tensor:
@@ -419,7 +427,7 @@ class AtlasModule(nn.Module):
         outputs: int = 1,
         terms: int = 10,
         density: int = 4,
-        trainable: Literal["finest", "all"] = "finest",
+        trainable: Trainable = "finest",
         *,
         damping: float = 0.0,
         sparse: bool = False,
@@ -427,18 +435,11 @@ class AtlasModule(nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        self.inputs = check_size("inputs", inputs, least=1)
-        self.outputs = check_size("outputs", outputs, least=1)
-        self.terms = check_size("terms", terms, least=0)
-        self.density = check_size("density", density, least=0, most=MAX_DENSITY)
-        if trainable not in ("finest", "all"):
-            raise ValueError(f"trainable must be 'finest' or 'all', not {trainable!r}")
-        self.trainable = trainable
-        self.damping = check_number("damping", damping, least=0)
+        self.inputs, self.outputs, self.terms, self.density = check_sizes(inputs, outputs, terms, density)
+        self.trainable, self.damping = check_options(trainable, damping)
         self.sparse = sparse
         if dtype is not None and not dtype.is_floating_point:
             raise TypeError(f"dtype must be a floating type such as torch.float32, not {dtype}")
-        self.added_terms = [self.terms] if self.terms else []  # by construction and by each expansion
         self.domain = np.tile([0.0, 1.0], (self.inputs, 1))
         self.tables = nn.ModuleDict()  # from coarse to fine; a density without a table is all zero
         self.charts = nn.ModuleList()
@@ -543,7 +544,8 @@ class AtlasModule(nn.Module):
 
     def _evaluate(self, points: Tensor) -> Tensor:
         """The model without charts: (points, outputs)."""
-        # density by density, so that one more, all zero, changes no bit: equation (8)
+        # density by density, so that one more, all zero, changes no bit, equation (8); for the same reason
+        # pairs of terms in groups of one size, filled up with zeros: a matrix product rounds anew
         parts = [cast(Table, table).sums(points) for table in self.tables.values()]
         sums = sum(parts[1:], start=parts[0]).to(points.dtype).unflatten(-1, (self.outputs, -1))
         if not self.terms:
@@ -551,10 +553,9 @@ class AtlasModule(nn.Module):
         exponents, f = sums.split([2 * self.terms, 1], dim=-1)
         g, h = exponents.contiguous().exp().split([self.terms, self.terms], dim=-1)
         out, pairs = f.squeeze(-1), self.scale * (g - h)
-        for part in pairs.split(self.added_terms, dim=-1):
-            out = out + part.sum(
-                -1
-            )  # expansion by expansion, for the same reason; a matrix product rounds anew
+        groups = nn.functional.pad(pairs, (0, -self.terms % GROUP)).unflatten(-1, (-1, GROUP)).sum(-1)
+        for group in groups.unbind(-1):
+            out = out + group
         return out
 
     def extra_repr(self) -> str:
@@ -627,7 +628,6 @@ class AtlasModule(nn.Module):
                     for name, value in state.items()
                 }
         self.terms += terms
-        self.added_terms.append(terms)
 
     def _widened(self, coefficients: Tensor, terms: int) -> Tensor:
         """Coefficients, or what an optimiser knows of them, with zeros for new terms: (rows, channels)."""

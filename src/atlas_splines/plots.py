@@ -457,7 +457,7 @@ def names_in(footprint: Footprint | ColumnFootprint) -> Sequence[str]:
 # --- histories ------------------------------------------------------------------------------------------
 
 
-def draw_history(axes: Axes, history: History | Sequence[Sequence[float]]) -> Axes:
+def draw_history(axes: Axes, history: History | Sequence[Sequence[float]] | AtlasEstimator) -> Axes:
     """Draw the loss after each epoch, with a dot at the best epoch.
 
     Parameters
@@ -465,8 +465,8 @@ def draw_history(axes: Axes, history: History | Sequence[Sequence[float]]) -> Ax
     axes
         Where to draw.
     history
-        From `train` or an entry of ``model.updates``: training and validation loss. Or the
-        ``validation_loss_`` of an estimator: a line for each member.
+        From `train` or an entry of ``model.updates``: training and validation loss. Or a fitted estimator or
+        its ``validation_loss_``: a line for each member.
 
     Examples
     --------
@@ -475,7 +475,7 @@ def draw_history(axes: Axes, history: History | Sequence[Sequence[float]]) -> Ax
     >>> axes.get_yscale(), [line.get_label() for line in axes.lines]
     ('log', ['training', 'validation', 'best epoch'])
     """
-    lines = losses_of(history)
+    lines = losses_of(history if isinstance(history, History | Sequence) else losses_in(history))
     values = np.concatenate([np.empty(0), *lines.values()])
     if not values.size:
         raise ValueError("the history has no losses to draw; it takes an epoch, or rows that are held out")
@@ -498,6 +498,12 @@ def losses_of(history: History | Sequence[Sequence[float]]) -> dict[str, list[fl
         lines = {"training": history.loss, "validation": history.validation}
         return {label: losses for label, losses in lines.items() if losses}
     return {f"member {k + 1}, held-out rows": list(losses) for k, losses in enumerate(history)}
+
+
+def losses_in(estimator: AtlasEstimator) -> list[list[float]]:
+    """Losses of the members of a fitted estimator."""
+    names_of(estimator)  # refuses one that is not fitted
+    return estimator.validation_loss_
 
 
 # --- what an estimator is and has been through ----------------------------------------------------------
@@ -572,8 +578,9 @@ def lane_label(estimator: AtlasEstimator, j: int, name: str) -> str:
 def save_inspection(path: Path, estimator: AtlasEstimator) -> None:
     """Save a picture of a fitted estimator: the shape of each column, and the footprint of each update.
 
-    Of more than 12 columns, those with the largest effect are drawn. All shapes have one scale, so that
-    effects can be compared; it leaves out the most extreme 2 % on either side. An estimator keeps no data, so
+    Of more than 12 columns, those with the largest effect are drawn; a column that was constant in the first
+    data has none. All shapes have one scale, so that effects can be compared; it holds every mean prediction,
+    and all but the most extreme 2 % of the bands on either side. An estimator keeps no data, so
     shapes are averaged over random points of the domain. Of several targets or classes the first is drawn;
     of two classes the second.
 
@@ -618,17 +625,20 @@ def updates_title(count: int) -> str:
 
 
 def most_influential(estimator: AtlasEstimator, output: int) -> list[int]:
-    """Columns to draw, in their order: all, or those along which predictions vary most."""
+    """Columns to draw, in their order: all, or those along which predictions vary most.
+
+    A column that was constant has no effect, whatever the model says where it has seen nothing.
+    """
     count = estimator.n_features_in_
     if count <= MOST_COLUMNS:
         return list(range(count))
+    columns = np.flatnonzero(~estimator.domain_.constant).tolist() or list(range(count))
     sample = sample_points(estimator, None)[: SAMPLE // 4]
     curves = [
-        effect(estimator, j, places_along(estimator.model_, j, GRID // 6), sample, output)
-        for j in range(count)
+        effect(estimator, j, places_along(estimator.model_, j, GRID // 6), sample, output) for j in columns
     ]
     variation = [curve.std(axis=0).mean() for curve in curves]
-    return sorted(np.argsort(variation)[-MOST_COLUMNS:].tolist())
+    return sorted(columns[place] for place in np.argsort(variation)[-MOST_COLUMNS:])
 
 
 def draw_shapes(
@@ -636,15 +646,17 @@ def draw_shapes(
 ) -> None:
     """Draw the shapes of columns on panels that share a scale, and one legend below them."""
     every: list[Axes] = panels.ravel().tolist()
-    bands = []
+    bands, means = [], []
     for axes, column in zip(every, columns, strict=False):
         draw_shape(axes, estimator, column, output=output).spines[["top", "right"]].set_visible(False)
         bands.append(np.asarray(axes.collections[0].get_paths()[0].vertices)[:, 1])
+        means.append(np.asarray(axes.lines[0].get_ydata()))
     for axes in panels[:, 1:].ravel().tolist():
         axes.set_ylabel("")
     for axes in every[len(columns) :]:
         axes.remove()
     low, high = np.percentile(np.concatenate(bands), CENTRE)
+    low, high = min(low, np.min(means)), max(high, np.max(means))
     every[0].set_ylim(low - 0.1 * (high - low), high + 0.1 * (high - low))
     lines = every[0].get_legend_handles_labels()
     every[0].figure.legend(*lines, loc="outside lower center", ncols=3, frameon=False)

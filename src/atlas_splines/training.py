@@ -25,6 +25,7 @@ SAMPLES_PER_CALL = 200_000  # between calls of the kernel Python can answer Ctrl
 
 Pair = tuple[ArrayLike, ArrayLike]
 Array = NDArray[np.floating]
+HeldOut = tuple[Array, Array, Array | None, Array | float]  # inputs, targets, weights, offset
 Seed = int | np.random.Generator | None
 
 
@@ -173,12 +174,13 @@ class Trainer:
         sample_weight: ArrayLike | None = None,
         offset: Array | None = None,
         validation_offset: Array | None = None,
+        validation_weight: ArrayLike | None = None,
         progress: bool = False,
     ) -> History:
         """Train on X and y; see `train` for the parameters.
 
         `offset` and `validation_offset`, of shape (rows, outputs), are added to the model's outputs while it
-        trains: it learns what they leave.
+        trains: it learns what they leave. `validation_weight` has the weight of each row of `validation`.
 
         Examples
         --------
@@ -194,7 +196,9 @@ class Trainer:
         if validation is not None and (not isinstance(validation, tuple | list) or len(validation) != 2):
             raise ValueError("validation must be a pair (X, y)")
         samples = self._samples(X, y, sample_weight, offset)
-        held_out = None if validation is None else self._held_out(*validation, validation_offset)
+        held_out = None
+        if validation is not None:
+            held_out = self._held_out(*validation, validation_weight, validation_offset)
         history = History(state="carried" if self.carries_state else "fresh")
         start = time.perf_counter()
         try:
@@ -206,7 +210,7 @@ class Trainer:
     def _epochs(
         self,
         samples: kernels.Samples,
-        held_out: tuple[Array, Array, Array | float] | None,
+        held_out: HeldOut | None,
         patience: int | None,
         epochs: Iterable[int],
         history: History,
@@ -272,15 +276,18 @@ class Trainer:
             )
         return total / float(samples.weights.sum(dtype=np.float64))
 
-    def _validate(self, X: Array, y: Array, offset: Array | float) -> float:
+    def _validate(self, X: Array, y: Array, weights: Array | None, offset: Array | float) -> float:
         with np.errstate(all="ignore"):  # an overflow shows as a loss that is not finite
-            return self.loss(self.model.evaluate(X) + offset, y)
+            return self.loss(self.model.evaluate(X) + offset, y, weights)
 
     def _held_out(
-        self, X: ArrayLike, y: ArrayLike, offset: Array | None
-    ) -> tuple[Array, Array, Array | float]:
+        self, X: ArrayLike, y: ArrayLike, weight: ArrayLike | None, offset: Array | None
+    ) -> HeldOut:
         points = self.model.points(X, "validation X")
-        return points, self._targets(y, points.shape[0], "validation y"), 0.0 if offset is None else offset
+        targets = self._targets(y, points.shape[0], "validation y")
+        weights = self._weights(weight, points.shape[0], "validation_weight")
+        equal = (weights == weights[0]).all()  # as good as none, to the last bit
+        return points, targets, None if equal else weights, 0.0 if offset is None else offset
 
     def data(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
@@ -294,7 +301,8 @@ class Trainer:
         ((2, 1), (2,))
         """
         points = self.model.points(X)
-        return points, self._targets(y, points.shape[0], "y"), self._weights(sample_weight, points.shape[0])
+        rows = points.shape[0]
+        return points, self._targets(y, rows, "y"), self._weights(sample_weight, rows, "sample_weight")
 
     def _samples(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, offset: Array | None
@@ -348,19 +356,17 @@ class Trainer:
             )
         return array
 
-    def _weights(self, sample_weight: ArrayLike | None, rows: int) -> Array:
-        if sample_weight is None:
+    def _weights(self, values: ArrayLike | None, rows: int, name: str) -> Array:
+        if values is None:
             return np.ones(rows, self.model.dtype)
-        weights = check_numbers("sample_weight", sample_weight, self.model.dtype)
+        weights = check_numbers(name, values, self.model.dtype)
         if weights.shape != (rows,):
-            raise ValueError(
-                f"sample_weight has shape {weights.shape}; expected ({rows},), one number per row"
-            )
+            raise ValueError(f"{name} has shape {weights.shape}; expected ({rows},), one number per row")
         if weights.min() < 0:
             row = int(np.argmin(weights))
-            raise ValueError(f"sample_weight[{row}] is {weights[row]}; weights must not be negative")
+            raise ValueError(f"{name}[{row}] is {weights[row]}; weights must not be negative")
         if weights.max() == 0:
-            raise ValueError("sample_weight is zero for every row; give at least one a positive weight")
+            raise ValueError(f"{name} is zero for every row; give at least one a positive weight")
         return weights
 
 
