@@ -17,7 +17,15 @@ from torch.func import functional_call, grad, jacrev, stack_module_state, vmap
 
 from atlas_splines import Atlas, AtlasClassifier, AtlasRegressor, Trainer, splines, update
 from atlas_splines import nn as neural
-from atlas_splines.nn import AtlasModule, AtlasNet, EstimatorModule, export_onnx, scatter, scatter_sparse
+from atlas_splines.nn import (
+    AtlasModule,
+    AtlasNet,
+    EstimatorModule,
+    export_onnx,
+    scaled_slope,
+    scatter,
+    scatter_sparse,
+)
 
 # compiler and exporter use parts of PyTorch that PyTorch has deprecated
 OWN_WARNINGS = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
@@ -720,6 +728,25 @@ def rows_far_and_near():
     return np.vstack([X, X + np.array([0.5, 20, 1]), X - np.array([0.7, 30, 2])])
 
 
+def in_float64(estimator):
+    """The same estimator with a model that computes in float64."""
+    twin, old = copy.deepcopy(estimator), estimator.model_
+    model = Atlas(old.inputs, old.outputs, old.terms, old.density, old.trainable, old.damping, "float64")
+    model.restart(old.domain)
+    model.table[:] = old.table[model._nearest_rows(old)]  # a face may round into one cell more
+    model.charts = tuple(chart_in_float64(chart) for chart in old.charts)
+    twin.model_ = model
+    return twin
+
+
+def chart_in_float64(chart):
+    terms, outputs = chart.layout.terms, chart.layout.outputs
+    size = chart.layout.slope[2 * terms :: 2 * terms + 1][:outputs].astype(np.float64)
+    content = Atlas(chart.layout.inputs, outputs, terms, dtype="float64")
+    layout = content.layout._replace(slope=scaled_slope(content, size))
+    return dataclasses.replace(chart, layout=layout, table=chart.table.astype(np.float64))
+
+
 @pytest.mark.parametrize("options", [{}, {"domain": "data", "terms": 0}, {"extrapolation": "linear"}])
 def test_a_module_predicts_what_the_regressor_does(options):
     estimator = extended_regressor(**options)
@@ -728,8 +755,9 @@ def test_a_module_predicts_what_the_regressor_does(options):
     expected, scale = estimator.predict(X), estimator.target_scale_[0]
     result = module(torch.tensor(X)).detach().numpy()
     loss = 10 if options.get("extrapolation") == "linear" else 1  # slopes lose digits
-    double = copy.deepcopy(module).double()  # only the estimator rounds to float32
-    for answer in (result, double(torch.tensor(X)).detach().numpy()):
+    double = copy.deepcopy(module).double()(torch.tensor(X)).detach().numpy()
+    np.testing.assert_allclose(double, in_float64(estimator).predict(X), rtol=0, atol=1e-10 * loss * scale)
+    for answer in (result, double):
         error = np.abs(answer - expected) / (loss * scale)
         # where the exponentials of a chart are large and cancel, float32 loses digits
         assert np.quantile(error, 0.95) < 1e-5
