@@ -153,3 +153,10 @@ def test_the_error_matrix_is_that_of_the_longest_sequence():
         mean_matrix(results, "mlp", "long")[:, :2], [[0.2, NAN], [0.3, 0.3], [0.5, 0.3]]
     )
     assert "long" in matrix_figure(results).get_suptitle()
+
+
+@pytest.mark.parametrize("status", ["ok", "crashed: Oops: it broke"])
+def test_an_error_matrix_needs_no_certain_method(status):
+    results = Results([record("linear", 0.5, status=status)])
+    title = matrix_figure(results).get_suptitle()
+    assert title.startswith("Errors on all tasks" if status == "ok" else "No method went through")

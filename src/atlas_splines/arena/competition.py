@@ -170,7 +170,7 @@ def facts_of(plan: Plan, files: Sequence[Path]) -> dict[str, str]:
         "runs": f"{len(files)}: {len(plan.methods)} methods, {len(plan.cells)} cells, {plan.seeds} seeds",
         "tasks": f"at most {plan.size.samples} rows each; tests have {plan.size.tests}",
         "tuning": tuning if plan.tuned else "none, the first setting of each method",
-        "gradient steps": f"{plan.size.steps} of 250 rows a task; ten times as many of 100 rows for ATLAS, "
-        "whose steps cost less",
+        "gradient steps": f"{plan.size.steps} of 250 rows a task; ten times as many of 100 rows for ATLAS "
+        "as in the paper, whose steps cost less; its estimators stop by themselves",
         "from the first run to the last": f"{(max(written) - min(written)) / 60:.1f} minutes",
     }

@@ -187,9 +187,12 @@ def draw_memory(axes: Axes, results: Results, cell: str) -> None:
 def matrix_figure(results: Results) -> Figure:
     """R[i, j], the error on task j after task i, of some methods on the longest sequence."""
     cell = max(results.cells, key=lambda name: (task_count(results, name), -results.cells.index(name)))
-    means = {method: mean_matrix(results, method, cell) for method in FOLLOWED}
-    shown = {method: matrix for method, matrix in means.items() if np.isfinite(matrix).any()}
+    through = {r["method"] for r in results.records.values() if r["cell"] == cell and r["status"] == "ok"}
+    chosen = [method for method in FOLLOWED if method in through] or sorted(through)[:4]
+    shown = {method: mean_matrix(results, method, cell) for method in chosen}
     figure = Figure(figsize=(WIDTH, 0.9 + 2.2 * -(-len(shown) // 4)), layout="constrained")
+    if not shown:
+        return headline(figure, "No method went through a sequence, so there are no errors to show")
     grid = figure.subplots(-(-len(shown) // 4), 4, squeeze=False, sharex=True, sharey=True)
     known = np.concatenate([matrix[np.isfinite(matrix)] for matrix in shown.values()])
     norm = LogNorm(max(known.min(), 1e-3), max(known.max(), 2e-3))
@@ -213,11 +216,9 @@ def task_count(results: Results, cell: str) -> int:
 
 
 def mean_matrix(results: Results, method: str, cell: str) -> Array:
-    """Mean of R over seeds, as far as it is known."""
+    """Mean of R over the seeds that a method went through."""
     runs = [results.records.get((method, cell, seed)) for seed in results.seeds]
     matrices = [run["R"] for run in runs if run is not None and run["status"] == "ok"]
-    if not matrices:
-        return np.full((1, 1), np.nan)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # an entry that no seed has is NaN
         return np.asarray(np.nanmean(np.array(matrices, np.float64), axis=0))

@@ -115,15 +115,14 @@ class SmallClassifier:
     def __init__(self, setup: Setup, memory: Memory) -> None:
         self.model_ = Atlas(setup.inputs, setup.classes, CLASS_TERMS)
         self.memory, self.seed = memory, setup.seed
-        self.updates = 0
 
     def partial_fit(self, X: Array, y: Array) -> None:
         """Train the model plainly, and update it from the second time on."""
+        before = len(self.model_.updates)
         update(
-            self.model_, X, y, memory=self.memory if self.updates else "none", loss="cross-entropy",
-            density=1, terms=CLASS_TERMS, epochs=CLASS_EPOCHS, random_state=self.seed + self.updates,
+            self.model_, X, y, memory=self.memory if before else "none", loss="cross-entropy",
+            density=1, terms=CLASS_TERMS, epochs=CLASS_EPOCHS, random_state=self.seed + before,
         )  # fmt: skip
-        self.updates += 1
 
     def predict(self, X: Array) -> Array:
         """Outputs of the model."""
