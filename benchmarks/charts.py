@@ -10,7 +10,7 @@ import numpy as np
 from step import best_times
 
 from atlas_splines import Atlas
-from atlas_splines.charts import Chart, fence_around
+from atlas_splines.core.charts import Chart, fence_around
 
 INPUTS, ROWS = 8, 10_000
 

@@ -23,9 +23,10 @@ import numba
 import numpy as np
 from matplotlib.figure import Figure
 
-from atlas_splines import Atlas, kernels
-from atlas_splines.kernels import LANES, load, plus, store
-from atlas_splines.training import OPTIMIZERS, fresh_moments
+from atlas_splines import Atlas
+from atlas_splines.core import kernels
+from atlas_splines.core.kernels import LANES, load, plus, store
+from atlas_splines.core.training import OPTIMIZERS, fresh_moments
 
 SAMPLES = 10_000
 

@@ -21,10 +21,10 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-from atlas_splines.tables import TableWriter, frame
+from atlas_splines.tables.reading import TableWriter, frame
 
 PIECE = 100_000
-COMMAND = [sys.executable, "-c", "from atlas_splines.cli import app; app()"]
+COMMAND = [sys.executable, "-c", "from atlas_splines.cli.app import app; app()"]
 
 
 def write_table(path: Path, rows: int, low: float, high: float, shift: float) -> None:

@@ -20,8 +20,8 @@ import torch
 from torch import nn
 
 from atlas_splines import orthogonality_distance
+from atlas_splines.experiments.paper.tasks import BoxTasks, box_tasks
 from atlas_splines.nn import AtlasModule, AtlasNet
-from atlas_splines.paper.tasks import BoxTasks, box_tasks
 
 DENSITY, BATCH = 3, 100
 

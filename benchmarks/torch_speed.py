@@ -25,10 +25,11 @@ from kan import KAN
 from sklearn.neural_network import MLPRegressor
 from torch import nn
 
-from atlas_splines import Atlas, Trainer, kernels
+from atlas_splines import Atlas, Trainer
+from atlas_splines.core import kernels
+from atlas_splines.core.training import OPTIMIZERS, fresh_moments
+from atlas_splines.experiments.paper.tasks import two_tasks
 from atlas_splines.nn import AtlasModule
-from atlas_splines.paper.tasks import two_tasks
-from atlas_splines.training import OPTIMIZERS, fresh_moments
 
 INPUTS, BATCHES = (2, 8, 64), (100, 1000, 10_000)
 LEARNING_RATE = 0.01

@@ -13,7 +13,7 @@ import numpy as np
 from mutations import outputs_of, rich_model, small_classifier, small_model, small_regressor
 
 from atlas_splines import save
-from atlas_splines.archives import VERSION
+from atlas_splines.files.archive import VERSION
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from atlas_splines import Atlas, splines
-from atlas_splines.kernels import EPSILON, FIRST_DECAY, SECOND_DECAY
-from atlas_splines.losses import LOSSES
+from atlas_splines import Atlas
+from atlas_splines.core import splines
+from atlas_splines.core.kernels import EPSILON, FIRST_DECAY, SECOND_DECAY
+from atlas_splines.core.losses import LOSSES
 
 
 def randomize(model: Atlas, seed: int = 0, size: float = 0.3) -> Atlas:

@@ -11,35 +11,35 @@ import atlas_splines
 
 SOURCE = Path(atlas_splines.__file__).parent
 
-# Each module may import those before it. Names on one line do not know each other.
+# Each folder may import those above it. Folders on one line do not know each other.
 LEVELS = [
-    {"splines", "kernels", "checks", "jobs"},
-    {"losses", "charts", "archives"},
-    {"model"},
-    {"training", "footprints", "covers"},
-    {"growth"},
-    {"memory", "analysis", "polynomials", "domains", "fitting"},
-    {"estimators", "model_archives"},
-    {"estimator_archives", "nn"},
-    {"storage", "tables"},
-    {"plots", "paper", "encodings"},
-    {"commands", "arena"},
-    {"demonstration"},
+    {"core"},
+    {"memory", "analysis", "files"},
+    {"estimators"},
+    {"tables"},
+    {"storage", "nn", "plots"},
+    {"experiments"},
     {"cli"},
 ]
 ONLY_IMPORTER = {
-    "numba": "kernels",
-    "llvmlite": "kernels",
-    "matplotlib": "plots",
-    "pyarrow": "tables",
-    "sklearn": "estimators",
-    "torch": "nn",
-    "typer": "cli",
+    "numba": "core/kernels.py",
+    "llvmlite": "core/kernels.py",
+    "matplotlib": "plots/",
+    "pyarrow": "tables/",
+    "sklearn": "estimators/",
+    "torch": "nn/",
+    "typer": "cli/",
 }
 
 
 def module_files():
-    return sorted(path for path in SOURCE.glob("*.py") if path.stem != "__init__")
+    paths = (path for path in SOURCE.rglob("*.py") if path.parent != SOURCE)
+    return sorted(path for path in paths if "experiments" not in path.parts)
+
+
+def place(path):
+    """Where a file stands, such as "core/model.py"."""
+    return path.relative_to(SOURCE).as_posix()
 
 
 def imports(path):
@@ -48,34 +48,44 @@ def imports(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path.name} uses a relative import"
+            assert node.level == 0, f"{place(path)} uses a relative import"
             yield node.module
             if node.module == "atlas_splines":
                 yield from (f"atlas_splines.{alias.name}" for alias in node.names)
 
 
-def level(module):
-    return next((i for i, names in enumerate(LEVELS) if module.partition(".")[0] in names), None)
+def level(folder):
+    return next((i for i, names in enumerate(LEVELS) if folder in names), None)
 
 
-@pytest.mark.parametrize("path", module_files(), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", module_files(), ids=place)
 def test_arrows_point_down(path):
-    assert level(path.stem) is not None, f"{path.stem} has no place in the layout"
+    folder = place(path).partition("/")[0]
+    assert level(folder) is not None, f"{folder} has no place in the layout"
     for name in imports(path):
         package, _, module = name.partition(".")
         if package == "atlas_splines" and module not in ("", "__version__"):
-            assert level(module) is not None, f"{path.stem} imports {name}: import it from its own module"
-            assert level(module) < level(path.stem), f"{path.stem} must not import {module}"
+            other = module.partition(".")[0]
+            assert level(other) is not None, f"{place(path)} imports {name}: import it from its own module"
+            fits = other == folder or level(other) < level(folder)
+            assert fits, f"{place(path)} must not import {module}"
 
 
-@pytest.mark.parametrize("path", module_files(), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", module_files(), ids=place)
 def test_heavy_libraries_have_one_importer(path):
     for name in imports(path):
-        owner = ONLY_IMPORTER.get(name.partition(".")[0], path.stem)
-        assert path.stem == owner, f"{path.stem} imports {name}, which belongs in {owner}"
+        owner = ONLY_IMPORTER.get(name.partition(".")[0], "")
+        assert place(path).startswith(owner), f"{place(path)} imports {name}, which belongs in {owner}"
 
 
-EXPERIMENTS = [*SOURCE.glob("paper/*.py"), *SOURCE.glob("arena/**/*.py")]
+@pytest.mark.parametrize("folder", sorted(set.union(*LEVELS)))
+def test_each_folder_says_what_it_is_for(folder):
+    text = ast.get_docstring(ast.parse((SOURCE / folder / "__init__.py").read_text(encoding="utf8")))
+    assert text, f"{folder}/__init__.py has no docstring"
+    assert "import" in text.lower(), f"{folder}/__init__.py does not say what may import it"
+
+
+EXPERIMENTS = [*SOURCE.glob("experiments/**/*.py")]
 IMPORTERS = {  # within the experiments
     "torch": {"autograd", "pi_sigma", "kasam"},
     "kan": {"kan"},
@@ -92,12 +102,11 @@ def test_experiments_use_public_names_only(path):
             public = module in [
                 *atlas_splines.__all__,
                 "__version__",
-                "splines",
-                "jobs",
-            ] or module.startswith(("paper", "arena"))
+                "core.splines",
+            ] or module.startswith(("experiments", "files"))
             assert public, f"{path.parent.name}/{path.name} imports {name}, which is not public"
         assert path.stem in IMPORTERS.get(package, {path.stem}), f"{path.name} must not import {name}"
-        assert not (path.parent.name == "paper" and module.startswith("arena"))
+        assert not (path.parent.name == "paper" and "arena" in module)
 
 
 def test_importing_the_package_loads_nothing_heavy():

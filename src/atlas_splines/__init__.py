@@ -19,14 +19,14 @@ if TYPE_CHECKING:
         overlap,
         sparsity,
     )
-    from atlas_splines.archives import StorageError
-    from atlas_splines.estimators import AtlasClassifier, AtlasRegressor
-    from atlas_splines.footprints import Footprint
-    from atlas_splines.memory import Consolidation, Update, consolidate, footprint, update
-    from atlas_splines.model import Atlas
-    from atlas_splines.polynomials import from_polynomial
-    from atlas_splines.storage import load, save
-    from atlas_splines.training import History, Trainer, TrainingDiverged, train
+    from atlas_splines.analysis.polynomials import from_polynomial
+    from atlas_splines.core.model import Atlas
+    from atlas_splines.core.training import History, Trainer, TrainingDiverged, train
+    from atlas_splines.estimators.base import AtlasClassifier, AtlasRegressor
+    from atlas_splines.files.archive import StorageError
+    from atlas_splines.memory.footprints import Footprint
+    from atlas_splines.memory.updates import Consolidation, Update, consolidate, footprint, update
+    from atlas_splines.storage.saving import load, save
 
 __all__ = [
     "Atlas",
@@ -55,29 +55,29 @@ __all__ = [
 ]
 
 _HOME = {
-    "Atlas": "model",
-    "AtlasClassifier": "estimators",
-    "AtlasRegressor": "estimators",
-    "Consolidation": "memory",
-    "Footprint": "footprints",
-    "History": "training",
-    "StorageError": "archives",
-    "Trainer": "training",
-    "TrainingDiverged": "training",
-    "Update": "memory",
-    "consolidate": "memory",
+    "Atlas": "core.model",
+    "AtlasClassifier": "estimators.base",
+    "AtlasRegressor": "estimators.base",
+    "Consolidation": "memory.updates",
+    "Footprint": "memory.footprints",
+    "History": "core.training",
+    "StorageError": "files.archive",
+    "Trainer": "core.training",
+    "TrainingDiverged": "core.training",
+    "Update": "memory.updates",
+    "consolidate": "memory.updates",
     "expected_off_target": "analysis",
-    "footprint": "memory",
-    "from_polynomial": "polynomials",
+    "footprint": "memory.updates",
+    "from_polynomial": "analysis.polynomials",
     "gradient_bound": "analysis",
     "gradient_norm": "analysis",
-    "load": "storage",
+    "load": "storage.saving",
     "orthogonality_distance": "analysis",
     "overlap": "analysis",
-    "save": "storage",
+    "save": "storage.saving",
     "sparsity": "analysis",
-    "train": "training",
-    "update": "memory",
+    "train": "core.training",
+    "update": "memory.updates",
 }
 
 

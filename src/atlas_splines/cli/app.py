@@ -1,0 +1,355 @@
+"""The `atlas` command. Heavy imports wait until a command needs them, so that help answers at once."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+from atlas_splines import __version__
+
+
+class Optimizer(str, Enum):
+    """Optimisers that the paper's experiments can be run with."""
+
+    adam = "adam"
+    lazy_adam = "lazy-adam"
+
+
+class Loss(str, Enum):
+    """What a regression makes small."""
+
+    squared_error = "squared_error"
+    absolute_error = "absolute_error"
+    huber = "huber"
+
+
+class Extrapolation(str, Enum):
+    """What to predict outside the domain."""
+
+    constant = "constant"
+    linear = "linear"
+    error = "error"
+
+
+class Memory(str, Enum):
+    """How an update learns."""
+
+    chart = "chart"
+    rehearsal = "rehearsal"
+    both = "both"
+    none = "none"
+
+
+class Unknown(str, Enum):
+    """What to do with a category that was not there in fit."""
+
+    error = "error"
+    missing = "missing"
+
+
+# without rich, help answers in half the time
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None
+)
+
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file, such as model.atlas.")]
+SkipMissing = Annotated[bool, typer.Option("--skip-missing", help="Skip rows without a target.")]
+UnknownOption = Annotated[Unknown, typer.Option(help="Categories that were not there in fit.")]
+Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of everything random.")]
+Wait = Annotated[float, typer.Option(min=0, help="Seconds to wait for another process on the same file.")]
+
+
+def show_version(wanted: bool) -> None:
+    """Print the version and end."""
+    if wanted:
+        typer.echo(f"atlas-splines {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Models that are updated all their life and do not forget.
+
+    Tables are CSV or Parquet, by their ending; - is standard input or output.
+    """
+
+
+@app.command()
+def fit(
+    data: Annotated[str, typer.Argument(metavar="DATA", help="Table with inputs and target, or -.")],
+    target: Annotated[str, typer.Option("--target", "-t", help="Column to predict.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.")] = Path(
+        "model.atlas"
+    ),
+    columns: Annotated[list[str] | None, typer.Option(help="Input column; repeat for several.")] = None,
+    ignore: Annotated[list[str] | None, typer.Option(help="Column to leave out; repeat for several.")] = None,
+    category: Annotated[
+        list[str] | None, typer.Option(help="Column of numbers that are names; repeat for several.")
+    ] = None,
+    classify: Annotated[bool, typer.Option("--classify", help="The target is a class.")] = False,
+    regress: Annotated[bool, typer.Option("--regress", help="The target must be a number.")] = False,
+    skip_missing: SkipMissing = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a model that has been updated, or any other file.")
+    ] = False,
+    density: Annotated[int | None, typer.Option(min=0, max=20, help="Resolution; found by itself.")] = None,
+    terms: Annotated[int | None, typer.Option(min=0, help="Pairs of exponentials; found by itself.")] = None,
+    members: Annotated[int, typer.Option(min=1, help="Models to average.")] = 4,
+    loss: Annotated[Loss | None, typer.Option(help="What a regression makes small.")] = None,
+    extrapolation: Annotated[
+        Extrapolation, typer.Option(help="Outside the domain.")
+    ] = Extrapolation.constant,
+    seed: Seed = 0,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print how training goes.")] = False,
+) -> None:
+    """Learn a table and save the model.
+
+    Columns of texts are categories. Empty cells and NA are missing values. A target of numbers makes a
+    regression, a target of texts a classification.
+    """
+    if classify and regress:
+        fail("--classify and --regress exclude each other; give one of them")
+    with sentences():
+        from atlas_splines.cli import commands
+
+        size = {"density": density, "terms": terms, "loss": loss and loss.value}
+        commands.fit(
+            data,
+            target,
+            output,
+            task="classify" if classify else "regress" if regress else "auto",
+            columns=columns or (),
+            ignore=ignore or (),
+            category=category or (),
+            skip_missing=skip_missing,
+            force=force,
+            seed=seed,
+            say=silent if quiet else typer.echo,
+            members=members,
+            extrapolation=extrapolation.value,
+            verbose=int(verbose),
+            **{name: value for name, value in size.items() if value is not None},
+        )
+
+
+@app.command()
+def update(
+    model: Model,
+    data: Annotated[str, typer.Argument(metavar="DATA", help="Table with new rows, or -.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the model here, and leave the old one.")
+    ] = None,
+    memory: Annotated[Memory | None, typer.Option(help="How to learn; by charts.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what could change.")] = False,
+    skip_missing: SkipMissing = False,
+    unknown: UnknownOption = Unknown.error,
+    seed: Seed = 0,
+    wait: Wait = 600,
+) -> None:
+    """Teach a model new rows, and tell what can change and what cannot."""
+    with sentences():
+        from atlas_splines.cli import commands
+
+        commands.update(
+            model,
+            data,
+            output=output,
+            memory=None if memory is None else memory.value,
+            dry_run=dry_run,
+            skip_missing=skip_missing,
+            refuse_unknown=unknown is Unknown.error,
+            seed=seed,
+            wait=wait,
+            say=typer.echo,
+            note=note,
+        )
+
+
+@app.command()
+def predict(
+    model: Model,
+    rows: Annotated[str, typer.Argument(metavar="ROWS", help="Table with inputs, or -.")],
+    output: Annotated[str, typer.Option("--output", "-o", help="Table to write, or -.")] = "-",
+    probabilities: Annotated[bool, typer.Option("--probabilities", help="A column for each class.")] = False,
+    unknown: UnknownOption = Unknown.error,
+) -> None:
+    """Write a table again with a column of predictions."""
+    with sentences():
+        from atlas_splines.cli import commands
+
+        refuse = unknown is Unknown.error
+        commands.predict(model, rows, output, probabilities=probabilities, refuse_unknown=refuse, note=note)
+
+
+@app.command()
+def inspect(
+    model: Model,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw what each input does, and the footprint of each update.")
+    ] = None,
+) -> None:
+    """Tell what a model file holds: configuration, size, domain, and the log of its updates."""
+    with sentences():
+        from atlas_splines.cli import commands
+
+        commands.inspect(model, plot, typer.echo)
+
+
+@app.command()
+def revert(
+    model: Model,
+    id: Annotated[
+        int, typer.Argument(metavar="ID", help="Number of the update; `atlas inspect` lists them.")
+    ],
+    wait: Wait = 600,
+) -> None:
+    """Take back an update, exactly."""
+    with sentences():
+        from atlas_splines.cli import commands
+
+        commands.revert(model, id, wait=wait, say=typer.echo, note=note)
+
+
+@app.command()
+def export(
+    model: Model,
+    output: Annotated[Path, typer.Argument(metavar="ONNX", help="File to write, such as model.onnx.")],
+) -> None:
+    """Write a model as ONNX, to predict without this package.
+
+    It takes numbers as they are; the output tells how categories become numbers.
+    """
+    with sentences():
+        from atlas_splines.cli import commands
+
+        commands.export(model, output, typer.echo)
+
+
+@app.command()
+def demo(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the picture.")] = Path(
+        "atlas-demo.png"
+    ),
+) -> None:
+    """Run the commands above on a small table, and draw what was forgotten."""
+    if not output.parent.is_dir():
+        fail(f"cannot write {output}: the folder {output.parent} does not exist")
+    if output.suffix not in (".png", ".svg", ".pdf"):
+        fail(f"cannot write {output}: a picture ends in .png, .svg or .pdf")
+    with sentences():
+        from atlas_splines.cli.demonstration import demonstrate
+
+        demonstrate(output, run=run_or_stop, say=typer.echo)
+
+
+def run_or_stop(arguments: list[str]) -> None:
+    """Run another command; if it fails, this one ends as well."""
+    code = app(arguments, standalone_mode=False)
+    if code:
+        raise typer.Exit(code)
+
+
+@app.command()
+def paper(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for results and report.")] = Path(
+        "atlas-paper"
+    ),
+    quick: Annotated[bool, typer.Option("--quick", help="One trial instead of thirty.")] = False,
+    trials: Annotated[int, typer.Option(min=1, help="Trials of each experiment.")] = 30,
+    jobs: Annotated[int, typer.Option(min=1, help="Local processes.")] = 2,
+    scheduler: Annotated[str | None, typer.Option(help="Dask scheduler, such as tcp://host:8786.")] = None,
+    damping: Annotated[float, typer.Option(min=0, help="The paper's formula has 0, its authors ran 10.")] = 0,
+    optimizer: Annotated[Optimizer, typer.Option(help="The paper's is adam.")] = Optimizer.adam,
+) -> None:
+    """Run every experiment of the paper, draw every figure, and write a report.
+
+    A run that was stopped goes on where it was; a finished one only draws again.
+    """
+    try:
+        import pandas  # noqa: F401
+    except ImportError:
+        fail("this command needs more packages: pip install 'atlas-splines[paper]'")
+    from atlas_splines.experiments.jobs import RunError
+    from atlas_splines.experiments.paper.reproduction import reproduce
+    from atlas_splines.experiments.paper.trials import Settings
+
+    settings = Settings(damping=damping, optimizer=optimizer.value)
+    try:
+        report = reproduce(output, 1 if quick else trials, settings, jobs=jobs, scheduler=scheduler)
+    except RunError as error:
+        fail(str(error))
+    typer.echo(f"The report is {report}.")
+
+
+@app.command()
+def arena(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for results and report.")] = Path(
+        "atlas-arena"
+    ),
+    quick: Annotated[bool, typer.Option("--quick", help="Small tasks, one seed, no tuning.")] = False,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Repetitions: 10, or one with --quick.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Local processes.")] = 2,
+    scheduler: Annotated[str | None, typer.Option(help="Dask scheduler, such as tcp://host:8786.")] = None,
+    method: Annotated[list[str] | None, typer.Option(help="Only this method; may be repeated.")] = None,
+    protocol: Annotated[list[int] | None, typer.Option(help="Only this protocol; may be repeated.")] = None,
+    data: Annotated[list[Path] | None, typer.Option(help="Your table; may be repeated.")] = None,
+    target: Annotated[list[str] | None, typer.Option(help="Its target; by default the last column.")] = None,
+    split_by: Annotated[
+        list[str] | None, typer.Option(help="A column, 'region' or 'clusters'; one for all, or one a file.")
+    ] = None,
+    drop: Annotated[list[str] | None, typer.Option(help="A column that is no input.")] = None,
+) -> None:
+    """Compare memory retention with every method one would use instead, and write a report.
+
+    A run that was stopped goes on where it was; a finished one only draws again.
+    """
+    from atlas_splines.experiments.arena.competition import compete, make_plan
+    from atlas_splines.experiments.arena.report import findings, text_table
+    from atlas_splines.experiments.jobs import RunError
+
+    try:
+        plan = make_plan(quick, seeds, method or [], protocol or [])
+        plan = plan.with_data(data or [], target or [], split_by or [], drop or [])
+        results = compete(output, plan, jobs=jobs, scheduler=scheduler)
+    except (RunError, ValueError) as error:
+        fail(str(error))
+    typer.echo(text_table(results))
+    typer.echo("\n".join(["", *findings(results), f"The report is {output / 'report.html'}."]))
+
+
+@contextlib.contextmanager
+def sentences() -> Iterator[None]:
+    """Turn whatever is wrong with files and options into one line and exit code 2."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except (ValueError, OSError, ArithmeticError, MemoryError, RuntimeError) as error:
+        if isinstance(error, typer.Exit | typer.Abort):
+            raise
+        fail(" ".join(str(error).split()) or type(error).__name__)
+
+
+def note(message: str) -> None:
+    """Tell something beside the result, on standard error."""
+    typer.echo(message, err=True)
+
+
+def silent(message: str) -> None:
+    """Say nothing."""
+
+
+def fail(message: str) -> NoReturn:
+    """End the command with one line on standard error."""
+    typer.echo(f"atlas: {message}", err=True)
+    raise typer.Exit(2)

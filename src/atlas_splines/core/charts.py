@@ -1,0 +1,209 @@
+"""Charts: small models that speak inside a box, and change exactly nothing outside it.
+
+Equation numbers refer to docs/math.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atlas_splines.core import kernels, splines
+
+__all__ = ["Chart", "Fence", "Record", "fence_around", "pack"]
+
+Points = NDArray[np.floating]
+Domain = NDArray[np.float64]
+
+UNIT = np.array([[0.0, 1.0]])  # the unit cube as a domain, for any number of inputs
+
+
+@dataclass(frozen=True, eq=False)
+class Fence:
+    """A window over the domain: one on its data, zero outside a box, smooth in between, equation (22).
+
+    Attributes
+    ----------
+    density
+        Density of the lattice the fence stands on.
+    first, last
+        Zero-based range of the basis functions that are open, for each input, shape (inputs,).
+    domain
+        The model's domain when the fence was made, shape (inputs, 2). It fixes the local coordinates: should
+        the model be extended later, they stay, and the window fades out beyond the old face.
+    """
+
+    density: int
+    first: NDArray[np.int32]
+    last: NDArray[np.int32]
+    domain: Domain = field(default_factory=lambda: UNIT)
+
+    @property
+    def cells(self) -> NDArray[np.intp]:
+        """First and last cell the window reaches, in the domain or not, for each input: shape (inputs, 2)."""
+        return np.stack([self.first - 3, self.last], axis=1).astype(np.intp)
+
+    @property
+    def box(self) -> Domain:
+        """Lowest and highest coordinate the window reached when it was made: shape (inputs, 2)."""
+        return self.box_in(self.domain)
+
+    def box_in(self, domain: Domain) -> Domain:
+        """Lowest and highest coordinate the window reaches in a domain, for each input: shape (inputs, 2)."""
+        edges = (self.cells + np.array([0, 1])) / splines.cell_count(self.density)
+        return np.clip(edges, domain[:, :1], domain[:, 1:])
+
+    @property
+    def volume(self) -> float:
+        """Fraction of the domain that the window reached when it was made."""
+        return float(np.prod(np.diff(self.box, axis=1) / np.diff(self.domain, axis=1)))
+
+    def contains(self, points: Points) -> NDArray[np.bool_]:
+        """Whether each point, in the model's dtype, is in the box: outside it the window is exactly zero."""
+        cells, _ = splines.active(points, self.density)
+        low, high = self.cells.T
+        return ((cells >= low) & (cells <= high)).all(axis=1)
+
+    def window(self, points: Points) -> NDArray[np.floating]:
+        """Product over the inputs of the open basis functions' weights, equation (22): shape (points,)."""
+        cells, weights = splines.active(points, self.density)
+        functions = cells[:, :, None] + np.arange(splines.ACTIVE)
+        is_open = (functions >= self.first[:, None]) & (functions <= self.last[:, None])
+        # where all four are open they sum to one; do not let rounding say otherwise
+        return np.where(is_open.all(axis=2), 1, np.where(is_open, weights, 0).sum(axis=2)).prod(axis=1)
+
+    def to_local(self, points: Points) -> Points:
+        """Coordinates in which the box is the unit cube."""
+        origin, scale = self.local_map(points.dtype)
+        return np.clip((points - origin) * scale, 0, 1)
+
+    def local_map(self, dtype: np.dtype[np.floating]) -> tuple[Points, Points]:
+        """Origin and scale of the local coordinates, each of shape (inputs,)."""
+        low, high = self.box.T
+        return low.astype(dtype), (1 / (high - low)).astype(dtype)
+
+
+def fence_around(points: Points, density: int, cover: str, domain: Domain = UNIT) -> Fence:
+    """Fence on the lattice of a density around the bounding box of some points.
+
+    "touch" opens every function whose support meets the bounding box: the window is one on all of it, and
+    ends three cells beyond. "inside" opens only functions whose support lies within the cells of the
+    bounding box: nothing changes outside them, and the window fades towards the rim.
+    """
+    cells, _ = splines.active(points, density)
+    low, high = cells.min(axis=0), cells.max(axis=0)
+    if cover == "touch":
+        return Fence(density, low.astype(np.int32), (high + 3).astype(np.int32), domain)
+    # a support that leaves the domain has no cells there to respect
+    (lowest, highest), _ = splines.active(domain.T.astype(points.dtype), density)
+    first = np.where(low == lowest, low, low + 3)
+    last = np.where(high == highest, high + 3, high)
+    if (first > last).any():
+        column = int(np.argmax(first > last))
+        raise ValueError(
+            f"cover='inside' leaves nothing open along input {column}, where the data spans "
+            f"{np.ptp(points[:, column]):.3g}; use cover='touch'"
+        )
+    return Fence(density, first.astype(np.int32), last.astype(np.int32), domain)
+
+
+@dataclass(frozen=True, eq=False)
+class Chart:
+    """A fence and the model inside it, in the fence's local coordinates.
+
+    Attributes
+    ----------
+    update
+        Identifier of the update that made it.
+    fence
+        Where the chart counts.
+    layout, table
+        Layout and coefficients of the model inside, as the kernels take them.
+    densities
+        Those of its densities that have coefficients.
+    replaces
+        Whether it takes the place of what the model and older charts say, or is added to that.
+    """
+
+    update: int
+    fence: Fence
+    layout: kernels.Layout
+    table: NDArray[np.floating]
+    densities: NDArray[np.int64]
+    replaces: bool
+
+
+@dataclass(eq=False)
+class Record:
+    """An entry of a model's log.
+
+    Attributes
+    ----------
+    id
+        Number of the update, counted from one.
+    kind
+        What was done: "chart", "rehearsal", "both", "none" or "consolidation".
+    time
+        When, in UTC.
+    rows
+        Rows of data.
+    before, after
+        Content hash of the model before and after.
+    reverted
+        When it was taken back, if it was.
+    """
+
+    id: int
+    kind: str
+    time: datetime
+    rows: int
+    before: str
+    after: str
+    reverted: datetime | None = field(default=None, kw_only=True)
+
+
+def pack(charts: Sequence[Chart], domain: Domain = UNIT) -> kernels.Charts:
+    """Lay charts out for the kernels, with an index that finds the charts near a point of the domain."""
+    dtype, inputs = charts[0].table.dtype, charts[0].fence.first.size
+    low, high = np.broadcast_to(domain, (inputs, 2)).T
+    buckets = kernels.BUCKETS / (high - low)
+    maps = [chart.fence.local_map(dtype) for chart in charts]
+    return kernels.Charts(
+        index=_index([(chart.fence.box_in(domain).T - low) * buckets for chart in charts]),
+        low=low.astype(dtype),
+        buckets=buckets.astype(dtype),
+        fence=np.array([chart.fence.density for chart in charts], np.int64),
+        first=np.stack([chart.fence.first for chart in charts]),
+        last=np.stack([chart.fence.last for chart in charts]),
+        origin=np.stack([origin for origin, _ in maps]),
+        scale=np.stack([scale for _, scale in maps]),
+        replaces=np.array([chart.replaces for chart in charts], dtype),
+        terms=np.array([chart.layout.terms for chart in charts], np.int64),
+        table=np.concatenate([chart.table.ravel() for chart in charts]),
+        table_start=_starts([chart.table.size for chart in charts]),
+        slope=np.concatenate([*(chart.layout.slope for chart in charts), np.zeros(kernels.LANES, dtype)]),
+        slope_start=_starts([chart.layout.slope.size for chart in charts]),
+        densities=np.concatenate([chart.densities for chart in charts]),
+        density_start=_starts([chart.densities.size for chart in charts]),
+    )
+
+
+def _starts(sizes: list[int]) -> NDArray[np.int64]:
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
+def _index(boxes: list[NDArray[np.float64]]) -> NDArray[np.uint64]:
+    """Bits of the boxes that may reach each bucket of each input, shape (inputs, buckets, words)."""
+    # boxes (2, inputs) each, in buckets
+    words = -(-len(boxes) // 64)
+    index = np.zeros((boxes[0].shape[1], kernels.BUCKETS, words), np.uint64)
+    for k, box in enumerate(boxes):
+        # one bucket more on either side, so that rounding never hides a chart
+        buckets = np.floor(box.T).astype(int) + np.array([-1, 1])
+        for j, (low, high) in enumerate(buckets):
+            index[j, max(low, 0) : high + 1, k // 64] |= np.uint64(1 << (k % 64))
+    return index

@@ -1,0 +1,490 @@
+"""The engine: batches, optimiser, stopping, history, progress.
+
+Equation numbers refer to docs/math.md.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from atlas_splines.core import kernels
+from atlas_splines.core.checks import check_number, check_numbers, check_size
+from atlas_splines.core.losses import Loss, find_loss
+from atlas_splines.core.model import Atlas
+
+__all__ = ["History", "Trainer", "TrainingDiverged", "train"]
+
+OPTIMIZERS = {"lazy-adam": kernels.LAZY_ADAM, "adam": kernels.ADAM, "sgd": kernels.SGD}
+SAMPLES_PER_CALL = 200_000  # between calls of the kernel Python can answer Ctrl-C
+
+Pair = tuple[ArrayLike, ArrayLike]
+Array = NDArray[np.floating]
+HeldOut = tuple[Array, Array, Array | None, Array | float]  # inputs, targets, weights, offset
+Seed = int | np.random.Generator | None
+
+
+@dataclass
+class History:
+    """What happened in one call of `train` or `Trainer.run`.
+
+    Attributes
+    ----------
+    loss
+        Mean training loss of each epoch, measured while the coefficients moved.
+    validation
+        Loss on the validation data after each epoch; empty without validation data.
+    seconds
+        Time spent, without compilation only if the kernels were compiled before.
+    steps
+        Number of batches.
+    stopped
+        "epochs" when all were run, "patience" when validation stopped improving.
+    best_epoch
+        Zero-based epoch with the lowest validation loss; None without validation data.
+    state
+        "fresh" when the optimiser started from nothing, "carried" when it went on from an earlier call.
+    """
+
+    loss: list[float] = field(default_factory=list)
+    validation: list[float] = field(default_factory=list)
+    seconds: float = 0.0
+    steps: int = 0
+    stopped: Literal["epochs", "patience"] = "epochs"
+    best_epoch: int | None = None
+    state: Literal["fresh", "carried"] = "fresh"
+
+    def __repr__(self) -> str:
+        losses = f", loss {self.loss[-1]:.4g}" if self.loss else ""
+        best = f", best validation {min(self.validation):.4g}" if self.validation else ""
+        return (
+            f"<History: {len(self.loss)} epochs, {self.steps} steps in {self.seconds:.3g} s, "
+            f"stopped by {self.stopped}, optimiser {self.state}{losses}{best}>"
+        )
+
+
+class TrainingDiverged(ArithmeticError):
+    """The loss was no longer finite. The model is as it was after the last good epoch.
+
+    Attributes
+    ----------
+    history
+        The good epochs.
+    """
+
+    def __init__(self, history: History, learning_rate: float) -> None:
+        good = len(history.loss)
+        super().__init__(
+            f"the loss was no longer finite in epoch {good + 1}; the model is as it was after epoch {good}: "
+            f"lower learning_rate (now {learning_rate:g}) or scale the targets to about 1"
+        )
+        self.history, self.learning_rate = history, learning_rate
+
+    def __reduce__(self) -> tuple[type, tuple[History, float]]:
+        return type(self), (self.history, self.learning_rate)
+
+
+class Trainer:
+    """Trains one model and keeps the optimiser's state from one `run` to the next.
+
+    To carry the state over, call `run` again; to drop it, call `reset` or make a new trainer. The
+    history's ``state`` says which it was. A model that has grown in between starts fresh, and so does one
+    whose coefficients were put back, by early stopping, divergence or Ctrl-C.
+
+    Parameters
+    ----------
+    model
+        The model to train, in place.
+    loss
+        "mae", "mse", "huber" (quadratic below 1) or "cross-entropy" (softmax over the outputs).
+    batch_size
+        Rows in a batch.
+    learning_rate
+        Step size.
+    optimizer
+        "lazy-adam" moves a row of coefficients only in a batch that touches it, so what is far from the
+        data keeps its bits. "adam" moves every row in every batch, as in the paper. "sgd" is plain.
+    random_state
+        Seed or generator for the order of the samples. The same seed gives the same bits.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.linspace(0, 1, 200)[:, None]
+    >>> trainer = Trainer(Atlas(inputs=1, terms=0), random_state=0)
+    >>> trainer.run(X, np.sin(6 * X), epochs=5).state
+    'fresh'
+    >>> trainer.run(X, np.sin(6 * X), epochs=5).state
+    'carried'
+    """
+
+    def __init__(
+        self,
+        model: Atlas,
+        *,
+        loss: str = "mae",
+        batch_size: int = 100,
+        learning_rate: float = 0.01,
+        optimizer: str = "lazy-adam",
+        random_state: Seed = None,
+    ) -> None:
+        self.model = model
+        self.loss: Loss = find_loss(loss)
+        if loss == "cross-entropy" and model.outputs < 2:
+            raise ValueError("cross-entropy needs a model with two outputs or more, one for each class")
+        self.batch_size = check_size("batch_size", batch_size, least=1)
+        self.learning_rate = check_number("learning_rate", learning_rate, least=1e-300)
+        if optimizer not in OPTIMIZERS:
+            raise ValueError(f"optimizer must be one of {', '.join(OPTIMIZERS)}, not {optimizer!r}")
+        self.optimizer = optimizer
+        self.random = np.random.default_rng(random_state)
+        self.reset()
+
+    def reset(self) -> None:
+        """Drop the optimiser's state.
+
+        Examples
+        --------
+        >>> trainer = Trainer(Atlas(inputs=1))
+        >>> trainer.reset()
+        >>> trainer.carries_state
+        False
+        """
+        self._moments: kernels.Moments | None = None
+        self._size: tuple[int, int, int] | None = None
+
+    @property
+    def carries_state(self) -> bool:
+        """Whether the next run goes on from the state of the last one."""
+        return self._size == size_of(self.model)
+
+    def run(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        epochs: int = 50,
+        validation: Pair | None = None,
+        patience: int | None = None,
+        sample_weight: ArrayLike | None = None,
+        offset: Array | None = None,
+        validation_offset: Array | None = None,
+        validation_weight: ArrayLike | None = None,
+        progress: bool = False,
+    ) -> History:
+        """Train on X and y; see `train` for the parameters.
+
+        `offset` and `validation_offset`, of shape (rows, outputs), are added to the model's outputs while it
+        trains: it learns what they leave. `validation_weight` has the weight of each row of `validation`.
+
+        Examples
+        --------
+        >>> trainer = Trainer(Atlas(inputs=1, terms=0), random_state=0)
+        >>> len(trainer.run([[0.5]], [1.0], epochs=3).loss)
+        3
+        """
+        epochs = check_size("epochs", epochs, least=0)
+        if patience is not None:
+            patience = check_size("patience", patience, least=1)
+            if validation is None:
+                raise ValueError("patience needs validation=(X, y) to measure by")
+        if validation is not None and (not isinstance(validation, tuple | list) or len(validation) != 2):
+            raise ValueError("validation must be a pair (X, y)")
+        samples = self._samples(X, y, sample_weight, offset)
+        held_out = None
+        if validation is not None:
+            held_out = self._held_out(*validation, validation_weight, validation_offset)
+        history = History(state="carried" if self.carries_state else "fresh")
+        start = time.perf_counter()
+        try:
+            self._epochs(samples, held_out, patience, _counted(epochs, progress), history)
+        finally:
+            history.seconds = time.perf_counter() - start
+        return history
+
+    def _epochs(
+        self,
+        samples: kernels.Samples,
+        held_out: HeldOut | None,
+        patience: int | None,
+        epochs: Iterable[int],
+        history: History,
+    ) -> None:
+        """Run epochs into the history; whatever ends them, the model is as it was after a whole one."""
+        trained = self.model.table[self.model.first_trained_row :]
+        last = trained.copy()
+        best = last.copy() if patience is not None else last
+        for _ in epochs:
+            try:
+                loss = self._epoch(samples)
+                validation = loss if held_out is None else self._validate(*held_out)
+            except BaseException:  # Ctrl-C above all
+                self._restore(trained, last)
+                raise
+            if not np.isfinite(loss + validation) or self._overflows(samples.inputs):
+                self._restore(trained, last)
+                raise TrainingDiverged(history, self.learning_rate)
+            history.loss.append(loss)
+            history.steps += -(-samples.weights.size // self.batch_size)
+            np.copyto(last, trained)
+            if held_out is None:
+                continue
+            history.validation.append(validation)
+            if history.best_epoch is None or validation < history.validation[history.best_epoch]:
+                history.best_epoch = len(history.loss) - 1
+                if patience is not None:
+                    np.copyto(best, trained)
+            elif patience is not None and len(history.loss) - 1 - history.best_epoch >= patience:
+                history.stopped = "patience"
+                break
+        if patience is not None and history.loss and history.best_epoch != len(history.loss) - 1:
+            self._restore(trained, best)
+
+    def _overflows(self, points: Array) -> bool:
+        """Whether the last step of an epoch has broken the model, which the epoch's loss does not show."""
+        return not (self.model.is_bounded or np.isfinite(self.model.evaluate(points)).all())
+
+    def _restore(self, trained: Array, saved: Array) -> None:
+        """Put coefficients back; the optimiser's state belonged to others, so it is dropped."""
+        np.copyto(trained, saved)
+        self.reset()
+
+    def _epoch(self, samples: kernels.Samples) -> float:
+        """One pass over the samples in a new order; returns their mean loss."""
+        model = self.model
+        step = kernels.Step(
+            self.loss.code,
+            OPTIMIZERS[self.optimizer],
+            self.learning_rate,
+            np.array(model.trained_densities, np.int64),
+            model.first_trained_row,
+        )
+        if not self.carries_state:
+            self._moments, self._size = fresh_moments(model), size_of(model)
+        order = self.random.permutation(samples.weights.size)
+        per_call = max(SAMPLES_PER_CALL // self.batch_size, 1) * self.batch_size
+        total = 0.0
+        for begin in range(0, order.size, per_call):
+            part = order[begin : begin + per_call]
+            total += kernels.train_batches(
+                model.table, model.layout, self._moments, samples, part, self.batch_size, step
+            )
+        return total / float(samples.weights.sum(dtype=np.float64))
+
+    def _validate(self, X: Array, y: Array, weights: Array | None, offset: Array | float) -> float:
+        with np.errstate(all="ignore"):  # an overflow shows as a loss that is not finite
+            return self.loss(self.model.evaluate(X) + offset, y, weights)
+
+    def _held_out(
+        self, X: ArrayLike, y: ArrayLike, weight: ArrayLike | None, offset: Array | None
+    ) -> HeldOut:
+        points = self.model.points(X, "validation X")
+        targets = self._targets(y, points.shape[0], "validation y")
+        weights = self._weights(weight, points.shape[0], "validation_weight")
+        equal = (weights == weights[0]).all()  # as good as none, to the last bit
+        return points, targets, None if equal else weights, 0.0 if offset is None else offset
+
+    def data(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> tuple[Array, Array, Array]:
+        """Check training data; return inputs, targets and weights as the kernels take them.
+
+        Examples
+        --------
+        >>> inputs, targets, weights = Trainer(Atlas(inputs=1)).data([[0.5], [0.7]], [1, 2])
+        >>> targets.shape, weights.shape
+        ((2, 1), (2,))
+        """
+        points = self.model.points(X)
+        rows = points.shape[0]
+        return points, self._targets(y, rows, "y"), self._weights(sample_weight, rows, "sample_weight")
+
+    def _samples(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, offset: Array | None
+    ) -> kernels.Samples:
+        """Checked data with the sums of the frozen densities, without rows of weight zero."""
+        points, targets, weights = self.data(X, y, sample_weight)
+        used = weights > 0
+        if not used.all():
+            points, targets, weights = points[used], targets[used], weights[used]
+            offset = None if offset is None else offset[used]
+        return kernels.Samples(
+            points, targets, weights, self._frozen_sums(points), *self._fixed(points, offset)
+        )
+
+    def _frozen_sums(self, points: Array) -> Array:
+        """Sums of the densities that training does not move; no rows if they are all zero."""
+        model = self.model
+        densities = model.filled(model.frozen_densities)
+        sums = np.zeros((points.shape[0] if densities.size else 0, model.channels), model.dtype)
+        if densities.size:
+            kernels.frozen_sums(model.table, model.layout, densities, points, sums)
+        return sums
+
+    def _fixed(self, points: Array, offset: Array | None) -> tuple[Array, Array]:
+        """What charts leave of the outputs, and what they and the offset add; no rows if there is neither."""
+        model = self.model
+        if not model.charts and offset is None:
+            return np.zeros(0, model.dtype), np.zeros((0, model.outputs), model.dtype)
+        shift = np.zeros((points.shape[0], model.outputs), model.dtype)
+        model.add_charts(points, shift)
+        return model.kept(points), shift if offset is None else shift + offset.astype(model.dtype)
+
+    def _targets(self, y: ArrayLike, rows: int, name: str) -> Array:
+        """Targets as (rows, outputs); class labels become indicator rows."""
+        model = self.model
+        array = check_numbers(name, y, model.dtype)
+        if array.ndim == 1:
+            array = array[:, None]
+        if array.ndim != 2:
+            raise ValueError(f"{name} has shape {array.shape}; expected ({rows}, {model.outputs})")
+        if array.shape[0] != rows:
+            raise ValueError(f"{name} has {array.shape[0]} rows but X has {rows}")
+        if self.loss.code == kernels.CROSS_ENTROPY and array.shape[1] == 1:
+            return _indicators(array, model.outputs, name)
+        if array.shape[1] != model.outputs:
+            raise ValueError(f"{name} has {array.shape[1]} columns but the model has {model.outputs} outputs")
+        if self.loss.code == kernels.CROSS_ENTROPY and array.min() < 0:
+            row = int(np.argwhere(array < 0)[0, 0])
+            raise ValueError(
+                f"{name}[{row}] has a negative probability; give one of at least 0 for each class"
+            )
+        return array
+
+    def _weights(self, values: ArrayLike | None, rows: int, name: str) -> Array:
+        if values is None:
+            return np.ones(rows, self.model.dtype)
+        weights = check_numbers(name, values, self.model.dtype)
+        if weights.shape != (rows,):
+            raise ValueError(f"{name} has shape {weights.shape}; expected ({rows},), one number per row")
+        if weights.min() < 0:
+            row = int(np.argmin(weights))
+            raise ValueError(f"{name}[{row}] is {weights[row]}; weights must not be negative")
+        if weights.max() == 0:
+            raise ValueError(f"{name} is zero for every row; give at least one a positive weight")
+        return weights
+
+
+def train(
+    model: Atlas,
+    X: ArrayLike,
+    y: ArrayLike,
+    *,
+    loss: str = "mae",
+    epochs: int = 50,
+    batch_size: int = 100,
+    learning_rate: float = 0.01,
+    optimizer: str = "lazy-adam",
+    validation: Pair | None = None,
+    patience: int | None = None,
+    sample_weight: ArrayLike | None = None,
+    random_state: Seed = None,
+    progress: bool = False,
+) -> History:
+    """Train a model in place, with a fresh optimiser; use a `Trainer` to carry its state over.
+
+    Parameters
+    ----------
+    model
+        The model to train.
+    X, y
+        Inputs in the domain, shape (rows, inputs), and targets, shape (rows,) or (rows, outputs). For
+        cross-entropy the targets are class numbers 0, 1, …, or one probability per class.
+    loss
+        "mae", "mse", "huber" or "cross-entropy".
+    epochs
+        Passes over the data.
+    batch_size
+        Rows in a batch.
+    learning_rate
+        Step size.
+    optimizer
+        "lazy-adam", "adam" (dense, the paper's) or "sgd".
+    validation
+        A pair (X, y) that is measured after each epoch.
+    patience
+        Stop after so many epochs without a better validation loss, and restore the best coefficients.
+    sample_weight
+        Weight of each row; rows of weight zero are left out.
+    random_state
+        Seed or generator for the order of the samples. The same seed gives the same bits.
+    progress
+        Show a progress bar.
+
+    Returns
+    -------
+    History
+
+    Raises
+    ------
+    TrainingDiverged
+        When the loss is no longer finite; the model is then as it was after the last good epoch.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).random((1000, 2))
+    >>> y = X[:, 0] * X[:, 1]
+    >>> model = Atlas(inputs=2)
+    >>> history = train(model, X, y, epochs=50, random_state=0)
+    >>> history.loss[-1] < 0.03
+    True
+    """
+    trainer = Trainer(
+        model,
+        loss=loss,
+        batch_size=batch_size,
+        learning_rate=learning_rate,
+        optimizer=optimizer,
+        random_state=random_state,
+    )
+    return trainer.run(
+        X,
+        y,
+        epochs=epochs,
+        validation=validation,
+        patience=patience,
+        sample_weight=sample_weight,
+        progress=progress,
+    )
+
+
+def fresh_moments(model: Atlas) -> kernels.Moments:
+    """Optimiser state of a model that has made no step, equation (20)."""
+    step = np.maximum(np.arange(kernels.BIAS_HORIZON), 1)
+    correction = np.sqrt(1 - kernels.SECOND_DECAY**step) / (1 - kernels.FIRST_DECAY**step)
+    return kernels.Moments(
+        gradient=np.zeros_like(model.table),
+        first=np.zeros_like(model.table),
+        second=np.zeros_like(model.table),
+        steps=np.zeros(model.table.shape[0], np.int32),
+        correction=correction.astype(model.dtype),
+    )
+
+
+def size_of(model: Atlas) -> tuple[int, int, int]:
+    """What growth changes: density, terms, and with the domain the number of rows."""
+    return model.density, model.terms, model.table.shape[0]
+
+
+def _indicators(labels: Array, classes: int, name: str) -> Array:
+    """Class numbers as indicator rows."""
+    wrong = (labels[:, 0] != np.floor(labels[:, 0])) | (labels[:, 0] < 0) | (labels[:, 0] >= classes)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise ValueError(f"{name}[{row}] is {labels[row, 0]:g}; class numbers must be 0 to {classes - 1}")
+    return np.eye(classes, dtype=labels.dtype)[labels[:, 0].astype(np.intp)]
+
+
+def _counted(epochs: int, progress: bool) -> Iterable[int]:
+    if not progress:
+        return range(epochs)
+    from tqdm.auto import tqdm
+
+    bar: Iterable[int] = tqdm(range(epochs), desc="training", unit="epoch")
+    return bar

@@ -1,0 +1,71 @@
+"""Every method of the arena, by name. To add one: a class as in `base`, and a line here."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import NamedTuple
+
+from atlas_splines.experiments.arena.methods.base import Method
+
+__all__ = ["METHODS", "Entry", "MissingPackage", "find"]
+
+FOLDER = "atlas_splines.experiments.arena.methods"
+
+
+class Entry(NamedTuple):
+    """Where a method is, what the table calls it, and whether it keeps all data."""
+
+    label: str
+    module: str
+    class_name: str
+    keeps_all: bool = False
+
+
+METHODS = {
+    "atlas-charts": Entry("ATLAS, charts", "atlas", "Charts"),
+    "atlas-rehearsal": Entry("ATLAS, rehearsal", "atlas", "Rehearsal"),
+    "atlas-both": Entry("ATLAS, both", "atlas", "Both"),
+    "atlas-paper": Entry("ATLAS as in the paper", "atlas", "Paper"),
+    "atlas-lazy": Entry("ATLAS, lazy Adam", "atlas", "Lazy"),
+    "atlas-without": Entry("ATLAS without the guarantee", "atlas", "WithoutGuarantee"),
+    "mlp": Entry("MLP", "mlp", "MLP"),
+    "mlp-ewc": Entry("MLP, EWC", "ewc", "EWC"),
+    "mlp-online-ewc": Entry("MLP, online EWC", "ewc", "OnlineEWC"),
+    "mlp-rehearsal": Entry("MLP, rehearsal of 1000", "replay", "Reservoir"),
+    "mlp-pseudo-rehearsal": Entry("MLP, pseudo-rehearsal", "replay", "PseudoRehearsal"),
+    "mlp-ogd": Entry("MLP, OGD", "ogd", "OGD"),
+    "mlp-pca-ogd": Entry("MLP, PCA-OGD", "ogd", "PCAOGD"),
+    "progressive": Entry("progressive network", "progressive", "Progressive"),
+    "pruning": Entry("MLP, graceful pruning", "pruning", "Pruning"),
+    "linear": Entry("linear model", "stored", "Linear"),
+    "lookup": Entry("lookup table", "lookup", "Lookup"),
+    "pi-sigma": Entry("pi-sigma network", "pi_sigma", "PiSigma"),
+    "spline-additive": Entry("spline additive model", "atlas", "SplineAdditive"),
+    "kasam": Entry("KASAM", "kasam", "KASAM"),
+    "kasam-pseudo-rehearsal": Entry("KASAM, pseudo-rehearsal", "kasam", "RehearsedKASAM"),
+    "kan": Entry("KAN", "kan", "KAN"),
+    "knn": Entry("k-nearest neighbours", "stored", "NearestNeighbours", keeps_all=True),
+    "boosting": Entry("gradient boosting", "stored", "Boosting", keeps_all=True),
+    "atlas-retrained": Entry("ATLAS, retrained", "stored", "RetrainedAtlas", keeps_all=True),
+    "mlp-retrained": Entry("MLP, retrained", "stored", "RetrainedMLP", keeps_all=True),
+}
+
+
+class MissingPackage(ImportError):
+    """A method needs a package that is not installed."""
+
+
+def find(name: str) -> type[Method]:
+    """The class of a method.
+
+    Examples
+    --------
+    >>> find("mlp-ewc").__name__
+    'EWC'
+    """
+    entry = METHODS[name]
+    try:
+        method: type[Method] = getattr(import_module(f"{FOLDER}.{entry.module}"), entry.class_name)
+    except ModuleNotFoundError as error:
+        raise MissingPackage(f"no module {error.name!r}: pip install 'atlas-splines[arena]'") from error
+    return method

@@ -1,0 +1,264 @@
+"""The table as text, and everything on one HTML page that needs no other file."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+
+import numpy as np
+
+from atlas_splines.experiments.arena.figures import draw_all
+from atlas_splines.experiments.arena.methods import METHODS
+from atlas_splines.experiments.arena.protocols import PROTOCOLS
+from atlas_splines.experiments.arena.ranking import Results, Row, table
+from atlas_splines.experiments.paper.report import STYLE, Saved, save_figure, table_html
+
+__all__ = ["findings", "markdown_table", "text_table", "write_report"]
+
+CAPTIONS = {
+    "critical-difference": "Mean ranks of the final error among methods that do not keep all data; ranks are "
+    "taken for each cell and seed. Methods beside one bar at the right cannot be told apart at 5 % "
+    "(Nemenyi's test over cells).",
+    "ratio-to-retraining": "Final error, the mean over all tasks, over that of retraining from scratch on "
+    "all data: the better of ATLAS and MLP for each problem. Geometric means over seeds; 1 or less is as "
+    "good as retraining.",
+    "memory-over-time": "Error on the first task after each task, on points whose target never changes. A "
+    "flat line forgets nothing.",
+    "error-matrix": "R[i, j], the mean over seeds of the error on task j after task i. Above the diagonal a "
+    "task has not been learned yet; along a column, below it, a method without forgetting keeps its colour.",
+    "inside-and-outside": "Protocols 1 to 5. Blue: error on the last task. Red: mean error on earlier ones.",
+    "cost": "Protocols 1 to 5 for the ratio, all protocols for bytes and seconds.",
+}
+MEASURES = {
+    "final": "final error",
+    "inside": "error on the newest task",
+    "outside": "error on earlier tasks",
+    "backward": "backward transfer",
+    "forgetting": "forgetting",
+    "forward": "forward transfer",
+    "changed": "share of old predictions changed",
+}
+COLUMNS = ["ratio", "worst", "changed", "kB", "train s", "µs/row"]
+
+
+def text_table(results: Results) -> str:
+    """The table for the terminal, with one row for each method."""
+    rows = table(results)
+    protocols = sorted(rows[0].by_protocol)
+    head = ["method", "rank", *(f"P{p}" for p in protocols), *COLUMNS]
+    lines = [head] + [cells_of(row, protocols) for row in rows]
+    widths = [max(len(line[k]) for line in lines) for k in range(len(head))]
+    text = [
+        "  ".join(
+            cell.ljust(w) if k == 0 else cell.rjust(w)
+            for k, (cell, w) in enumerate(zip(line, widths, strict=True))
+        )
+        for line in lines
+    ]
+    notes = [f"  {row.note}" if row.note else "" for row in rows]
+    return "\n".join([text[0], *(line + note for line, note in zip(text[1:], notes, strict=True))])
+
+
+def cells_of(row: Row, protocols: Sequence[int]) -> list[str]:
+    """A row of the table as text; methods that keep all data have no rank."""
+    return [
+        row.label,
+        "all data" if row.keeps_all else shown(row.rank, 1),
+        *(shown(row.by_protocol[p], 1) for p in protocols),
+        shown(row.ratio, 2),
+        shown(row.worst_ratio, 2),
+        "–" if np.isnan(row.changed) else f"{100 * row.changed:.0f} %",
+        shown(row.kilobytes, 1 if row.kilobytes < 10 else 0),
+        shown(row.train_seconds, 2),
+        shown(row.predict_microseconds, 2),
+    ]
+
+
+def shown(value: float, digits: int) -> str:
+    """A number, or a dash where there is none."""
+    return "–" if np.isnan(value) else f"{value:.{digits}f}"
+
+
+def markdown_table(results: Results) -> str:
+    """The same table for a README."""
+    rows = table(results)
+    protocols = sorted(rows[0].by_protocol)
+    head = ["method", "rank", *(f"P{p}" for p in protocols), *COLUMNS]
+    lines = [head, ["---"] * len(head), *(cells_of(row, protocols) for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+# --- findings --------------------------------------------------------------------------------------------
+
+
+def findings(results: Results) -> list[str]:
+    """What the table says, in sentences: what ATLAS wins, and then what it loses."""
+    rows = table(results)
+    ranked = [row for row in rows if not row.keeps_all]
+    ours = [row for row in ranked if row.method.startswith("atlas")]
+    if not ours:
+        return []
+    best, place = ours[0], ranked.index(ours[0]) + 1
+    sentences = [
+        f"{best.label} is number {place} of {len(ranked)} by mean rank in protocols 1 to 5 "
+        f"({shown(best.rank, 1)}); the first is {ranked[0].label} ({shown(ranked[0].rank, 1)}).",
+        f"Its final error is {shown(best.ratio, 2)} times that of retraining from scratch on all data "
+        f"(geometric mean), and {shown(best.worst_ratio, 2)} times in its worst cell.",
+    ]
+    return sentences + losses(results, best) + failures(rows)
+
+
+def losses(results: Results, best: Row) -> list[str]:
+    """Each cell where a method that does not keep all data has a lower mean error than our best."""
+    sentences = []
+    for cell in results.cells:
+        own = results.interval(best.method, cell)[0]
+        rivals = [
+            results.methods[k] for k in results.competitors() if not results.methods[k].startswith("atlas")
+        ]
+        errors = {name: results.interval(name, cell)[0] for name in rivals}
+        better = sorted((error, name) for name, error in errors.items() if error < own)
+        if better:
+            error, name = better[0]
+            sentences.append(
+                f"It loses on {cell}: error {own:.3g}, against {error:.3g} of {METHODS[name].label}"
+                + (f" and {len(better) - 1} more that are better." if len(better) > 1 else ".")
+            )
+    return sentences or ["No method without all data has a lower mean error in any cell."]
+
+
+def failures(rows: Sequence[Row]) -> list[str]:
+    """What did not run."""
+    return [f"{row.label}: {row.note}." for row in rows if row.note]
+
+
+# --- page ------------------------------------------------------------------------------------------------
+
+
+def write_report(output: Path, results: Results, facts: Mapping[str, str]) -> Path:
+    """Draw every picture into figures/ and write report.html and table.md; return the page's path."""
+    folder = output / "figures"
+    folder.mkdir(parents=True, exist_ok=True)
+    drawn = {name: save_figure(figure, folder / name) for name, figure in draw_all(results).items()}
+    (output / "table.md").write_text(markdown_table(results) + "\n", encoding="utf8")
+    path = output / "report.html"
+    unfinished = path.with_suffix(".part")  # a reader never sees half a page
+    unfinished.write_text(page(results, facts, drawn), encoding="utf8")
+    return unfinished.replace(path)
+
+
+def page(results: Results, facts: Mapping[str, str], drawn: Mapping[str, Saved]) -> str:
+    """Put the page together."""
+    bullets = "".join(f"<li>{escape(text)}</li>" for text in findings(results))
+    known = "".join(
+        f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in facts.items()
+    )
+    figures = "\n".join(figure_html(name, saved) for name, saved in drawn.items())
+    body = (
+        f"<ul>{bullets}</ul>{summary_html(results)}\n{figures}\n<h2>Final errors</h2>{errors_html(results)}"
+        f"<h2>All measures</h2>{measures_html(results)}"
+        f'<h2>The run</h2><table class="facts">{known}</table>'
+    )
+    return PAGE.replace("{style}", STYLE + WIDE).replace("{body}", body)
+
+
+def summary_html(results: Results) -> str:
+    """The table of all methods."""
+    rows = table(results)
+    protocols = sorted(rows[0].by_protocol)
+    head = [
+        "method", "rank", *(f"P{p}" for p in protocols), "ratio to retraining", "its worst cell",
+        "old predictions changed", "kB kept", "training, s", "prediction, µs a row", "what went wrong",
+    ]  # fmt: skip
+    lines = [[*map(escape, cells_of(row, protocols)), escape(row.note)] for row in rows]
+    names = "; ".join(f"P{p} {PROTOCOLS[p]}" for p in protocols)
+    return table_html(f"Mean ranks by protocol ({names}), and what it costs", head, lines)
+
+
+def errors_html(results: Results) -> str:
+    """Mean final error and 95 % interval for each method and cell; the least without all data is bold."""
+    rows = table(results)
+    means = {(row.method, cell): results.interval(row.method, cell) for row in rows for cell in results.cells}
+    least = {
+        cell: min(
+            (means[row.method, cell][0] for row in rows if not row.keeps_all), default=np.nan, key=nan_last
+        )
+        for cell in results.cells
+    }
+    lines = [
+        [escape(row.label), *(bold_if(means[row.method, c], least[c]) for c in results.cells)] for row in rows
+    ]
+    caption = f"Mean final error over {len(results.seeds)} seeds, with its 95 % interval"
+    return table_html(caption, ["method", *map(escape, results.cells)], lines)
+
+
+def measures_html(results: Results) -> str:
+    """Mean and 95 % interval of every measure for each method."""
+    lines = [
+        [escape(row.label), *(interval_html(results.mean_interval(row.method, name)) for name in MEASURES)]
+        for row in table(results)
+    ]
+    caption = (
+        "Means over the cells of protocols 1 to 5, with 95 % intervals over seeds. Backward transfer is "
+        "negative where old tasks got worse. Forgetting is how much worse than at its best an old task is in "
+        "the end. Forward transfer is positive where earlier tasks helped before a task was learned."
+    )
+    return table_html(caption, ["method", *MEASURES.values()], lines)
+
+
+def nan_last(value: float) -> float:
+    """Order numbers, and what is none behind them."""
+    return np.inf if np.isnan(value) else value
+
+
+def bold_if(interval: tuple[float, float], least: float) -> str:
+    """A mean and its interval, bold if it is the least."""
+    text = interval_html(interval)
+    return f"<b>{text}</b>" if interval[0] == least else text
+
+
+def interval_html(interval: tuple[float, float]) -> str:
+    """A mean and its interval."""
+    centre, half = interval
+    if np.isnan(centre):
+        return "–"
+    return f"{centre:.3f}" + ("" if np.isnan(half) else f" ± {half:.3f}")
+
+
+def figure_html(name: str, saved: Saved) -> str:
+    """A picture inside the page."""
+    data = base64.b64encode(saved.png).decode()
+    return (
+        f'<figure id="{name}"><h3>{escape(saved.headline)}</h3><img alt="{escape(saved.headline)}" '
+        f'src="data:image/png;base64,{data}"><figcaption>{escape(CAPTIONS[name])}</figcaption></figure>'
+    )
+
+
+WIDE = """
+body { max-width: 1240px; }
+table { display: block; overflow-x: auto; font-size: 0.78em; }
+td:nth-child(2) { text-align: right; }
+th:first-child, td:first-child, td:last-child { text-align: left; white-space: nowrap; }
+figure { max-width: 1000px; }
+"""
+
+PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>The arena: memory retention</title>
+<style>{style}</style>
+</head>
+<body>
+<h1>The arena: who forgets less, and at what cost?</h1>
+<p>Every method learns tasks one after the other and sees each task's data once; what it keeps is counted.
+Errors are mean absolute errors of standardised targets, or shares of wrong classes, on unseen points. The
+final error is the mean over all tasks after the last one. The ratio is to retraining from scratch on all
+data. Ranks are among methods that do not keep all data.</p>
+{body}
+</body>
+</html>
+"""

@@ -1,0 +1,116 @@
+"""Covers: fences around the data of an update, one or several."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atlas_splines.core import splines
+from atlas_splines.core.charts import Domain, Fence, fence_around
+from atlas_splines.core.checks import check_size
+
+__all__ = ["Count", "Cover", "check_cover", "plan_fences"]
+
+Cover = Literal["touch", "inside"]
+Count = int | Literal["auto"]
+Array = NDArray[np.floating]
+
+MOST_CHARTS = 8  # an automatic cover has at most so many charts,
+LEAST_ROWS = 50  # each with at least so many rows,
+WORTHWHILE = 0.7  # and a cut must bring the volume below this share
+COARSEST_FENCE, FINEST_FENCE = 5, 12
+NEAR_GAPS = 5  # a box so many mean gaps from a face of the domain reaches it
+
+
+def check_cover(cover: Cover, charts: Count) -> None:
+    """Raise if these are no options of a cover."""
+    if cover not in ("touch", "inside"):
+        raise ValueError(f"cover must be 'touch' or 'inside', not {cover!r}")
+    if charts != "auto":
+        check_size("charts", charts, least=1)
+
+
+def plan_fences(points: Array, domain: Domain, cover: Cover, charts: Count) -> tuple[Fence, ...]:
+    """Fences of the charts that an update with these inputs would open."""
+    check_cover(cover, charts)
+    if charts == "auto":
+        parts = split(points, MOST_CHARTS, LEAST_ROWS, WORTHWHILE)
+    else:
+        parts = split(points, charts, max(len(points) // (4 * charts), 1), np.inf)
+    corners = [snapped(part, domain) if cover == "touch" else part for part in parts]
+    densities = [fence_density(part) for part in parts]
+    return tuple(
+        fence_around(part, density, cover, domain) for part, density in zip(corners, densities, strict=True)
+    )
+
+
+def fence_density(points: Array) -> int:
+    """Density whose cells are as narrow as the mean gap between rows along the narrowest input.
+
+    The rim of a fence is three cells wide: about what the data leaves open of its own box. An input along
+    which the data is constant does not count.
+    """
+    spans = np.ptp(points, axis=0)
+    narrowest = float(spans[spans > 0].min()) if spans.any() else 0.0
+    densities = range(COARSEST_FENCE, FINEST_FENCE)
+    fine_enough = (d for d in densities if narrowest * splines.cell_count(d) >= len(points))
+    return next(fine_enough, FINEST_FENCE)
+
+
+def snapped(points: Array, domain: Domain) -> Array:
+    """Corners of the bounding box, moved to a face of the domain that is only a few gaps between rows away.
+
+    Data that fills the domain up to a face hardly ever has a row exactly on it.
+    """
+    low, high = points.min(axis=0), points.max(axis=0)
+    lowest, highest = domain.T.astype(points.dtype)
+    near = NEAR_GAPS * (high - low) / len(points)
+    return np.stack(
+        [np.where(low - lowest <= near, lowest, low), np.where(highest - high <= near, highest, high)]
+    )
+
+
+def split(points: Array, most: int, least_rows: int, worthwhile: float) -> list[Array]:
+    """Cut the points into boxes, always at the cut that saves most volume, while it is worthwhile."""
+    parts = [points]
+    cuts = [best_cut(points, least_rows, worthwhile)]
+    while len(parts) < most:
+        k = max(range(len(parts)), key=lambda part: cuts[part].saving)
+        if cuts[k].saving == -np.inf:
+            break
+        halves = [parts[k][cuts[k].lower], parts[k][~cuts[k].lower]]
+        parts[k : k + 1] = halves
+        cuts[k : k + 1] = [best_cut(half, least_rows, worthwhile) for half in halves]
+    return parts
+
+
+class Cut(NamedTuple):
+    """A cut in two: the volume it saves, and the rows of the lower half."""
+
+    saving: float
+    lower: NDArray[np.bool_]
+
+
+def best_cut(points: Array, least_rows: int, worthwhile: float) -> Cut:
+    """The cut along any input that saves most volume, with a saving of −∞ if none is worthwhile."""
+    whole = box_volume(points)
+    best = Cut(-np.inf, np.zeros(len(points), np.bool_))
+    for j in range(points.shape[1]):
+        ordered = np.unique(points[:, j])
+        if ordered.size < 2:
+            continue
+        gap = int(np.argmax(np.diff(ordered)))
+        for edge in (ordered[gap], *np.quantile(points[:, j], [0.25, 0.5, 0.75])):
+            lower = points[:, j] <= edge
+            if min(lower.sum(), (~lower).sum()) >= least_rows:
+                volume = box_volume(points[lower]) + box_volume(points[~lower])
+                if volume < worthwhile * whole:
+                    best = max(best, Cut(whole - volume, lower), key=lambda cut: cut.saving)
+    return best
+
+
+def box_volume(points: Array) -> float:
+    """Volume of the bounding box, with a margin so that a flat box counts too."""
+    return float(np.prod(np.ptp(points, axis=0).astype(np.float64) + 0.02))

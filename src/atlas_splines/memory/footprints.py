@@ -1,0 +1,195 @@
+"""Footprints: the points whose prediction an update can change, known before any training.
+
+Equation numbers refer to docs/math.md.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache, cached_property
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from atlas_splines.core import splines
+from atlas_splines.core.charts import Domain, Fence
+from atlas_splines.core.checks import check_inputs, check_size
+
+__all__ = ["BoxFootprint", "CrossFootprint", "Footprint"]
+
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Footprint(ABC):
+    """The set of inputs whose prediction an update can change; outside it every bit stays.
+
+    Attributes
+    ----------
+    domain
+        The model's domain at the time, shape (inputs, 2).
+    dtype
+        Dtype of the model: points are rounded to it before they are located.
+    """
+
+    domain: Domain
+    dtype: np.dtype[np.floating]
+
+    @property
+    def inputs(self) -> int:
+        """Number of inputs."""
+        return len(self.domain)
+
+    def contains(self, X: ArrayLike) -> NDArray[np.bool_]:
+        """Whether the prediction at each row of X can change.
+
+        Examples
+        --------
+        >>> from atlas_splines import Atlas, footprint
+        >>> footprint(Atlas(inputs=2), [[0.1, 0.1], [0.3, 0.3]]).contains([[0.2, 0.2], [0.2, 0.8]])
+        array([ True, False])
+        """
+        return self._contains(check_inputs(X, self.domain, self.dtype))
+
+    def intervals(self, input: int) -> list[Interval]:
+        """Parts of one input that the footprint projects to, as sorted (low, high).
+
+        Examples
+        --------
+        >>> from atlas_splines import Atlas, footprint
+        >>> [(low, high)] = footprint(Atlas(inputs=2), [[0.1, 0.1], [0.3, 0.3]]).intervals(0)
+        >>> low < 0.1 and 0.3 < high
+        True
+        """
+        return self._intervals(check_size("input", input, least=0, most=self.inputs - 1))
+
+    @property
+    @abstractmethod
+    def volume(self) -> float:
+        """Fraction of the domain that is in the footprint."""
+
+    @abstractmethod
+    def _contains(self, points: NDArray[np.floating]) -> NDArray[np.bool_]: ...
+
+    @abstractmethod
+    def _intervals(self, input: int) -> list[Interval]: ...
+
+    def _describe(self, joint: str) -> str:
+        """One line for each input, for the first few inputs."""
+        lines = []
+        for j in range(min(self.inputs, 8)):
+            parts = " and ".join(f"{low:.4g} to {high:.4g}" for low, high in self.intervals(j)) or "nowhere"
+            lines.append(f"  input {j}: {parts}")
+        if self.inputs > 8:
+            lines.append(f"  and {self.inputs - 8} more inputs")
+        return f"<{joint}, {self.volume:.3g} of the domain\n" + "\n".join(lines) + ">"
+
+
+@dataclass(frozen=True, eq=False)
+class BoxFootprint(Footprint):
+    """The union of the boxes of some charts.
+
+    Attributes
+    ----------
+    fences
+        The fence of each chart.
+    """
+
+    fences: tuple[Fence, ...]
+
+    @cached_property
+    def volume(self) -> float:
+        """Exact volume of the union."""
+        boxes = np.array([fence.box for fence in self.fences])
+        return union_volume(boxes) / float(np.prod(np.diff(self.domain)))
+
+    def _contains(self, points: NDArray[np.floating]) -> NDArray[np.bool_]:
+        return np.logical_or.reduce([fence.contains(points) for fence in self.fences])
+
+    def _intervals(self, input: int) -> list[Interval]:
+        return merge(tuple(fence.box[input].tolist()) for fence in self.fences)
+
+    def __repr__(self) -> str:
+        count = len(self.fences)
+        return self._describe("Footprint: a box" if count == 1 else f"Footprint: {count} boxes")
+
+
+@dataclass(frozen=True, eq=False)
+class CrossFootprint(Footprint):
+    """All points that share a coordinate's basis function with the data: what plain training can change.
+
+    Attributes
+    ----------
+    density
+        The coarsest density that is trained.
+    touched
+        Its cells that such a coordinate lies in, for each input.
+    """
+
+    density: int
+    touched: tuple[NDArray[np.intp], ...]
+
+    @cached_property
+    def volume(self) -> float:
+        """Exact volume: one minus the share of points that miss the data in every coordinate."""
+        lengths = [sum(high - low for low, high in self._intervals(j)) for j in range(self.inputs)]
+        return float(1 - np.prod(1 - lengths / np.diff(self.domain)[:, 0]))
+
+    def _contains(self, points: NDArray[np.floating]) -> NDArray[np.bool_]:
+        cells, _ = splines.active(points, self.density)
+        return np.logical_or.reduce([np.isin(cells[:, j], self.touched[j]) for j in range(self.inputs)])
+
+    def _intervals(self, input: int) -> list[Interval]:
+        edges = (self.touched[input][:, None] + np.array([0, 1])) / splines.cell_count(self.density)
+        low, high = np.clip(edges, *self.domain[input]).T  # (touched,)
+        return merge(zip(low[low < high].tolist(), high[low < high].tolist(), strict=True))
+
+    def __repr__(self) -> str:
+        if self.volume == 1:
+            return "<Footprint: everything>"
+        return self._describe("Footprint: a cross, every point with one of these coordinates")
+
+
+def merge(intervals: Iterable[Interval]) -> list[Interval]:
+    """Join intervals that overlap or meet.
+
+    Examples
+    --------
+    >>> merge([(0.5, 0.7), (0.1, 0.2), (0.2, 0.3)])
+    [(0.1, 0.3), (0.5, 0.7)]
+    """
+    merged: list[Interval] = []
+    for low, high in sorted(intervals):
+        if merged and low <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(high, merged[-1][1]))
+        else:
+            merged.append((low, high))
+    return merged
+
+
+def union_volume(boxes: NDArray[np.float64]) -> float:
+    """Volume of a union of boxes, shape (boxes, inputs, 2), by sweeping one input after the other.
+
+    Examples
+    --------
+    >>> union_volume(np.array([[[0, 0.5], [0, 1]], [[0.25, 0.75], [0, 0.5]]]))
+    0.625
+    """
+
+    @cache
+    def sweep(input: int, alive: frozenset[int]) -> float:
+        if input == boxes.shape[1] or not alive:
+            return float(bool(alive))
+        edges = np.unique(boxes[sorted(alive), input])
+        return sum(
+            (high - low) * sweep(input + 1, frozenset(k for k in alive if spans(k, input, low, high)))
+            for low, high in pairwise(edges.tolist())
+        )
+
+    def spans(box: int, input: int, low: float, high: float) -> bool:
+        return bool(boxes[box, input, 0] <= low and high <= boxes[box, input, 1])
+
+    return sweep(0, frozenset(range(boxes.shape[0])))

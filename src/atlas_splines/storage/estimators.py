@@ -1,0 +1,209 @@
+"""An estimator as the parts of an archive, with the model inside it, and back.
+
+docs/format.md describes them.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atlas_splines.estimators.base import AtlasClassifier, AtlasRegressor
+from atlas_splines.estimators.column_map import Domain
+from atlas_splines.files.archive import Archive, Fields
+from atlas_splines.storage.models import model_from_archive, model_to_archive
+
+__all__ = ["check_estimator", "estimator_from_archive", "estimator_to_archive"]
+
+Estimator = AtlasRegressor | AtlasClassifier
+CLASSES: dict[str, type[Estimator]] = {"regressor": AtlasRegressor, "classifier": AtlasClassifier}
+HEADER = ("estimator", "model")
+ESTIMATOR = ("parameters", "feature_names", "n_iter", "validation_loss", "table")
+REGRESSOR, CLASSIFIER = ("one_column",), ("labels",)
+LABELS = ("dtype", "values")
+NUMERIC = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64")
+TEXT = ("str", "object")
+FLAGS, WHOLE_OR_NULL = ("early_stopping", "warm_start"), ("n_jobs", "random_state")
+
+
+def check_estimator(model: object) -> Estimator:
+    """Return a fitted estimator, or say what is wrong."""
+    if not isinstance(model, AtlasRegressor | AtlasClassifier):
+        raise TypeError(
+            f"save takes an Atlas, an AtlasRegressor or an AtlasClassifier, not {type(model).__name__}"
+        )
+    if not hasattr(model, "model_"):
+        raise ValueError(f"this {type(model).__name__} has learned nothing yet; call fit first")
+    return model
+
+
+# --- taking apart -------------------------------------------------------------------------------------
+
+
+def estimator_to_archive(estimator: Estimator) -> Archive:
+    """Take an estimator apart."""
+    kind = "regressor" if isinstance(estimator, AtlasRegressor) else "classifier"
+    names = getattr(estimator, "feature_names_in_", None)
+    header = {
+        "parameters": {key: plain(key, value) for key, value in estimator.get_params(deep=False).items()},
+        "feature_names": None if names is None else names.tolist(),
+        "n_iter": int(estimator.n_iter_),
+        "validation_loss": [[loss_to_text(loss) for loss in losses] for losses in estimator.validation_loss_],
+        "table": getattr(estimator, "table_", None),
+    }
+    domain = estimator.domain_
+    tensors = {f"domain.{part}": getattr(domain, part) for part in ("knots", "fill", "indicators")}
+    if isinstance(estimator, AtlasRegressor):
+        header["one_column"] = estimator._one_column
+        tensors |= {"target.mean": estimator.target_mean_, "target.scale": estimator.target_scale_}
+    else:
+        header["labels"] = labels_to_json(estimator.classes_)
+    inside = model_to_archive(estimator.model_)
+    return Archive(kind, {"estimator": header, **inside.header}, tensors | inside.tensors)
+
+
+def plain(name: str, value: Any) -> Any:
+    """A parameter as JSON has it."""
+    if isinstance(value, np.random.RandomState):
+        raise TypeError("random_state is a RandomState, which has no place in a file: set a number or None")
+    if isinstance(value, np.generic):
+        value = value.item()
+    if name == "domain" and not isinstance(value, str):
+        return [[float(low), float(high)] for low, high in value]
+    if value is not None and not isinstance(value, bool | int | float | str):
+        raise TypeError(f"{name} is a {type(value).__name__}, which has no place in a file")
+    return value
+
+
+def loss_to_text(loss: float) -> float | str:
+    """A number, or the text "inf" or "nan", which JSON does not have as numbers."""
+    return float(loss) if np.isfinite(loss) else str(float(loss)).removeprefix("-")
+
+
+def labels_to_json(labels: NDArray[Any]) -> dict[str, Any]:
+    """Class labels with their type."""
+    dtype = "str" if labels.dtype.kind == "U" else labels.dtype.name
+    values = labels.tolist()
+    if dtype not in (*NUMERIC, *TEXT, "bool") or (dtype in TEXT and any(type(v) is not str for v in values)):
+        raise TypeError("its classes are neither texts nor numbers, so they have no place in a file")
+    return {"dtype": dtype, "values": values}
+
+
+# --- putting together ---------------------------------------------------------------------------------
+
+
+def estimator_from_archive(archive: Archive) -> Estimator:
+    """Put an estimator together again, or raise a ValueError that says what is wrong with it."""
+    header = Fields(archive.header, "the header", HEADER)
+    own = REGRESSOR if archive.kind == "regressor" else CLASSIFIER
+    fields = Fields(header.value["estimator"], "'estimator' of the header", ESTIMATOR + own)
+    estimator = read_parameters(archive.kind, fields.value["parameters"])
+    estimator.domain_ = read_domain(archive)
+    estimator.model_ = model_from_archive(archive)
+    if estimator.model_.inputs != estimator.domain_.inputs:
+        raise ValueError("the model and the domain have different numbers of inputs")
+    estimator.n_iter_ = fields.whole("n_iter")
+    estimator.validation_loss_ = [read_losses(losses) for losses in fields.items("validation_loss")]
+    read_names(estimator, fields)
+    if not fields.is_null("table"):
+        estimator.table_ = json.loads(json.dumps(fields.mapping("table")))  # a copy of its own
+    if isinstance(estimator, AtlasRegressor):
+        read_targets(estimator, fields, archive)
+    else:
+        read_labels(estimator, Fields(fields.value["labels"], "the labels", LABELS))
+    return estimator
+
+
+def read_parameters(kind: str, value: object) -> Estimator:
+    """An estimator that is not fitted yet."""
+    maker = CLASSES[kind]
+    fields = Fields(value, "the parameters", tuple(maker().get_params(deep=False)))
+    for name in FLAGS:
+        fields.flag(name)
+    for name in WHOLE_OR_NULL:
+        if not fields.is_null(name):
+            fields.whole(name, least=0 if name == "random_state" else -(2**31), most=2**32 - 1)
+    given = dict(fields.value)
+    if not isinstance(given["domain"], str):
+        given["domain"] = read_limits(fields.items("domain"))
+    if any(isinstance(given[name], list | dict) for name in given.keys() - {"domain"}):
+        raise ValueError("one of the parameters is not a single value")
+    estimator = maker(**given)
+    estimator._check_parameters()
+    return estimator
+
+
+def read_limits(items: list[Any]) -> list[tuple[float, float]]:
+    """The (low, high) of each column."""
+    limits = []
+    for pair in items:
+        if not isinstance(pair, list) or len(pair) != 2 or any(type(end) not in (int, float) for end in pair):
+            raise ValueError("'domain' of the parameters must be pairs of numbers")
+        limits.append((float(pair[0]), float(pair[1])))
+    return limits
+
+
+def read_domain(archive: Archive) -> Domain:
+    """The map of the columns to the unit cube."""
+    knots = archive.tensor("domain.knots", "float64", (None, None))
+    columns, count = knots.shape
+    if columns < 1 or count < 2 or (np.diff(knots, axis=1) <= 0).any():
+        raise ValueError("tensor 'domain.knots' must have rising values for each column")
+    fill = archive.tensor("domain.fill", "float64", (columns,))
+    indicators = archive.tensor("domain.indicators", "int64", (None,))
+    if (np.diff(indicators) <= 0).any() or (indicators < 0).any() or (indicators >= columns).any():
+        raise ValueError("tensor 'domain.indicators' must be rising numbers of columns")
+    return Domain(knots, fill, indicators)
+
+
+def read_losses(losses: object) -> list[float]:
+    """Losses of one member after each pass."""
+    if not isinstance(losses, list):
+        raise ValueError("'validation_loss' must be lists of numbers")
+    for loss in losses:
+        if type(loss) not in (int, float) and loss not in ("inf", "nan"):
+            raise ValueError("'validation_loss' must be lists of numbers")
+    return [float(loss) for loss in losses]
+
+
+def read_names(estimator: Estimator, fields: Fields) -> None:
+    """Number of the columns, and their names if they have any."""
+    estimator.n_features_in_ = len(estimator.domain_.knots)
+    if fields.is_null("feature_names"):
+        return
+    names = fields.items("feature_names")
+    if any(type(name) is not str for name in names) or len(names) != estimator.n_features_in_:
+        raise ValueError(f"'feature_names' must be {estimator.n_features_in_} texts")
+    estimator.feature_names_in_ = np.array(names, object)
+
+
+def read_targets(estimator: AtlasRegressor, fields: Fields, archive: Archive) -> None:
+    """The scale of the targets."""
+    outputs = estimator.model_.outputs
+    estimator.target_mean_ = archive.tensor("target.mean", "float64", (outputs,))
+    estimator.target_scale_ = archive.tensor("target.scale", "float64", (outputs,))
+    if (estimator.target_scale_ <= 0).any():
+        raise ValueError("tensor 'target.scale' must be positive")
+    estimator._one_column = fields.flag("one_column")
+    if estimator._one_column and outputs != 1:
+        raise ValueError(f"'one_column' does not go with {outputs} targets")
+
+
+def read_labels(estimator: AtlasClassifier, fields: Fields) -> None:
+    """The classes, sorted, one for each output of the model."""
+    dtype = fields.choice("dtype", (*NUMERIC, *TEXT, "bool"))
+    values = fields.items("values")
+    wanted = (str,) if dtype in TEXT else (bool,) if dtype == "bool" else (int, float)
+    if any(type(value) not in wanted for value in values):
+        raise ValueError(f"'values' of the labels must all be of type {dtype}")
+    if len(values) != estimator.model_.outputs or values != sorted(set(values)):
+        raise ValueError(f"'values' of the labels must be {estimator.model_.outputs} sorted classes")
+    try:
+        estimator.classes_ = np.array(values, dtype)
+    except OverflowError:
+        raise ValueError(f"'values' of the labels do not fit into {dtype}") from None
+    if estimator.classes_.tolist() != values:
+        raise ValueError(f"'values' of the labels do not fit into {dtype}")

@@ -1,0 +1,393 @@
+"""A model as the parts of an archive, with its charts and its log, and back.
+
+docs/format.md describes them. No pickle, and no name in a file is ever imported.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atlas_splines.core import splines
+from atlas_splines.core.charts import Chart, Domain, Fence, Record
+from atlas_splines.core.model import MAX_DENSITY, MAX_WIDTH, Atlas, check_reach
+from atlas_splines.core.training import History
+from atlas_splines.files.archive import Archive, Fields
+from atlas_splines.memory.footprints import BoxFootprint, CrossFootprint, Footprint
+from atlas_splines.memory.updates import Consolidation, Update
+
+__all__ = ["model_from_archive", "model_to_archive"]
+
+CONFIGURATION = ("inputs", "outputs", "terms", "density", "trainable", "damping", "dtype")
+MODEL = ("configuration", "charts", "updates")
+CHART = ("update", "replaces", "terms", "density", "filled", "fence")
+RECORD = ("type", "id", "kind", "time", "rows", "before", "after", "reverted")
+UPDATE = ("seconds", "error_before", "error_after", "footprint", "history")
+CONSOLIDATION = ("replaced", "error", "worst", "seconds")
+HISTORY = ("seconds", "steps", "stopped", "best_epoch", "state")
+UPDATE_KINDS = ("chart", "rehearsal", "both", "none")
+HASH = "[0-9a-f]{64}"
+WIDEST = np.array([[-float(MAX_WIDTH), float(MAX_WIDTH)]])
+
+
+def model_to_archive(model: Atlas, name: str = "model") -> Archive:
+    """Take a model apart, for a file of its own or for a part of another.
+
+    The header has one entry of that name, and the names of all tensors start with it. To embed a model, merge
+    its header and tensors into those of another archive.
+    """
+    width = _width(model.outputs, model.terms)
+    tensors = {
+        f"{name}.table": model.table[:, :width],  # without the padding that kernels like
+        f"{name}.domain": model.domain,
+    }
+    for k, chart in enumerate(model.charts):
+        tensors |= _chart_tensors(chart, f"{name}.charts.{k}")
+    for k, record in enumerate(model.updates):
+        tensors |= _record_tensors(record, f"{name}.updates.{k}")
+    header = {
+        "configuration": {key: getattr(model, key) for key in CONFIGURATION} | {"dtype": model.dtype.name},
+        "charts": [_chart_header(chart) for chart in model.charts],
+        "updates": [_record_header(record) for record in model.updates],
+    }
+    return Archive("model", {name: header}, tensors)
+
+
+def model_from_archive(archive: Archive, name: str = "model") -> Atlas:
+    """Put a model together again, or raise a ValueError that says what is wrong with it."""
+    fields = Fields(archive.header.get(name), f"{name!r} of the header", MODEL)
+    model = _bare_model(archive, fields.value["configuration"], name)
+    model.updates = [
+        _read_record(archive, value, model, f"{name}.updates.{k}")
+        for k, value in enumerate(fields.items("updates"))
+    ]
+    charts = [
+        _read_chart(archive, value, model, f"{name}.charts.{k}")
+        for k, value in enumerate(fields.items("charts"))
+    ]
+    _check_log(model.updates, charts)
+    model.charts = charts
+    return model
+
+
+def _bare_model(archive: Archive, value: object, name: str) -> Atlas:
+    """The model without charts and log."""
+    fields = Fields(value, "the configuration", CONFIGURATION)
+    inputs, outputs = fields.whole("inputs", least=1), fields.whole("outputs", least=1)
+    terms, density = fields.whole("terms"), fields.whole("density", most=MAX_DENSITY)
+    dtype = fields.choice("dtype", ("float32", "float64"))
+    trainable = fields.choice("trainable", ("finest", "all"))
+    domain = _read_domain(archive, f"{name}.domain", inputs)
+    check_reach(domain, density)
+    # sizes must agree before anything is allocated: the tensor is there already, so its size can be afforded
+    shape = (_row_count(domain, density, dtype), _width(outputs, terms))
+    table = archive.tensor(f"{name}.table", dtype, shape)
+    damping = fields.number("damping", least=0)
+    model = Atlas(inputs, outputs, terms, density, cast(Any, trainable), damping, dtype)
+    model.restart(domain)
+    model.table[:, : table.shape[1]] = table
+    return model
+
+
+def _read_domain(archive: Archive, name: str, inputs: int, most: Domain = WIDEST) -> Domain:
+    """A domain that holds the unit cube, and lies within another."""
+    domain = archive.tensor(name, "float64", (inputs, 2))
+    if (domain[:, 0] > 0).any() or (domain[:, 1] < 1).any():
+        raise ValueError(f"tensor {name!r} leaves out a part of the unit cube")
+    if (domain[:, 0] < most[:, 0]).any() or (domain[:, 1] > most[:, 1]).any():
+        raise ValueError(f"tensor {name!r} reaches too far")
+    return domain
+
+
+def _row_count(domain: Domain, density: int, dtype: str) -> int:
+    """Basis functions of all inputs at all densities up to one, equation (27)."""
+    ranges = (_function_range(domain, rho, dtype) for rho in range(density + 1))
+    return sum(int((last - first + 1).sum()) for first, last in ranges)
+
+
+def _function_range(domain: Domain, density: int, dtype: str) -> NDArray[np.intp]:
+    """First and last basis function of each input that a domain meets: shape (2, inputs)."""
+    cells, _ = splines.active(domain.T.astype(dtype), density)
+    return cells + np.array([[0], [splines.ACTIVE - 1]])
+
+
+def _width(outputs: int, terms: int) -> int:
+    """Length of a table row without padding."""
+    return outputs * (2 * terms + 1)
+
+
+def _functions(density: int) -> int:
+    """Basis functions of an input of the unit cube at all densities up to one, equation (9)."""
+    return splines.basis_size(density + 1) - 4
+
+
+def _check_log(updates: list[Record], charts: list[Chart]) -> None:
+    """Each update has its own id, and each chart an update that stands."""
+    if len({record.id for record in updates}) < len(updates):
+        raise ValueError("two of its updates have the same id")
+    charting = {record.id for record in updates if record.kind in ("chart", "both") and not record.reverted}
+    for chart in charts:
+        if chart.update not in charting:
+            raise ValueError(
+                f"a chart belongs to update {chart.update}, which is not in the log or has no charts"
+            )
+
+
+# --- charts and fences --------------------------------------------------------------------------------
+
+
+def _chart_header(chart: Chart) -> dict[str, Any]:
+    rows = chart.table.shape[0] // chart.layout.inputs
+    return {
+        "update": chart.update,
+        "replaces": chart.replaces,
+        "terms": chart.layout.terms,
+        "density": next((d for d in range(MAX_DENSITY + 1) if _functions(d) == rows), -1),
+        "filled": chart.densities.tolist(),
+        "fence": chart.fence.density,
+    }
+
+
+def _chart_tensors(chart: Chart, name: str) -> dict[str, NDArray[Any]]:
+    width = _width(chart.layout.outputs, chart.layout.terms)
+    return {
+        f"{name}.table": chart.table[:, :width],
+        f"{name}.slope": chart.layout.slope[:width],
+        f"{name}.fence": _fence_range(chart.fence),
+        f"{name}.domain": np.broadcast_to(chart.fence.domain, (chart.layout.inputs, 2)),
+    }
+
+
+def _read_chart(archive: Archive, value: object, model: Atlas, name: str) -> Chart:
+    fields = Fields(value, name, CHART)
+    terms, density = fields.whole("terms"), fields.whole("density", most=MAX_DENSITY)
+    shape = (model.inputs * _functions(density), _width(model.outputs, terms))
+    table = archive.tensor(f"{name}.table", model.dtype.name, shape)
+    open_range = archive.tensor(f"{name}.fence", "int32", (model.inputs, 2))
+    domain = _read_domain(archive, f"{name}.domain", model.inputs, model.domain)
+    content = Atlas(model.inputs, model.outputs, terms, density, dtype=model.dtype)
+    content.table[:, : shape[1]] = table
+    slope = content.layout.slope
+    slope[: shape[1]] = _read_slope(archive, model, terms, name)
+    return Chart(
+        update=fields.whole("update", least=1),
+        fence=_read_fence(fields.whole("fence", most=MAX_DENSITY), open_range, domain, model, name),
+        layout=content.layout._replace(slope=slope),
+        table=content.table,
+        densities=_read_filled(fields.items("filled"), density, name),
+        replaces=fields.flag("replaces"),
+    )
+
+
+def _read_slope(archive: Archive, model: Atlas, terms: int, name: str) -> NDArray[np.floating]:
+    """Slopes of a chart's channels: of each output ±size/k² and size, for G, H and F."""
+    slope = archive.tensor(f"{name}.slope", model.dtype.name, (_width(model.outputs, terms),))
+    one_output = slope.reshape(model.outputs, 2 * terms + 1)
+    g, h, f = np.split(one_output, [terms, 2 * terms], axis=1)
+    falling = np.hstack([f, g])
+    if (f <= 0).any() or (g < 0).any() or (h != -g).any() or (np.diff(falling, axis=1) > 0).any():
+        raise ValueError(f"tensor '{name}.slope' does not fall like 1/k² from a positive size")
+    return slope
+
+
+def _read_filled(filled: list[Any], density: int, name: str) -> NDArray[np.int64]:
+    if any(type(d) is not int for d in filled) or filled != sorted({*filled} & {*range(density + 1)}):
+        raise ValueError(f"'filled' of {name} must be rising densities up to {density}")
+    return np.array(filled, np.int64)
+
+
+def _fence_range(fence: Fence) -> NDArray[np.int32]:
+    """First and last open function of each input: (inputs, 2)."""
+    return np.stack([fence.first, fence.last], axis=1).astype(np.int32)
+
+
+def _read_fence(
+    density: int, open_range: NDArray[np.int32], domain: Domain, model: Atlas, name: str
+) -> Fence:
+    first, last = np.ascontiguousarray(open_range.T)
+    lowest, highest = _function_range(domain, density, model.dtype.name)
+    if (first < lowest).any() or (first > last).any() or (last > highest).any():
+        raise ValueError(f"a fence of {name} leaves the functions of density {density}")
+    counted = np.iinfo(np.int32)  # in 32 bits, from the first cell of a window, three before its functions
+    if lowest.min() - 3 < counted.min or highest.max() > counted.max:
+        raise ValueError(f"a fence of {name} is too fine for the domain")
+    fence = Fence(density, first, last, domain)
+    if (np.diff(fence.box) <= 0).any():
+        raise ValueError(f"a fence of {name} is empty")
+    return fence
+
+
+# --- the log ------------------------------------------------------------------------------------------
+
+
+def _record_header(record: Record) -> dict[str, Any]:
+    """An entry of the log as JSON; its type is one of three words, not the name of a class."""
+    header: dict[str, Any] = {
+        "type": "record",
+        "id": record.id,
+        "kind": record.kind,
+        "time": record.time.isoformat(),
+        "rows": record.rows,
+        "before": record.before,
+        "after": record.after,
+        "reverted": None if record.reverted is None else record.reverted.isoformat(),
+    }
+    if isinstance(record, Update):
+        header |= {
+            "type": "update",
+            "seconds": record.seconds,
+            "error_before": _loss_to_json(record.error_before),
+            "error_after": _loss_to_json(record.error_after),
+            "footprint": _footprint_header(record.footprint),
+            "history": {key: getattr(record.history, key) for key in HISTORY},
+        }
+    elif isinstance(record, Consolidation):
+        header |= {key: getattr(record, key) for key in CONSOLIDATION} | {"type": "consolidation"}
+    return header
+
+
+def _record_tensors(record: Record, name: str) -> dict[str, NDArray[Any]]:
+    if not isinstance(record, Update):
+        return {}
+    history = {
+        f"{name}.loss": np.array(record.history.loss, np.float64),
+        f"{name}.validation": np.array(record.history.validation, np.float64),
+    }
+    return history | _footprint_tensors(record.footprint, name)
+
+
+def _read_record(archive: Archive, value: object, model: Atlas, name: str) -> Record:
+    """Read an entry of the log by its type."""
+    type_name = value.get("type") if isinstance(value, dict) else None
+    if type_name == "update":
+        return _read_update(archive, Fields(value, name, RECORD + UPDATE), model, name)
+    if type_name == "consolidation":
+        return _read_consolidation(Fields(value, name, RECORD + CONSOLIDATION))
+    fields = Fields(value, name, RECORD)
+    fields.choice("type", ("record", "update", "consolidation"))
+    return Record(**_read_entry(fields, (*UPDATE_KINDS, "consolidation")))
+
+
+def _read_entry(fields: Fields, kinds: tuple[str, ...]) -> dict[str, Any]:
+    """What all entries of the log have."""
+    return {
+        "id": fields.whole("id", least=1),
+        "kind": fields.choice("kind", kinds),
+        "time": fields.time("time"),
+        "rows": fields.whole("rows"),
+        "before": fields.text("before", HASH),
+        "after": fields.text("after", HASH),
+        "reverted": _read_reverted(fields),
+    }
+
+
+def _read_reverted(fields: Fields) -> datetime | None:
+    return None if fields.is_null("reverted") else fields.time("reverted")
+
+
+def _read_update(archive: Archive, fields: Fields, model: Atlas, name: str) -> Update:
+    return Update(
+        **_read_entry(fields, UPDATE_KINDS),
+        footprint=_read_footprint(archive, fields.value["footprint"], model, name),
+        seconds=fields.number("seconds", least=0),
+        error_before=_loss_from_json(fields, "error_before"),
+        error_after=_loss_from_json(fields, "error_after"),
+        history=_read_history(archive, fields.value["history"], name),
+    )
+
+
+def _read_consolidation(fields: Fields) -> Consolidation:
+    return Consolidation(
+        **_read_entry(fields, ("consolidation",)),
+        replaced=fields.flag("replaced"),
+        error=fields.number("error", least=0),
+        worst=fields.number("worst", least=0),
+        seconds=fields.number("seconds", least=0),
+    )
+
+
+def _loss_to_json(loss: float) -> float | str:
+    """Before an update the model may have overflowed on its data, and JSON has no infinity."""
+    return loss if math.isfinite(loss) else str(loss)
+
+
+def _loss_from_json(fields: Fields, key: str) -> float:
+    return float(fields.value[key]) if fields.value[key] in ("inf", "nan") else fields.number(key)
+
+
+def _read_history(archive: Archive, value: object, name: str) -> History:
+    fields = Fields(value, f"the history of {name}", HISTORY)
+    loss = archive.tensor(f"{name}.loss", "float64", (None,)).tolist()
+    validation = archive.tensor(f"{name}.validation", "float64", (None,)).tolist()
+    last = len(validation) - 1
+    return History(
+        loss=loss,
+        validation=validation,
+        seconds=fields.number("seconds", least=0),
+        steps=fields.whole("steps"),
+        stopped=cast(Any, fields.choice("stopped", ("epochs", "patience"))),
+        best_epoch=None if fields.is_null("best_epoch") else fields.whole("best_epoch", most=last),
+        state=cast(Any, fields.choice("state", ("fresh", "carried"))),
+    )
+
+
+# --- footprints ---------------------------------------------------------------------------------------
+
+
+def _footprint_header(footprint: Footprint) -> dict[str, Any]:
+    if isinstance(footprint, BoxFootprint):
+        return {"type": "boxes", "densities": [fence.density for fence in footprint.fences]}
+    if isinstance(footprint, CrossFootprint):
+        return {"type": "cross", "densities": [footprint.density]}
+    raise TypeError(f"a footprint of type {type(footprint).__name__} has no place in a file")
+
+
+def _footprint_tensors(footprint: Footprint, name: str) -> dict[str, NDArray[Any]]:
+    tensors: dict[str, NDArray[Any]] = {f"{name}.domain": footprint.domain}
+    if isinstance(footprint, BoxFootprint):
+        return tensors | {f"{name}.fences": np.stack([_fence_range(fence) for fence in footprint.fences])}
+    touched = cast(CrossFootprint, footprint).touched
+    return tensors | {
+        f"{name}.touched": np.concatenate(touched).astype(np.int64),
+        f"{name}.counts": np.array([cells.size for cells in touched], np.int64),
+    }
+
+
+def _read_footprint(archive: Archive, value: object, model: Atlas, name: str) -> Footprint:
+    fields = Fields(value, f"the footprint of {name}", ("type", "densities"))
+    is_cross = fields.choice("type", ("boxes", "cross")) == "cross"
+    densities = fields.items("densities")
+    if not densities or any(type(d) is not int or not 0 <= d <= MAX_DENSITY for d in densities):
+        raise ValueError(f"{fields.name} needs densities from 0 to {MAX_DENSITY}")
+    domain = _read_domain(archive, f"{name}.domain", model.inputs, model.domain)
+    if is_cross:
+        if len(densities) != 1:
+            raise ValueError(f"{fields.name} is a cross, and needs one density")
+        touched = _read_touched(archive, domain, densities[0], model, name)
+        return CrossFootprint(domain, model.dtype, densities[0], touched)
+    ranges = archive.tensor(f"{name}.fences", "int32", (len(densities), model.inputs, 2))
+    fences = (
+        _read_fence(density, part, domain, model, name)
+        for density, part in zip(densities, ranges, strict=True)
+    )
+    return BoxFootprint(domain, model.dtype, tuple(fences))
+
+
+def _read_touched(
+    archive: Archive, domain: Domain, density: int, model: Atlas, name: str
+) -> tuple[NDArray[np.intp], ...]:
+    """Cells of each input, rising, in the domain or up to three cells beyond it."""
+    counts = archive.tensor(f"{name}.counts", "int64", (model.inputs,))
+    cells = archive.tensor(f"{name}.touched", "int64", (None,)).astype(np.intp, copy=False)
+    if (counts < 0).any() or (counts > cells.size).any() or counts.sum() != cells.size:
+        raise ValueError(f"tensor '{name}.counts' does not add up to the cells that were touched")
+    touched = tuple(np.split(cells, np.cumsum(counts)[:-1]))
+    first, last = _function_range(domain, density, model.dtype.name) + np.array([[-3], [0]])
+    for part, least, most in zip(touched, first, last, strict=True):
+        if (np.diff(part) <= 0).any() or (part < least).any() or (part > most).any():
+            raise ValueError(f"tensor '{name}.touched' must hold rising cells near the domain")
+    return touched

@@ -1,0 +1,104 @@
+"""Storage: a model or an estimator in one file, with its charts and its log.
+
+docs/format.md describes the file. No pickle, and no name in a file is ever imported.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from atlas_splines.core.model import Atlas
+from atlas_splines.files.archive import Archive, StorageError, lock, naming, read_archive, write_archive
+from atlas_splines.storage.models import model_from_archive, model_to_archive
+
+if TYPE_CHECKING:
+    from atlas_splines.estimators.base import AtlasClassifier, AtlasRegressor
+
+__all__ = ["StorageError", "load", "lock", "save"]
+
+KINDS = ("model", "regressor", "classifier")
+
+
+def save(model: Atlas | AtlasRegressor | AtlasClassifier, path: str | os.PathLike[str]) -> None:
+    """Save a model or a fitted estimator, with its charts and its log, to one file.
+
+    The file appears all at once: if saving fails, or the machine does, what was there before is still there.
+
+    Parameters
+    ----------
+    model
+        The model or estimator.
+    path
+        The file, by custom with the ending ``.atlas``; a file of that name is replaced.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from atlas_splines import Atlas, load, save
+    >>> path = tempfile.mkdtemp() + "/model.atlas"
+    >>> save(Atlas(inputs=2), path)
+    >>> load(path)
+    Atlas(inputs=2, outputs=1, terms=10, density=4, trainable='finest', damping=0.0, dtype='float32')
+    with 5,208 coefficients, 2,688 of them trainable
+    """
+    if not isinstance(model, Atlas):
+        from atlas_splines.storage.estimators import check_estimator  # bare models do without scikit-learn
+
+        check_estimator(model)
+    try:
+        archive = _to_archive(model)
+        _from_archive(archive)  # what could not be loaded is not saved
+    except (ValueError, TypeError) as error:
+        raise StorageError(f"{path} was not written: {error}; mend the model first") from error
+    write_archive(path, archive)
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Load what `save` wrote; its predictions are the same to the bit.
+
+    Everything is checked first. A file that is damaged, or that was made to do harm, gets a `StorageError`:
+    no code in it runs, and no memory is taken that the file does not fill.
+
+    Parameters
+    ----------
+    path
+        The file.
+
+    Returns
+    -------
+    Atlas, AtlasRegressor or AtlasClassifier
+        An estimator that the command `atlas` wrote also has an attribute ``table_``: how the columns of a
+        table became its inputs. It is saved again with the estimator.
+
+    Examples
+    --------
+    >>> from atlas_splines import load
+    >>> load("missing.atlas")
+    Traceback (most recent call last):
+    ...
+    FileNotFoundError: missing.atlas does not exist; check the name
+    """
+    archive = read_archive(path)
+    with naming(path):
+        if archive.kind not in KINDS:
+            raise ValueError(f"it is of an unknown kind, none of {', '.join(map(repr, KINDS))}")
+        loaded = _from_archive(archive)
+        archive.check_all_taken()
+        return loaded
+
+
+def _to_archive(model: Atlas | AtlasRegressor | AtlasClassifier) -> Archive:
+    if isinstance(model, Atlas):
+        return model_to_archive(model)
+    from atlas_splines.storage.estimators import estimator_to_archive
+
+    return estimator_to_archive(model)
+
+
+def _from_archive(archive: Archive) -> Any:
+    if archive.kind == "model":
+        return model_from_archive(archive)
+    from atlas_splines.storage.estimators import estimator_from_archive
+
+    return estimator_from_archive(archive)

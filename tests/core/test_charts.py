@@ -1,0 +1,123 @@
+import numpy as np
+import oracle
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from atlas_splines import Atlas
+from atlas_splines.core import splines
+from atlas_splines.core.charts import Chart, Fence, fence_around, pack
+from atlas_splines.core.kernels import MANY
+
+
+def plain_window(fence, X):
+    """Equation (22), from the dense basis."""
+    window = np.ones(len(X))
+    for j in range(X.shape[1]):
+        basis = splines.basis(X[:, j].astype(float), fence.density)
+        window *= basis[:, fence.first[j] : fence.last[j] + 1].sum(axis=1)
+    return window
+
+
+def random_chart(model, seed, density=5):
+    """A chart with random coefficients around a random box."""
+    random = np.random.default_rng(seed)
+    low = random.random(model.inputs) * 0.7
+    corners = np.stack([low, low + 0.05 + 0.25 * random.random(model.inputs)]).astype(model.dtype)
+    content = oracle.randomize(Atlas(model.inputs, model.outputs, 3, 2, dtype=model.dtype), seed)
+    fence = fence_around(corners, density, "touch")
+    replaces = seed % 2 == 1
+    return Chart(seed, fence, content.layout, content.table, content.filled([0, 1, 2]), replaces), content
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(1, 4),
+    st.integers(2, 8),
+    st.sampled_from(["touch", "inside"]),
+    st.sampled_from(["float32", "float64"]),
+    st.integers(0, 999),
+)
+def test_a_window_is_one_on_its_data_and_zero_outside_its_box(inputs, density, cover, dtype, seed):
+    random = np.random.default_rng(seed)
+    low, width = random.random(inputs) * 0.5, 0.4 + 0.1 * random.random(inputs)
+    if cover == "inside" and density < 5:
+        density = 5  # enough cells for a support to fit in
+    data = (low + width * random.random((50, inputs))).astype(dtype)
+    fence = fence_around(data, density, cover)
+    X = np.vstack([random.random((500, inputs)).astype(dtype), data])
+    window = fence.window(X)
+    assert ((window >= 0) & (window <= 1 + 1e-6)).all()
+    assert (window[~fence.contains(X)] == 0).all()
+    np.testing.assert_allclose(window, plain_window(fence, X), atol=2e-2 if dtype == "float32" else 1e-9)
+    if cover == "touch":
+        assert (fence.window(data) == 1).all()
+        reach = 4 / splines.cell_count(density)  # three cells beyond the cell of the data
+        assert (fence.box[:, 0] >= data.min(axis=0) - reach - 1e-6).all()
+        assert (fence.box[:, 1] <= data.max(axis=0) + reach + 1e-6).all()
+    else:
+        cell = 1 / splines.cell_count(density)
+        assert (fence.box[:, 0] >= data.min(axis=0) - cell - 1e-6).all()
+        assert (fence.box[:, 1] <= data.max(axis=0) + cell + 1e-6).all()
+
+
+def test_a_window_reaches_the_faces_of_the_cube_from_inside():
+    data = np.array([[0.0, 0.4], [1.0, 0.6]])
+    fence = fence_around(data, 6, "inside")
+    assert fence.box[0].tolist() == [0, 1]
+    assert fence.window(np.array([[0.0, 0.5], [1.0, 0.5]])).tolist() == [1, 1]
+
+
+def test_inside_needs_room():
+    with pytest.raises(
+        ValueError, match=r"cover='inside' leaves nothing open along input 1, where the data spans 0"
+    ):
+        fence_around(np.array([[0.1, 0.5], [0.9, 0.5]]), 6, "inside")
+
+
+def test_the_volume_of_a_fence_is_that_of_its_box():
+    fence = Fence(3, np.array([3, 7], np.int32), np.array([5, 9], np.int32))  # cells 0…5 and 4…9 of 29
+    assert fence.volume == pytest.approx(6 / 29 * 6 / 29)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 4), st.integers(1, 2), st.sampled_from(["float32", "float64"]), st.integers(1, 70))
+def test_the_kernel_adds_what_numpy_says(inputs, outputs, dtype, count):
+    model = oracle.randomize(Atlas(inputs, outputs, 2, 2, dtype=dtype))
+    X = np.random.default_rng(count).random((300, inputs)).astype(dtype)
+    expected = oracle.evaluate(model, X)
+    charts = []
+    for seed in range(count):
+        chart, content = random_chart(model, seed)
+        inside = chart.fence.contains(X)
+        local = chart.fence.to_local(X[inside])
+        window = plain_window(chart.fence, X[inside])[:, None]
+        kept = 1 - window if chart.replaces else 1
+        expected[inside] = kept * expected[inside] + window * oracle.evaluate(content, local)
+        charts.append(chart)
+    model.charts = charts
+    np.testing.assert_allclose(model(X), expected, atol=5e-4 * count if dtype == "float32" else 1e-9)
+
+
+def test_charts_are_found_through_the_index():
+    model = Atlas(2)
+    charts = [random_chart(model, seed)[0] for seed in range(130)]
+    packed = pack(charts)
+    X = np.random.default_rng(0).random((2000, 2)).astype(np.float32)
+    buckets = np.minimum((X * 256).astype(int), 255)
+    for k, chart in enumerate(charts):
+        bits = packed.index[np.arange(2), buckets, k // 64]
+        found = ((bits >> np.uint64(k % 64)) & np.uint64(1)).all(axis=1)
+        assert found[chart.fence.contains(X)].all()  # none is missed
+        assert found.mean() < 2 * chart.fence.volume + 0.05  # and few are found in vain
+
+
+def test_threads_and_batches_do_not_change_a_bit():
+    model = oracle.randomize(Atlas(2))
+    model.charts = [random_chart(model, seed)[0] for seed in range(20)]
+    X = np.random.default_rng(0).random((MANY + 17, 2)).astype(np.float32)
+    together = model(X)
+    np.testing.assert_array_equal(
+        np.vstack([model(X[i : i + 7]) for i in range(0, 5000, 7)]), together[:5005]
+    )
+    np.testing.assert_array_equal(np.vstack([model(X[:9000]), model(X[9000:])]), together)

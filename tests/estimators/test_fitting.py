@@ -1,0 +1,139 @@
+"""Fitting: averages of models, and how they grow."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from atlas_splines import Atlas
+from atlas_splines.estimators.fitting import Plan, average, fit_model, grow, split_folds, sprout, train_stage
+from atlas_splines.memory.growth import Rows
+
+PLAN = Plan(
+    outputs=1, loss="mse", density="auto", terms="auto", epochs=60, batch_size=50,
+    learning_rate=0.01, held_out=0.2, patience="auto", verbose=False,
+)  # fmt: skip
+
+
+def random_model(random, inputs, outputs):
+    model = Atlas(
+        inputs, outputs, terms=int(random.integers(0, 4)), density=int(random.integers(0, 4)), dtype="float64"
+    )
+    model.table[:, : outputs * (2 * model.terms + 1)] = random.normal(
+        0, 0.5, (model.table.shape[0], outputs * (2 * model.terms + 1))
+    )
+    return model
+
+
+def rows_of(target, inputs, rows=600, seed=0):
+    X = np.random.default_rng(seed).random((rows, inputs)).astype(np.float32)
+    return Rows(X, target(X)[:, None].astype(np.float32), np.ones(rows, np.float32))
+
+
+@given(
+    seed=st.integers(0, 1000), count=st.integers(1, 5), inputs=st.integers(1, 3), outputs=st.integers(1, 2)
+)
+def test_the_average_is_one_model_with_the_mean_of_the_predictions(seed, count, inputs, outputs):
+    random = np.random.default_rng(seed)
+    models = [random_model(random, inputs, outputs) for _ in range(count)]
+    X = random.random((50, inputs))
+    mean = average(models)
+    assert isinstance(mean, Atlas)
+    np.testing.assert_allclose(mean(X), np.mean([model(X) for model in models], axis=0), rtol=1e-9, atol=1e-9)
+
+
+def test_folds_hold_each_row_out_once():
+    folds = split_folds(103, 0.1, np.random.default_rng(0))
+    assert len(folds) == 10
+    assert (np.sum(folds, axis=0) == 1).all()
+    assert [mask.any() for mask in split_folds(39, 0.1, np.random.default_rng(0))] == [False]
+
+
+def test_sprouts_predict_exactly_zero_with_terms_that_differ():
+    rows = rows_of(lambda X: X[:, 0], 2)
+    model = sprout(rows, PLAN, 5, np.random.default_rng(0))
+    assert (model(rows.points) == 0).all()
+    shapes = model.g(0).reshape(5, -1)
+    assert len({tuple(shape) for shape in shapes.tolist()}) == 5
+
+
+def test_terms_from_zero_would_stay_the_same_function():
+    from atlas_splines import train
+
+    rows = rows_of(lambda X: X[:, 0] * X[:, 1], 2)
+    model = Atlas(2, terms=3, density=0)
+    train(model, rows.points, rows.targets, epochs=5, random_state=0)
+    np.testing.assert_allclose(model.g(0)[0, 1], model.g(0)[0, 0], atol=2e-3)
+    assert np.abs(model.g(0)[0, 0]).max() > 0.05
+
+
+def in_turn(function, numbers):
+    return [function(k) for k in numbers]
+
+
+def test_more_terms_are_taken_where_they_help():
+    noise = np.random.default_rng(1).normal(0, 0.3, 600)
+    additive = rows_of(lambda X: X[:, 0] + X[:, 1] ** 2 + noise, 3)
+    twisted = rows_of(
+        lambda X: np.sin(7 * X[:, 0] * X[:, 1]) * np.cos(5 * X[:, 1] + 4 * X[:, 2]), 3, rows=2000
+    )
+    terms = [fit_model(rows, PLAN, [0], in_turn)[0].terms for rows in (additive, twisted)]
+    assert terms[0] == 0
+    assert terms[1] >= 4
+
+
+def test_density_grows_as_far_as_it_helps():
+    smooth, wavy = rows_of(lambda X: X[:, 0], 1), rows_of(lambda X: np.sin(40 * X[:, 0]), 1)
+    densities = []
+    for rows in (smooth, wavy):
+        held_out = split_folds(len(rows), 0.2, np.random.default_rng(0))[0]
+        random = np.random.default_rng(0)
+        member = grow(sprout(rows, PLAN, 4, random), rows, held_out, PLAN, random)
+        densities.append(member.model.density)
+        assert member.loss == pytest.approx(rows.take(held_out).loss(member.model, "mse"))
+    assert densities[0] <= 1
+    assert densities[1] >= 2
+
+
+def test_held_out_rows_count_by_their_weights():
+    rows = rows_of(lambda X: X[:, 0] + np.random.default_rng(1).normal(0, 0.3, len(X)), 1)
+    weighted = Rows(rows.points, rows.targets, np.linspace(0.01, 3, len(rows), dtype=np.float32))
+    held_out = split_folds(len(rows), 0.2, np.random.default_rng(0))[0]
+    for part in (rows, weighted):
+        random = np.random.default_rng(0)
+        member = train_stage(sprout(part, PLAN, 0, random), part, held_out, PLAN, random)
+        assert pytest.approx(member.loss, rel=1e-6) in member.validation
+
+
+def test_few_rows_get_a_small_additive_model():
+    rows = rows_of(lambda X: X[:, 0], 2, rows=20)
+    model, members = fit_model(rows, PLAN, [0, 1], in_turn)
+    assert (model.density, model.terms) == (0, 0)
+    assert [member.validation for member in members] == [[], []]
+
+
+def test_a_model_does_not_grow_to_be_surer_of_classes_it_can_tell_apart():
+    X = np.random.default_rng(0).random((400, 2)).astype(np.float32)
+    X = X[np.abs(X[:, 0] - 0.5) > 0.3]
+    classes = np.eye(2, dtype=np.float32)[(X[:, 0] > 0.5).astype(int)]
+    plan = dataclasses.replace(PLAN, outputs=2, loss="cross-entropy", learning_rate=0.1)
+    model, [member] = fit_model(Rows(X, classes, np.ones(len(X), np.float32)), plan, [0], in_turn)
+    assert member.loss < 0.01
+    assert (model.density, model.terms) == (0, 0)
+
+
+def test_a_model_does_not_grow_for_a_constant():
+    model, [member] = fit_model(rows_of(lambda X: np.zeros(len(X)), 1), PLAN, [0], in_turn)
+    assert member.loss == 0
+    assert (model.density, model.terms) == (0, 0)
+
+
+def test_terms_still_grow_where_classes_need_them():
+    X = np.random.default_rng(0).random((600, 2)).astype(np.float32)
+    classes = np.eye(2, dtype=np.float32)[((X[:, 0] > 0.5) != (X[:, 1] > 0.5)).astype(int)]
+    plan = dataclasses.replace(PLAN, outputs=2, loss="cross-entropy")
+    model, [member] = fit_model(Rows(X, classes, np.ones(len(X), np.float32)), plan, [0], in_turn)
+    assert member.loss < 0.3
+    assert model.terms >= 4

@@ -1,0 +1,234 @@
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from atlas_splines.experiments.jobs import RunError
+from atlas_splines.experiments.paper import runner
+from atlas_splines.experiments.paper.runner import collect, run, save
+from atlas_splines.experiments.paper.trials import Key, Outcome, Settings, all_keys, appendix_data, run_trial
+
+TINY = Settings(epochs=2, samples=200)
+KEYS = [Key("main", n, 0.5, trial) for n in (1, 2) for trial in (0, 1)]
+
+
+def listing(folder):
+    return {path.name: path.stat().st_mtime_ns for path in (folder / "trials").iterdir()}
+
+
+def test_a_trial_has_a_row_for_each_model_and_is_reproducible():
+    key = Key("main", 2, 0.3, 0)
+    first, second = run_trial(key, TINY), run_trial(key, TINY)
+    assert [row["model"] for row in first.rows] == ["finest", "all", "rehearsal", "charts"]
+    for a, b in zip(first.rows, second.rows, strict=True):
+        assert {k: v for k, v in a.items() if k != "seconds"} == {
+            k: v for k, v in b.items() if k != "seconds"
+        }
+        assert len(a["validation_1"]) == 2
+        assert len(a["validation_2"]) == (2 if a["model"] in ("finest", "all") else 0)
+        assert a["test_clean"] > 0
+    assert first.pictures["main/charts_2"].shape == (100, 100)
+    assert run_trial(key._replace(trial=1), TINY).pictures == {}
+
+
+def test_learning_rates_and_noise_are_drawn_as_in_the_paper():
+    from atlas_splines.experiments.paper.tasks import two_tasks
+
+    draws = [two_tasks(1, 0.5, trial, samples=1) for trial in range(300)]
+    rates, noises = np.array([d.learning_rate for d in draws]), np.array([d.noise for d in draws])
+    assert rates.min() > 1e-6
+    assert rates.max() < 0.01 + 1e-6
+    assert rates.mean() == pytest.approx(0.005, rel=0.15)
+    assert noises.mean() == pytest.approx(1, rel=0.2)
+    assert all((d.box >= 0).all() and (d.box <= 1).all() for d in draws)
+
+
+def test_an_appendix_trial_trains_expands_and_learns_a_hole():
+    outcome = run_trial(Key("C", 2, 0.1, 0), TINY)
+    plain, charts = outcome.rows
+    assert len(plain["validation_1"]) == 150
+    assert len(plain["validation_2"]) == 6
+    assert len(plain["stage_clean"]) == 5
+    assert charts["model"] == "charts"
+    data = appendix_data(Key("C", 2, 0.1, 0), 500)
+    assert (data.train[1].clean == 0).all()
+    assert ((data.train[1].X > 0.45) & (data.train[1].X < 0.55)).all()
+    assert np.std(data.test[0].noisy - data.test[0].clean) == pytest.approx(0.1, rel=0.15)
+
+
+def test_a_whole_reproduction_has_all_cells():
+    keys = all_keys(trials=30)
+    assert len(set(keys)) == 27 * 30 + 4 * 30
+    assert len({key.name for key in keys}) == len(keys)
+
+
+def test_finished_trials_are_not_run_again(tmp_path, monkeypatch):
+    run(tmp_path, KEYS[:2], TINY)
+    before = listing(tmp_path)
+    run(tmp_path, KEYS, TINY)  # goes on with the rest
+    assert len(before) == 2
+    assert listing(tmp_path).items() >= before.items()
+    after = listing(tmp_path)
+    run(tmp_path, KEYS, TINY)
+    assert listing(tmp_path) == after
+    results, _ = collect(tmp_path, KEYS)
+    assert len(results) == 4 * len(KEYS)
+    assert (results.version == runner.__version__).all()
+    assert (results.samples == 200).all()
+    assert (tmp_path / "results.parquet").exists()
+
+
+def test_a_killed_run_goes_on(tmp_path):
+    code = (
+        "from pathlib import Path\n"
+        "from atlas_splines.experiments.paper.runner import run\n"
+        "from atlas_splines.experiments.paper.trials import Key, Settings\n"
+        "if __name__ == '__main__':\n"
+        f"    keys = [Key('main', 1, 0.5, t) for t in range(200)]\n"
+        f"    run(Path({str(tmp_path)!r}), keys, Settings(epochs=2, samples=200))\n"
+    )
+    script = tmp_path / "long.py"
+    script.write_text(code, encoding="utf8")
+    process = subprocess.Popen(
+        [sys.executable, str(script)], stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    deadline = time.monotonic() + 120
+    while not any((tmp_path / "trials").glob("*.json")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    done = list((tmp_path / "trials").glob("*.json"))
+    assert 0 < len(done) < 200
+    for path in done:
+        assert len(json.loads(path.read_text(encoding="utf8"))) == 4  # none is half-written
+    run(tmp_path, [Key("main", 1, 0.5, t) for t in range(len(done) + 1)], TINY)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (Settings(epochs=3, samples=200), "holds results with epochs 2, not 3; choose another --output"),
+        (Settings(epochs=2, samples=200, damping=10), "holds results with damping 0.0, not 10"),
+    ],
+)
+def test_other_settings_are_refused(tmp_path, settings, message):
+    run(tmp_path, KEYS[:1], TINY)
+    with pytest.raises(RunError, match=message):
+        run(tmp_path, KEYS[:1], settings)
+
+
+def test_another_version_is_refused(tmp_path, monkeypatch):
+    run(tmp_path, KEYS[:1], TINY)
+    before = listing(tmp_path)
+    monkeypatch.setattr(runner, "__version__", "99.0")
+    with pytest.raises(RunError, match=r"holds results with version '.*', not '99.0'"):
+        run(tmp_path, KEYS, TINY)
+    assert listing(tmp_path) == before
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").write_text("", encoding="utf8")
+    with pytest.raises(RunError, match=r"cannot write to .*file: Not a directory; choose another --output"):
+        run(tmp_path / "file", KEYS, TINY)
+
+
+def test_a_full_disk_loses_nothing(tmp_path, monkeypatch):
+    run(tmp_path, KEYS[:1], TINY)
+    before = listing(tmp_path)
+
+    def full(file_descriptor):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(RunError, match="No space left on device; finished trials are kept"):
+        save(tmp_path, KEYS[1], Outcome([{"a": 1}], {}))
+    assert listing(tmp_path) == before
+
+
+def test_a_damaged_file_is_named(tmp_path):
+    run(tmp_path, KEYS[:1], TINY)
+    path = tmp_path / "trials" / f"{KEYS[0].name}.json"
+    path.write_text("[{", encoding="utf8")
+    with pytest.raises(RunError, match=r"main-n1-w0.5-t00.json is damaged; remove it and run again"):
+        collect(tmp_path, KEYS[:1])
+
+
+def test_no_scheduler_is_named(tmp_path):
+    with pytest.raises(RunError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:1"):
+        run(tmp_path, KEYS, TINY, scheduler="tcp://127.0.0.1:1")
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    """A Dask scheduler and two worker processes on this machine."""
+    address_file = tmp_path / "scheduler.json"
+    dask = [
+        sys.executable,
+        "-m",
+        "distributed.cli.dask_scheduler",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        "0",
+        "--no-dashboard",
+    ]
+    worker = [
+        sys.executable,
+        "-m",
+        "distributed.cli.dask_worker",
+        "--nthreads",
+        "1",
+        "--no-nanny",
+        "--no-dashboard",
+    ]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    processes = [subprocess.Popen([*dask, "--scheduler-file", str(address_file)], **quiet)]
+    deadline = time.monotonic() + 60
+    while not address_file.exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    address = json.loads(address_file.read_text(encoding="utf8"))["address"]
+    processes += [subprocess.Popen([*worker, address], **quiet) for _ in range(2)]
+    yield address, processes[1:]
+    for process in processes:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_killed_dask_worker_loses_no_trial(tmp_path, cluster, monkeypatch):
+    address, workers = cluster
+    keys = [Key("main", 1, 0.5, trial) for trial in range(30)]
+    saved, real_save = [], runner.save
+
+    def save_and_kill(output, key, outcome):
+        saved.append(key)
+        if len(saved) == 3:
+            workers[0].kill()
+        real_save(output, key, outcome)
+
+    monkeypatch.setattr(runner, "save", save_and_kill)
+    run(tmp_path / "out", keys, TINY, scheduler=address)
+    assert workers[0].wait() != 0
+    assert sorted(saved) == keys  # each once
+    results, _ = collect(tmp_path / "out", keys)
+    assert len(results) == 4 * len(keys)
+
+
+def test_a_reproduction_writes_a_report_and_draws_again_without_recomputing(tmp_path, monkeypatch):
+    from atlas_splines.experiments.paper import reproduction
+
+    monkeypatch.setattr(reproduction, "all_keys", lambda trials: [*KEYS[:2], Key("C", 2, 0.1, 0)])
+    report = reproduction.reproduce(tmp_path, 1, TINY)
+    before = listing(tmp_path)
+    page = report.read_text(encoding="utf8")
+    assert "adam, damping 0, 2 epochs a task" in page
+    report.unlink()
+    assert reproduction.reproduce(tmp_path, 1, TINY) == report
+    assert report.exists()
+    assert listing(tmp_path) == before

@@ -1,0 +1,163 @@
+"""Estimators in files; models and the file itself are tested in test_storage."""
+
+import numpy as np
+import pytest
+
+from atlas_splines import AtlasClassifier, AtlasRegressor, StorageError, load, save
+from atlas_splines.files.archive import Archive, read_archive, write_archive
+
+SMALL = {"density": 1, "terms": 2, "members": 2, "max_iter": 20, "random_state": 0}
+
+
+def data(rows=150, seed=0):
+    X = 100 * np.random.default_rng(seed).random((rows, 3))
+    X[::7, 1] = np.nan
+    return X, X[:, 0] + np.nan_to_num(X[:, 1])
+
+
+@pytest.fixture(scope="module")
+def regressor():
+    X, y = data()
+    model = AtlasRegressor(missing="learn", **SMALL).fit(X, y)
+    return model.partial_fit(X[:60] * 0.2 + 90, y[:60])  # beyond the domain too
+
+
+@pytest.fixture(scope="module")
+def classifier():
+    X, y = data()
+    return AtlasClassifier(missing="learn", **SMALL).fit(
+        X, np.array(["low", "mid", "high"])[np.digitize(y, [60, 110])]
+    )
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "m.atlas"
+
+
+def test_a_regressor_comes_back_to_the_bit_and_goes_on(regressor, path):
+    save(regressor, path)
+    twin = load(path)
+    X, y = data(seed=1)
+    assert (twin.predict(X) == regressor.predict(X)).all()
+    assert twin.get_params() == regressor.get_params()
+    assert twin.n_iter_ == regressor.n_iter_
+    assert twin.validation_loss_ == regressor.validation_loss_
+    assert twin.n_features_in_ == 3
+    assert not hasattr(twin, "feature_names_in_")
+    assert not hasattr(twin, "table_")
+    again = load(path)
+    for model in (twin, again):
+        model.partial_fit(X[:50], y[:50])
+    assert (twin.predict(X) == again.predict(X)).all()
+    before = regressor.predict(X)
+    assert (twin.revert(2).predict(X) == before).all()
+    save(twin, path)
+    assert [record.reverted is None for record in load(path).update_log_] == [True, False]
+
+
+def test_a_classifier_comes_back_to_the_bit(classifier, path):
+    save(classifier, path)
+    twin = load(path)
+    X, _ = data(seed=1)
+    assert (twin.predict_proba(X) == classifier.predict_proba(X)).all()
+    assert (twin.predict(X) == classifier.predict(X)).all()
+    assert twin.classes_.dtype.kind == "U"
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [False, True],
+        [0, 7],
+        np.array([3, 250], np.uint8),
+        [2.0, 5.0],
+        ["a", "b"],
+        np.array(["a", "bc"], object),
+    ],
+    ids=["bool", "int", "uint8", "float", "str", "object"],
+)
+def test_classes_keep_their_type(path, labels):
+    X, y = data()
+    model = AtlasClassifier(missing="learn", **SMALL)
+    model.partial_fit(X, np.asarray(labels)[(y > 90).astype(int)], classes=labels)
+    save(model, path)
+    assert load(path).classes_.dtype == model.classes_.dtype
+    assert load(path).classes_.tolist() == model.classes_.tolist()
+
+
+def test_names_limits_several_targets_and_the_table_come_back(path):
+    pandas = pytest.importorskip("pandas")
+    X, y = data()
+    X = np.nan_to_num(X)
+    model = AtlasRegressor(
+        **SMALL, domain=[(0, 100), (-5, 100), (0, 200)], loss="huber", learning_rate=np.float64(0.02)
+    )
+    model.fit(pandas.DataFrame(X, columns=list("abc")), np.column_stack([y, -y]))
+    model.table_ = {"columns": ["any JSON"]}
+    save(model, path)
+    twin = load(path)
+    assert twin.feature_names_in_.tolist() == ["a", "b", "c"]
+    assert twin.domain == [(0, 100), (-5, 100), (0, 200)]
+    assert twin.table_ == model.table_
+    frame = pandas.DataFrame(X, columns=list("abc"))
+    assert (twin.predict(frame) == model.predict(frame)).all()
+    assert twin.predict(frame).shape == (150, 2)
+
+
+def test_what_has_no_place_in_a_file(path):
+    X, y = data()
+    model = AtlasRegressor(missing="learn", **SMALL).fit(X, y)
+    model.set_params(random_state=np.random.RandomState(0))
+    with pytest.raises(
+        StorageError, match="random_state is a RandomState, which has no place in a file: set a number"
+    ):
+        save(model, path)
+    model.set_params(random_state=None, n_jobs=object())
+    with pytest.raises(StorageError, match="n_jobs is a object, which has no place in a file"):
+        save(model, path)
+    with pytest.raises(ValueError, match="this AtlasRegressor has learned nothing yet; call fit first"):
+        save(AtlasRegressor(), path)
+    assert not path.exists()
+
+
+def drop_label(header, tensors):
+    header["estimator"]["labels"]["values"].pop()
+
+
+@pytest.mark.parametrize(
+    ("kind", "edit", "says"),
+    [
+        ("regressor", lambda h, t: h["estimator"].pop("n_iter"), "'n_iter' of 'estimator' of the header is missing"),
+        ("regressor", lambda h, t: h.update(more=1), "'more' has no place in the header"),
+        ("regressor", lambda h, t: h["estimator"]["parameters"].update(density=-1), "density must be at least 0, not -1"),
+        ("regressor", lambda h, t: h["estimator"]["parameters"].update(density="x"), "density must be a whole number"),
+        ("regressor", lambda h, t: h["estimator"]["parameters"].update(memory="x"), "memory must be one of"),
+        ("regressor", lambda h, t: h["estimator"]["parameters"].update(n_jobs="x"), "'n_jobs' of the parameters must be a whole number"),
+        ("regressor", lambda h, t: h["estimator"]["parameters"].update(domain=[[1]]), "'domain' of the parameters must be pairs of numbers"),
+        ("regressor", lambda h, t: h["estimator"]["parameters"].update(loss=[]), "one of the parameters is not a single value"),
+        ("regressor", lambda h, t: h["estimator"].update(feature_names=["a"]), "'feature_names' must be 3 texts"),
+        ("regressor", lambda h, t: h["estimator"].update(validation_loss=[["x"]]), "'validation_loss' must be lists of numbers"),
+        ("regressor", lambda h, t: h["estimator"].update(table=[]), "'table' of 'estimator' of the header must be a JSON object"),
+        ("regressor", lambda h, t: t.update({"domain.knots": t["domain.knots"][:, ::-1].copy()}), "tensor 'domain.knots' must have rising"),
+        ("regressor", lambda h, t: t.update({"domain.indicators": np.array([5])}), "tensor 'domain.indicators' must be rising numbers"),
+        ("regressor", lambda h, t: t.update({"domain.indicators": np.array([], np.int64)}), "the model and the domain have different numbers"),
+        ("regressor", lambda h, t: t.update({"target.scale": np.array([0.0])}), "tensor 'target.scale' must be positive"),
+        ("regressor", lambda h, t: t.update({"target.mean": np.array([1.0, 2.0])}), "tensor 'target.mean' has shape (2,) instead of (1)"),
+        ("regressor", lambda h, t: t.update(extra=np.zeros(1)), "tensor 'extra' has no place in it"),
+        ("classifier", drop_label, "'values' of the labels must be 3 sorted classes"),
+        ("classifier", lambda h, t: h["estimator"]["labels"].update(values=["b", "a", "c"]), "must be 3 sorted classes"),
+        ("classifier", lambda h, t: h["estimator"]["labels"].update(values=[1, 2, 3]), "must all be of type str"),
+        ("classifier", lambda h, t: h["estimator"]["labels"].update(dtype="int8", values=[1, 2, 300]), "do not fit into int8"),
+        ("classifier", lambda h, t: h["estimator"]["labels"].update(dtype="complex64"), "'dtype' of the labels must be one of"),
+    ],
+)  # fmt: skip
+def test_wrong_files_are_refused(kind, edit, says, path, regressor, classifier):
+    save({"regressor": regressor, "classifier": classifier}[kind], path)
+    archive = read_archive(path)
+    edit(archive.header, archive.tensors)
+    write_archive(path, Archive(archive.kind, archive.header, archive.tensors))
+    with pytest.raises(StorageError) as caught:
+        load(path)
+    assert says in str(caught.value)
+    assert str(caught.value).startswith(f"{path} cannot be loaded: ")
