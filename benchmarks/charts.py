@@ -29,14 +29,7 @@ def charted(count: int) -> Atlas:
         content = Atlas(INPUTS, density=3)
         content.table[content.first_trained_row :, :21] = 0.01
         charts.append(
-            Chart(
-                k,
-                fence_around(corners, 9, "touch"),
-                content.layout,
-                content.table,
-                content.filled([3]),
-                False,
-            )
+            Chart(k, fence_around(corners, 9, "touch"), content, np.ones(1, model.dtype), replaces=False)
         )
     model.charts = charts
     return model

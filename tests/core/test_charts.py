@@ -27,7 +27,7 @@ def random_chart(model, seed, density=5):
     content = oracle.randomize(Atlas(model.inputs, model.outputs, 3, 2, dtype=model.dtype), seed)
     fence = fence_around(corners, density, "touch")
     replaces = seed % 2 == 1
-    return Chart(seed, fence, content.layout, content.table, content.filled([0, 1, 2]), replaces), content
+    return Chart(seed, fence, content, np.ones(model.outputs, model.dtype), replaces), content
 
 
 @settings(max_examples=40, deadline=None)

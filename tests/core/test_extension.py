@@ -74,8 +74,8 @@ def random_chart(model, seed):
     )
     content = oracle.randomize(Atlas(model.inputs, model.outputs, 2, 2, dtype=model.dtype), seed)
     fence = fence_around(corners.astype(model.dtype), 5 + seed % 3, "touch", model.domain)
-    filled = content.filled([0, 1, 2])
-    return Chart(seed, fence, content.layout, content.table, filled, bool(seed % 2)), content
+    size = np.ones(model.outputs, model.dtype)
+    return Chart(seed, fence, content, size, bool(seed % 2)), content
 
 
 def plain_window(fence, X):

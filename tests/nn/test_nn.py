@@ -16,14 +16,13 @@ from hypothesis import strategies as st
 from torch.func import functional_call, grad, jacrev, stack_module_state, vmap
 
 from atlas_splines import Atlas, AtlasClassifier, AtlasRegressor, Trainer, update
-from atlas_splines import nn as neural
 from atlas_splines.core import splines
-from atlas_splines.nn import (
+from atlas_splines.nn import module as neural
+from atlas_splines.nn.module import (
     AtlasModule,
     AtlasNet,
     EstimatorModule,
     export_onnx,
-    scaled_slope,
     scatter,
     scatter_sparse,
 )
@@ -271,13 +270,6 @@ def test_a_chart_of_a_strange_domain_is_refused():
     strange = dataclasses.replace(fence, domain=np.array([[0, np.pi], [0, 1.0]]))
     model.charts = [dataclasses.replace(model.charts[0], fence=strange)]
     with pytest.raises(ValueError, match="a chart was made in a domain that is not of whole cells"):
-        AtlasModule.from_model(model)
-
-
-def test_a_chart_with_unknown_scales_is_refused():
-    model = charted_model()
-    model.charts[0].layout.slope[0] *= 2
-    with pytest.raises(ValueError, match="the chart of update 1 has terms that are not scaled by k⁻²"):
         AtlasModule.from_model(model)
 
 
@@ -734,18 +726,17 @@ def in_float64(estimator):
     twin, old = copy.deepcopy(estimator), estimator.model_
     model = Atlas(old.inputs, old.outputs, old.terms, old.density, old.trainable, old.damping, "float64")
     model.restart(old.domain)
-    model.table[:] = old.table[model._nearest_rows(old)]  # a face may round into one cell more
+    model.table[:] = old.table[model.lattice.nearest_rows(old.lattice)]  # a face may round into one cell more
     model.charts = tuple(chart_in_float64(chart) for chart in old.charts)
     twin.model_ = model
     return twin
 
 
 def chart_in_float64(chart):
-    terms, outputs = chart.layout.terms, chart.layout.outputs
-    size = chart.layout.slope[2 * terms :: 2 * terms + 1][:outputs].astype(np.float64)
-    content = Atlas(chart.layout.inputs, outputs, terms, dtype="float64")
-    layout = content.layout._replace(slope=scaled_slope(content, size))
-    return dataclasses.replace(chart, layout=layout, table=chart.table.astype(np.float64))
+    old = chart.content
+    content = Atlas(old.inputs, old.outputs, old.terms, old.density, dtype="float64")
+    content.table[:] = old.table
+    return dataclasses.replace(chart, content=content, size=chart.size.astype(np.float64))
 
 
 @pytest.mark.parametrize("options", [{}, {"domain": "data", "terms": 0}, {"extrapolation": "linear"}])

@@ -4,7 +4,8 @@ from matplotlib.colors import same_color
 from matplotlib.figure import Figure
 from oracle import randomize, sums
 
-from atlas_splines import Atlas, AtlasClassifier, AtlasRegressor, History, footprint, plots, train
+from atlas_splines import Atlas, AtlasClassifier, AtlasRegressor, History, footprint, train
+from atlas_splines.plots import drawing as plots
 
 X = np.random.default_rng(0).random((300, 3)) * [10, 1, 100]
 PRODUCT = 50 + X[:, 0] * X[:, 1]

@@ -8,16 +8,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines.core import kernels, splines
+from atlas_splines.core.lattice import Domain
 
 __all__ = ["Chart", "Fence", "Record", "fence_around", "pack"]
 
+if TYPE_CHECKING:
+    from atlas_splines.core.model import Atlas
+
 Points = NDArray[np.floating]
-Domain = NDArray[np.float64]
 
 UNIT = np.array([[0.0, 1.0]])  # the unit cube as a domain, for any number of inputs
 
@@ -121,20 +126,38 @@ class Chart:
         Identifier of the update that made it.
     fence
         Where the chart counts.
-    layout, table
-        Layout and coefficients of the model inside, as the kernels take them.
-    densities
-        Those of its densities that have coefficients.
+    content
+        The model inside, on the unit cube of the local coordinates.
+    size
+        What its outputs are multiplied by, shape (outputs,).
     replaces
         Whether it takes the place of what the model and older charts say, or is added to that.
     """
 
     update: int
     fence: Fence
-    layout: kernels.Layout
-    table: NDArray[np.floating]
-    densities: NDArray[np.int64]
+    content: Atlas
+    size: NDArray[np.floating]
     replaces: bool
+
+    @property
+    def table(self) -> NDArray[np.floating]:
+        """Coefficients of the content."""
+        return self.content.table
+
+    @cached_property
+    def layout(self) -> kernels.Layout:
+        """Layout of the content for the kernels, with the size in its slopes."""
+        layout = self.content.layout
+        width = 2 * layout.terms + 1
+        slope = layout.slope.copy()
+        slope[: layout.outputs * width] *= np.repeat(self.size, width)
+        return layout._replace(slope=slope)
+
+    @cached_property
+    def densities(self) -> NDArray[np.int64]:
+        """Densities of the content that have coefficients."""
+        return self.content.filled(list(range(self.content.density + 1)))
 
 
 @dataclass(eq=False)

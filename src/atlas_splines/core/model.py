@@ -17,17 +17,14 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from atlas_splines.core import kernels, splines
 from atlas_splines.core.charts import Chart, Record, pack
 from atlas_splines.core.checks import check_inputs, check_number, check_numbers, check_overflow, check_size
+from atlas_splines.core.lattice import MAX_DENSITY, Domain, Lattice, check_reach
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-__all__ = ["MAX_DENSITY", "Atlas"]
+__all__ = ["Atlas"]
 
 Trainable = Literal["finest", "all"]
-
-MAX_DENSITY = 20  # four million functions an input: beyond it float32 cannot tell neighbouring cells apart
-MAX_FUNCTIONS = splines.basis_size(MAX_DENSITY)  # of an input whose domain was extended, too
-MAX_WIDTH = 1000  # of an input's domain
 
 
 class Atlas:
@@ -83,11 +80,15 @@ class Atlas:
         if np.dtype(dtype).name not in ("float32", "float64"):
             raise ValueError(f"dtype must be 'float32' or 'float64', not {np.dtype(dtype).name!r}")
         self.dtype: np.dtype[Any] = np.dtype(np.dtype(dtype).name)  # in this machine's byte order
-        self.domain = np.tile([0.0, 1.0], (self.inputs, 1))
-        self._number_rows()
+        self.lattice = Lattice.of_unit_cube(self.inputs, self.density, self.dtype)
         self.table = self._zero_table()
         self.charts = ()
         self.updates: list[Record] = []
+
+    @property
+    def domain(self) -> Domain:
+        """Lowest and highest coordinate of each input, shape (inputs, 2): the unit cube, or more."""
+        return self.lattice.domain
 
     # --- coefficients -------------------------------------------------------------------------------
 
@@ -97,32 +98,18 @@ class Atlas:
         return -(-self.outputs * (2 * self.terms + 1) // kernels.LANES) * kernels.LANES
 
     def _zero_table(self) -> NDArray[np.floating]:
-        return np.zeros((self._starts[-1], self.channels), self.dtype)
-
-    def _number_rows(self) -> None:
-        """Give each basis function a row: for each density, for each input, those of the domain, (27)."""
-        domain = self.domain.astype(self.dtype)
-        cells = np.stack([splines.active(domain, density)[0] for density in range(self.density + 1)])
-        functions = cells[:, :, 1] - cells[:, :, 0] + splines.ACTIVE  # (densities, inputs)
-        ends = np.cumsum(functions).reshape(functions.shape)
-        self._starts = [0, *ends.ravel().tolist()]  # first row of each density's inputs, and the end
-        self._origins = (ends - functions - cells[:, :, 0]).astype(np.int32)  # row where cell 0 begins
+        return np.zeros((self.lattice.row_count, self.channels), self.dtype)
 
     def restart(self, domain: NDArray[np.float64]) -> None:
         """Take up a domain, with all coefficients zero and no charts: a file is read into such a model."""
-        self.domain = domain
-        self._number_rows()
+        self.lattice = Lattice(domain, self.density, self.dtype)
         self.table = self._zero_table()
         self.charts = ()
-
-    def _rows(self, density: int) -> slice:
-        """Rows of the table that hold a density."""
-        return slice(self._starts[density * self.inputs], self._starts[(density + 1) * self.inputs])
 
     def _channels(self, density: int) -> NDArray[np.floating]:
         """View of a density as (rows, outputs, 2M + 1); along the last axis stand G, H and F."""
         width = 2 * self.terms + 1
-        return self.table[self._rows(density), : self.outputs * width].reshape(-1, self.outputs, width)
+        return self.table[self.lattice.rows(density), : self.outputs * width].reshape(-1, self.outputs, width)
 
     def _blocks(self, density: int) -> NDArray[np.floating]:
         """View of a density as (outputs, 2M + 1, inputs, λ); along the second axis stand G, H and F."""
@@ -187,7 +174,7 @@ class Atlas:
         >>> Atlas(inputs=2, density=1).first_trained_row
         8
         """
-        return self._rows(self.trained_densities[0]).start
+        return self.lattice.rows(self.trained_densities[0]).start
 
     @property
     def n_parameters(self) -> int:
@@ -222,13 +209,13 @@ class Atlas:
         scale = np.exp(-self.damping) / np.arange(1, self.terms + 1) ** 2  # equation (7)
         one_output = np.concatenate([scale, -scale, [1.0]])  # G, H, F
         slope[: self.outputs * one_output.size] = np.tile(one_output, self.outputs)
-        origins = self._origins if self.is_extended else self._origins[:0]
+        origins = self.lattice.origins if self.is_extended else self.lattice.origins[:0]
         return kernels.Layout(self.inputs, self.outputs, self.terms, slope, origins)
 
     @property
     def is_extended(self) -> bool:
         """Whether the domain is more than the unit cube: then there are more rows than in equation (9)."""
-        return self._starts[-1] > self.inputs * (splines.basis_size(self.density + 1) - 4)
+        return self.lattice.is_extended
 
     @property
     def frozen_densities(self) -> list[int]:
@@ -251,11 +238,11 @@ class Atlas:
 
         A spline stays below its largest coefficient, equation (4), so the largest of each input add up.
         """
-        return np.maximum.reduceat(self.table, self._starts[:-1]).sum(axis=0, dtype=np.float64)
+        return np.maximum.reduceat(self.table, self.lattice.starts[:-1]).sum(axis=0, dtype=np.float64)
 
     def filled(self, densities: list[int]) -> NDArray[np.int64]:
         """Those of the densities that have a coefficient other than zero; the rest add exactly nothing."""
-        return np.array([d for d in densities if self.table[self._rows(d)].any()], np.int64)
+        return np.array([d for d in densities if self.table[self.lattice.rows(d)].any()], np.int64)
 
     def __call__(self, X: ArrayLike) -> NDArray[np.floating]:
         """Evaluate the model.
@@ -314,7 +301,7 @@ class Atlas:
 
     def adopt(self, other: Atlas) -> None:
         """Take over size, coefficients and charts of another model, all at once."""
-        names = ("terms", "density", "domain", "_starts", "_origins", "table", "_charts", "_packed")
+        names = ("terms", "density", "lattice", "table", "_charts", "_packed")
         self.__dict__.update({name: other.__dict__[name] for name in names})
 
     def gradient(self, X: ArrayLike) -> csr_matrix:
@@ -381,7 +368,7 @@ class Atlas:
 
     def _functions(self, cells: NDArray[np.intp], density: int) -> NDArray[np.intp]:
         """Position of the four active functions within a spline family: (rows, 1, 1, inputs, 4)."""
-        first = cells + self._origins[density] - self._rows(density).start
+        first = cells + self.lattice.origins[density] - self.lattice.rows(density).start
         return (first[:, :, None] + np.arange(splines.ACTIVE))[:, None, None]
 
     # --- updates ------------------------------------------------------------------------------------
@@ -456,7 +443,7 @@ class Atlas:
         check_reach(self.domain, self.density + density)
         larger = copy.copy(self)
         larger.terms, larger.density = self.terms + terms, self.density + density
-        larger._number_rows()
+        larger.lattice = Lattice(self.domain, larger.density, self.dtype)
         larger.table = larger._zero_table()
         for rho in range(self.density + 1):
             new_rows, old_rows = larger._channels(rho), self._channels(rho)
@@ -499,10 +486,9 @@ class Atlas:
         if not further.any():
             return self
         larger = copy.copy(self)
-        larger.domain = np.where(further, wanted, self.domain)
+        larger.lattice = Lattice(np.where(further, wanted, self.domain), self.density, self.dtype)
         check_reach(larger.domain, self.density)
-        larger._number_rows()
-        larger.table = self.table[larger._nearest_rows(self)]
+        larger.table = self.table[larger.lattice.nearest_rows(self.lattice)]
         larger._level_off(self)
         larger.charts = self.charts
         self.adopt(larger)
@@ -516,25 +502,16 @@ class Atlas:
             )
         return edge
 
-    def _nearest_rows(self, old: Atlas) -> NDArray[np.intp]:
-        """For each row the same function's row in a smaller model, or the nearest one's of that input."""
-        nearest = []
-        for density in range(self.density + 1):
-            for j in range(self.inputs):
-                known = old._family(density, j)
-                rows = self._family(density, j) - self._shift(old, density, j)
-                nearest.append(rows.clip(known[0], known[-1]))
-        return np.concatenate(nearest)
-
     def _level_off(self, old: Atlas) -> None:
         """Let new functions of the finest density take each spline to its value at the old face, (28)."""
         *coarser, finest = range(self.density + 1)
         step = 1 / splines.cell_count(finest)
         for j, faces in enumerate(old.domain):
-            rows, known = self._family(finest, j), old._family(finest, j) + self._shift(old, finest, j)
+            rows = self.lattice.input_rows(finest, j)
+            known = old.lattice.input_rows(finest, j) + self.lattice.shift(old.lattice, finest, j)
             for face, new in zip(faces, (rows < known[0], rows > known[-1]), strict=True):
                 level = old._along(j, np.array([face]), [*coarser, finest])
-                centres = (rows[new] - self._origins[finest, j] - 1) * step
+                centres = (rows[new] - self.lattice.origins[finest, j] - 1) * step
                 left, middle, right = (
                     level - self._along(j, centres + k * step, coarser) for k in (-1, 0, 1)
                 )  # (functions, channels) each
@@ -545,19 +522,10 @@ class Atlas:
         total = np.zeros((x.size, self.channels))
         for density in densities:
             cells, weights = splines.active(x, density)
-            rows = cells[:, None] + self._origins[density, j] + np.arange(splines.ACTIVE)
-            family = self._family(density, j)
+            rows = cells[:, None] + self.lattice.origins[density, j] + np.arange(splines.ACTIVE)
+            family = self.lattice.input_rows(density, j)
             total += np.einsum("pa,pac->pc", weights, self.table[rows.clip(family[0], family[-1])])
         return total
-
-    def _family(self, density: int, j: int) -> NDArray[np.intp]:
-        """Rows of a density's functions of input j."""
-        place = density * self.inputs + j
-        return np.arange(self._starts[place], self._starts[place + 1])
-
-    def _shift(self, old: Atlas, density: int, j: int) -> int:
-        """How much further down the functions of input j stand than in a smaller model."""
-        return int(self._origins[density, j] - old._origins[density, j])
 
     def copy(self) -> Atlas:
         """Return an independent copy.
@@ -596,16 +564,3 @@ def check_options(trainable: Trainable, damping: float) -> tuple[Trainable, floa
     if trainable not in ("finest", "all"):
         raise ValueError(f"trainable must be 'finest' or 'all', not {trainable!r}")
     return trainable, check_number("damping", damping, least=0)
-
-
-def check_reach(domain: NDArray[np.float64], density: int) -> None:
-    """Raise if an input has too wide a domain, or too many basis functions at a density."""
-    width = np.diff(domain)[:, 0]
-    too_far = (width > MAX_WIDTH) | (width * splines.cell_count(density) + 3 > MAX_FUNCTIONS)
-    if too_far.any():
-        column = int(np.argmax(too_far))
-        raise ValueError(
-            f"input {column} cannot reach from {domain[column, 0]:g} to {domain[column, 1]:g} at density "
-            f"{density}: that is more than {MAX_WIDTH} times the unit width or {MAX_FUNCTIONS:,} basis "
-            "functions; leave out far values or rescale it"
-        )

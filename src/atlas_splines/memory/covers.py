@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines.core import splines
-from atlas_splines.core.charts import Domain, Fence, fence_around
+from atlas_splines.core.charts import Fence, fence_around
 from atlas_splines.core.checks import check_size
+from atlas_splines.core.lattice import Domain
 
 __all__ = ["Count", "Cover", "check_cover", "plan_fences"]
 

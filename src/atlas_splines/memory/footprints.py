@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from atlas_splines.core import splines
-from atlas_splines.core.charts import Domain, Fence
+from atlas_splines.core.charts import Fence
 from atlas_splines.core.checks import check_inputs, check_size
+from atlas_splines.core.lattice import Domain
 
 __all__ = ["BoxFootprint", "CrossFootprint", "Footprint"]
 

@@ -217,14 +217,7 @@ class Shoot:
 
     def chart(self, id: int) -> Chart:
         """The chart, its content scaled back to the units of the targets."""
-        content, view = self.content, self.view
-        width = 2 * content.terms + 1
-        slope = content.layout.slope.copy()
-        slope[: view.size.size * width] *= np.repeat(view.size, width)
-        filled = content.filled(list(range(content.density + 1)))
-        return Chart(
-            id, view.fence, content.layout._replace(slope=slope), content.table, filled, view.replaces
-        )
+        return Chart(id, self.view.fence, self.content, self.view.size, self.view.replaces)
 
 
 def fit(

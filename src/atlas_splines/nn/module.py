@@ -25,15 +25,8 @@ from torch import Tensor, nn
 from atlas_splines.core import splines
 from atlas_splines.core.charts import Chart, Fence, Record
 from atlas_splines.core.checks import check_inputs, check_size
-from atlas_splines.core.model import (
-    MAX_DENSITY,
-    MAX_FUNCTIONS,
-    Atlas,
-    Trainable,
-    check_options,
-    check_reach,
-    check_sizes,
-)
+from atlas_splines.core.lattice import MAX_DENSITY, MAX_FUNCTIONS, check_reach
+from atlas_splines.core.model import Atlas, Trainable, check_options, check_sizes
 from atlas_splines.files.archive import replace_file
 from atlas_splines.memory.covers import Cover, plan_fences
 
@@ -860,16 +853,9 @@ class AtlasChart(nn.Module):
     @classmethod
     def from_chart(cls, chart: Chart, sparse: bool, beyond: bool) -> AtlasChart:
         """Return the chart of an `Atlas`, frozen."""
-        layout = chart.layout
-        density = int(np.log2(len(chart.table) // layout.inputs + 4)) - 3  # equation (9)
-        model = Atlas(layout.inputs, layout.outputs, layout.terms, density, dtype=chart.table.dtype)
-        model.table = chart.table
-        size = layout.slope[2 * layout.terms :: 2 * layout.terms + 1][: layout.outputs]  # the slopes of F
-        if not np.array_equal(scaled_slope(model, size), layout.slope):
-            raise ValueError(f"the chart of update {chart.update} has terms that are not scaled by k⁻²")
-        content = AtlasModule.from_model(model, sparse=sparse).freeze()
-        fence, update = chart.fence, chart.update
-        return cls(fence, content, torch.tensor(size), chart.replaces, update, rows=0, beyond=beyond)
+        content = AtlasModule.from_model(chart.content, sparse=sparse).freeze()
+        size, update = torch.tensor(chart.size), chart.update
+        return cls(chart.fence, content, size, chart.replaces, update, rows=0, beyond=beyond)
 
     def add_to(self, model: Atlas) -> None:
         """Add the chart to an `Atlas`, and to its log if it is not there."""
@@ -877,10 +863,9 @@ class AtlasChart(nn.Module):
         density = int(np.log2(int(self.cells) + 3)) - 2
         numerators, denominators = as_numpy(self.frame)
         fence = Fence(density, as_numpy(self.first), as_numpy(self.last), numerators / denominators)
-        layout = content.layout._replace(slope=scaled_slope(content, as_numpy(self.size)))
-        filled, id = content.filled(list(range(content.density + 1))), int(self.update)
-        before = model.fingerprint()
-        model.charts = (*model.charts, Chart(id, fence, layout, content.table, filled, bool(self.replaces)))
+        id, before = int(self.update), model.fingerprint()
+        chart = Chart(id, fence, content, as_numpy(self.size), bool(self.replaces))
+        model.charts = (*model.charts, chart)
         if id not in [record.id for record in model.updates]:
             now = datetime.now(timezone.utc)
             model.updates.append(Record(id, "chart", now, int(self.rows), before, model.fingerprint()))
@@ -892,14 +877,6 @@ def fractions(ends: NDArray[np.float64]) -> NDArray[Any]:
     if [float(ratio) for ratio in found] != ends.ravel().tolist():
         raise ValueError("a chart was made in a domain that is not of whole cells; load it with Atlas only")
     return np.array(found, dtype=object).reshape(ends.shape)
-
-
-def scaled_slope(model: Atlas, size: NDArray[np.floating]) -> NDArray[np.floating]:
-    """Slopes of a chart's layout: those of its content, each output multiplied by its size."""
-    width = 2 * model.terms + 1
-    slope = model.layout.slope.copy()
-    slope[: size.size * width] *= np.repeat(size, width)
-    return slope
 
 
 def working_dtype(dtype: torch.dtype) -> torch.dtype:

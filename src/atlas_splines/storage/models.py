@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines.core import splines
-from atlas_splines.core.charts import Chart, Domain, Fence, Record
-from atlas_splines.core.model import MAX_DENSITY, MAX_WIDTH, Atlas, check_reach
+from atlas_splines.core.charts import Chart, Fence, Record
+from atlas_splines.core.lattice import MAX_DENSITY, MAX_WIDTH, Domain, Lattice, cell_range, check_reach
+from atlas_splines.core.model import Atlas
 from atlas_splines.core.training import History
 from atlas_splines.files.archive import Archive, Fields
 from atlas_splines.memory.footprints import BoxFootprint, CrossFootprint, Footprint
@@ -84,7 +85,7 @@ def _bare_model(archive: Archive, value: object, name: str) -> Atlas:
     domain = _read_domain(archive, f"{name}.domain", inputs)
     check_reach(domain, density)
     # sizes must agree before anything is allocated: the tensor is there already, so its size can be afforded
-    shape = (_row_count(domain, density, dtype), _width(outputs, terms))
+    shape = (Lattice(domain, density, np.dtype(dtype)).row_count, _width(outputs, terms))
     table = archive.tensor(f"{name}.table", dtype, shape)
     damping = fields.number("damping", least=0)
     model = Atlas(inputs, outputs, terms, density, cast(Any, trainable), damping, dtype)
@@ -103,26 +104,14 @@ def _read_domain(archive: Archive, name: str, inputs: int, most: Domain = WIDEST
     return domain
 
 
-def _row_count(domain: Domain, density: int, dtype: str) -> int:
-    """Basis functions of all inputs at all densities up to one, equation (27)."""
-    ranges = (_function_range(domain, rho, dtype) for rho in range(density + 1))
-    return sum(int((last - first + 1).sum()) for first, last in ranges)
-
-
 def _function_range(domain: Domain, density: int, dtype: str) -> NDArray[np.intp]:
     """First and last basis function of each input that a domain meets: shape (2, inputs)."""
-    cells, _ = splines.active(domain.T.astype(dtype), density)
-    return cells + np.array([[0], [splines.ACTIVE - 1]])
+    return cell_range(domain, density, dtype).T + np.array([[0], [splines.ACTIVE - 1]])
 
 
 def _width(outputs: int, terms: int) -> int:
     """Length of a table row without padding."""
     return outputs * (2 * terms + 1)
-
-
-def _functions(density: int) -> int:
-    """Basis functions of an input of the unit cube at all densities up to one, equation (9)."""
-    return splines.basis_size(density + 1) - 4
 
 
 def _check_log(updates: list[Record], charts: list[Chart]) -> None:
@@ -141,63 +130,55 @@ def _check_log(updates: list[Record], charts: list[Chart]) -> None:
 
 
 def _chart_header(chart: Chart) -> dict[str, Any]:
-    rows = chart.table.shape[0] // chart.layout.inputs
     return {
         "update": chart.update,
         "replaces": chart.replaces,
-        "terms": chart.layout.terms,
-        "density": next((d for d in range(MAX_DENSITY + 1) if _functions(d) == rows), -1),
+        "terms": chart.content.terms,
+        "density": chart.content.density,
         "filled": chart.densities.tolist(),
         "fence": chart.fence.density,
     }
 
 
 def _chart_tensors(chart: Chart, name: str) -> dict[str, NDArray[Any]]:
-    width = _width(chart.layout.outputs, chart.layout.terms)
+    width = _width(chart.content.outputs, chart.content.terms)
     return {
         f"{name}.table": chart.table[:, :width],
         f"{name}.slope": chart.layout.slope[:width],
         f"{name}.fence": _fence_range(chart.fence),
-        f"{name}.domain": np.broadcast_to(chart.fence.domain, (chart.layout.inputs, 2)),
+        f"{name}.domain": np.broadcast_to(chart.fence.domain, (chart.content.inputs, 2)),
     }
 
 
 def _read_chart(archive: Archive, value: object, model: Atlas, name: str) -> Chart:
     fields = Fields(value, name, CHART)
     terms, density = fields.whole("terms"), fields.whole("density", most=MAX_DENSITY)
-    shape = (model.inputs * _functions(density), _width(model.outputs, terms))
+    lattice = Lattice.of_unit_cube(model.inputs, density, model.dtype)
+    shape = (lattice.row_count, _width(model.outputs, terms))
     table = archive.tensor(f"{name}.table", model.dtype.name, shape)
     open_range = archive.tensor(f"{name}.fence", "int32", (model.inputs, 2))
     domain = _read_domain(archive, f"{name}.domain", model.inputs, model.domain)
     content = Atlas(model.inputs, model.outputs, terms, density, dtype=model.dtype)
     content.table[:, : shape[1]] = table
-    slope = content.layout.slope
-    slope[: shape[1]] = _read_slope(archive, model, terms, name)
-    return Chart(
+    slope = archive.tensor(f"{name}.slope", model.dtype.name, (shape[1],))
+    chart = Chart(
         update=fields.whole("update", least=1),
         fence=_read_fence(fields.whole("fence", most=MAX_DENSITY), open_range, domain, model, name),
-        layout=content.layout._replace(slope=slope),
-        table=content.table,
-        densities=_read_filled(fields.items("filled"), density, name),
+        content=content,
+        size=slope[2 * terms :: 2 * terms + 1].copy(),  # the slope of F
         replaces=fields.flag("replaces"),
     )
+    _check_derived(chart, slope, fields.items("filled"), name)
+    return chart
 
 
-def _read_slope(archive: Archive, model: Atlas, terms: int, name: str) -> NDArray[np.floating]:
-    """Slopes of a chart's channels: of each output ±size/k² and size, for G, H and F."""
-    slope = archive.tensor(f"{name}.slope", model.dtype.name, (_width(model.outputs, terms),))
-    one_output = slope.reshape(model.outputs, 2 * terms + 1)
-    g, h, f = np.split(one_output, [terms, 2 * terms], axis=1)
-    falling = np.hstack([f, g])
-    if (f <= 0).any() or (g < 0).any() or (h != -g).any() or (np.diff(falling, axis=1) > 0).any():
+def _check_derived(chart: Chart, slope: NDArray[np.floating], filled: list[Any], name: str) -> None:
+    """What a chart's content and size imply stands in the file too, and must agree with them."""
+    width = slope.size
+    if (chart.size <= 0).any() or not np.array_equal(chart.layout.slope[:width], slope):
         raise ValueError(f"tensor '{name}.slope' does not fall like 1/k² from a positive size")
-    return slope
-
-
-def _read_filled(filled: list[Any], density: int, name: str) -> NDArray[np.int64]:
-    if any(type(d) is not int for d in filled) or filled != sorted({*filled} & {*range(density + 1)}):
-        raise ValueError(f"'filled' of {name} must be rising densities up to {density}")
-    return np.array(filled, np.int64)
+    if any(type(d) is not int for d in filled) or filled != chart.densities.tolist():
+        raise ValueError(f"'filled' of {name} must be the densities that have coefficients")
 
 
 def _fence_range(fence: Fence) -> NDArray[np.int32]:
