@@ -27,7 +27,7 @@ from matplotlib.figure import Figure
 from tqdm import tqdm
 
 from atlas_splines import Atlas, footprint, train, update
-from atlas_splines.experiments.paper.tasks import BoxTasks, box_tasks
+from atlas_splines.experiments.boxes import BoxTasks, box_tasks
 
 Row = dict[str, float | int | str]
 METHODS = {"paper": "none", "rehearsal": "rehearsal", "charts": "chart", "both": "both"}

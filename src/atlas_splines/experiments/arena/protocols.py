@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from atlas_splines.experiments.arena.csv_data import Source, csv_tasks
 from atlas_splines.experiments.arena.tasks import Problem, Task, split
-from atlas_splines.experiments.paper.tasks import in_box, rbf_target
+from atlas_splines.experiments.boxes import WIDTHS, in_box, rbf_target
 
 __all__ = ["PROTOCOLS", "Cell", "Size", "built_in_cells", "csv_cell", "make_problem"]
 
@@ -30,7 +30,6 @@ PROTOCOLS = {
     5: "real data",
     6: "classification",
 }
-WIDTHS = [round(0.1 * k, 1) for k in range(1, 10)]  # of the paper's second task
 LINE_STEP = 1.0  # how far a shared-coordinate task moves its target, in standard deviations
 
 

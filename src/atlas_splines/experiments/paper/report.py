@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from atlas_splines import Atlas, expected_off_target, orthogonality_distance, overlap, train
+from atlas_splines.experiments.boxes import rbf_target
 from atlas_splines.experiments.paper.figures import (
     FIGURES,
     INPUTS,
@@ -32,7 +33,6 @@ from atlas_splines.experiments.paper.figures import (
     pick,
     stack,
 )
-from atlas_splines.experiments.paper.tasks import rbf_target
 from atlas_splines.experiments.paper.trials import STAGES
 
 __all__ = ["CAPTIONS", "Caption", "write_report"]
