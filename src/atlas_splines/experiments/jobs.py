@@ -1,7 +1,7 @@
 """Long runs of many small jobs: in local processes or on a Dask cluster, each written when it is done.
 
-A run has a folder with a file for each job, named after its key. Beside the folder a file ``run.json`` says how
-the results were made.
+A run has a folder with a file for each job, named after its key. Beside the folder, ``run.json`` says how the
+results were made.
 """
 
 from __future__ import annotations
