@@ -48,7 +48,7 @@ def in_this_process(monkeypatch):
 @pytest.fixture
 def no_pictures(monkeypatch):
     """They take seconds to draw."""
-    monkeypatch.setattr("atlas_splines.experiments.arena.report.draw_all", lambda results: {})
+    monkeypatch.setattr("atlas_splines.experiments.arena.report.DRAWINGS", [])
 
 
 def listing(folder):
@@ -72,6 +72,7 @@ class Crashing(Method):
         return 0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("in_this_process", "no_pictures")
 def test_a_crashing_method_is_a_row(tmp_path, monkeypatch):
     real = methods.find
@@ -114,6 +115,7 @@ def test_tuning_uses_seeds_that_are_not_reported_and_the_same_budget_for_all(tmp
     assert errors[chosen[1, "lookup"]] == min((sum(a) / 2) * (sum(b) / 2) for a, b in records)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("in_this_process")
 def test_a_whole_run_resumes_and_writes_a_page_that_needs_nothing_else(tmp_path):
     competition = Competition((CELL, PEAKS), CHEAP, 2, TINY)
@@ -134,6 +136,7 @@ def test_a_whole_run_resumes_and_writes_a_page_that_needs_nothing_else(tmp_path)
     assert findings(results) == []  # no ATLAS in it, so nothing to claim
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on(tmp_path):
     code = (
         "from pathlib import Path\n"

@@ -9,6 +9,8 @@ from atlas_splines.experiments.paper.figures import DRAWINGS
 from atlas_splines.experiments.paper.results import TrialResults
 from atlas_splines.experiments.style import WIDTH, number
 
+pytestmark = pytest.mark.slow
+
 BY_NAME = {drawing.name: drawing for drawing in DRAWINGS}
 
 

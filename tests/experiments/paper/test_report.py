@@ -8,6 +8,8 @@ from atlas_splines.experiments.boxes import WIDTHS
 from atlas_splines.experiments.paper import report
 from atlas_splines.experiments.paper.figures import DRAWINGS
 
+pytestmark = pytest.mark.slow
+
 NAMES = [drawing.name for drawing in DRAWINGS]
 
 

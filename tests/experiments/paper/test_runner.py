@@ -17,6 +17,8 @@ from atlas_splines.experiments.paper.trials import (
     TrialKey,
 )
 
+pytestmark = pytest.mark.slow
+
 TINY = Settings(epochs=2, samples=200)
 KEYS = [TrialKey("main", n, 0.5, trial) for n in (1, 2) for trial in (0, 1)]
 

@@ -4,6 +4,8 @@ import pytest
 from atlas_splines.experiments.paper.tasks import two_tasks
 from atlas_splines.experiments.paper.trials import Settings, TrialKey, all_keys, appendix_data, run_trial
 
+pytestmark = pytest.mark.slow
+
 TINY = Settings(epochs=2, samples=200)
 
 

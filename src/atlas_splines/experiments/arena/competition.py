@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from atlas_splines.experiments.arena.csv_data import Source, check_source
+from atlas_splines.experiments.arena.csv_data import DataFile, check_data
 from atlas_splines.experiments.arena.measures import scores
 from atlas_splines.experiments.arena.methods import METHODS
 from atlas_splines.experiments.arena.protocols import PROTOCOLS, Cell, Size, built_in_cells, csv_cell
@@ -59,10 +59,10 @@ class Competition:
             one_each(files, targets, "--target", ""),
             one_each(files, splits, "--split-by", "region"),
         )
-        sources = [Source(*given, tuple(drop)) for given in zip(files, target, split, strict=True)]
-        for source in sources:
-            check_source(source)
-        return replace(self, cells=(*self.cells, *map(csv_cell, sources)))
+        tables = [DataFile(*given, tuple(drop)) for given in zip(files, target, split, strict=True)]
+        for table in tables:
+            check_data(table)
+        return replace(self, cells=(*self.cells, *map(csv_cell, tables)))
 
 
 def one_each(files: Sequence[Path], given: Sequence[str], option: str, default: str) -> list[str]:
