@@ -169,8 +169,7 @@ def time_figure(results: Results) -> Figure:
 def draw_memory(axes: Axes, results: Results, cell: str) -> None:
     """Mean over seeds of S[i, 0] for each followed method."""
     for method, style in FOLLOWED.items():
-        runs = [results.records.get((method, cell, seed)) for seed in results.seeds]
-        curves = [[row[0] for row in run["S"]] for run in runs if run is not None and run["status"] == "ok"]
+        curves = [[row[0] for row in run["S"]] for run in results.runs(method, cell)]
         if curves:
             mean_curve = np.nanmean(np.array(curves, np.float64), axis=0)
             axes.plot(np.arange(1, 1 + len(mean_curve)), mean_curve, ms=4, **style.options)
@@ -212,8 +211,7 @@ def task_count(results: Results, cell: str) -> int:
 
 def mean_matrix(results: Results, method: str, cell: str) -> Array:
     """Mean of R over the seeds that a method went through."""
-    runs = [results.records.get((method, cell, seed)) for seed in results.seeds]
-    matrices = [run["R"] for run in runs if run is not None and run["status"] == "ok"]
+    matrices = [run["R"] for run in results.runs(method, cell)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # an entry that no seed has is NaN
         return np.asarray(np.nanmean(np.array(matrices, np.float64), axis=0))

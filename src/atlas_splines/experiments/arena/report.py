@@ -46,10 +46,8 @@ COLUMNS = ["ratio", "worst", "changed", "kB", "train s", "µs/row"]
 def text_table(results: Results) -> str:
     """The table for the terminal, with one row for each method."""
     rows = table(results)
-    protocols = sorted(rows[0].by_protocol)
-    head = ["method", "rank", *(f"P{p}" for p in protocols), *COLUMNS]
-    lines = [head] + [cells_of(row, protocols) for row in rows]
-    widths = [max(len(line[k]) for line in lines) for k in range(len(head))]
+    lines = table_cells(rows)
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     text = [
         "  ".join(
             cell.ljust(w) if k == 0 else cell.rjust(w)
@@ -59,6 +57,13 @@ def text_table(results: Results) -> str:
     ]
     notes = [f"  {row.note}" if row.note else "" for row in rows]
     return "\n".join([text[0], *(line + note for line, note in zip(text[1:], notes, strict=True))])
+
+
+def table_cells(rows: Sequence[Row]) -> list[list[str]]:
+    """The table as text, with its head first."""
+    protocols = sorted(rows[0].by_protocol)
+    head = ["method", "rank", *(f"P{p}" for p in protocols), *COLUMNS]
+    return [head, *(cells_of(row, protocols) for row in rows)]
 
 
 def cells_of(row: Row, protocols: Sequence[int]) -> list[str]:
@@ -83,10 +88,8 @@ def shown(value: float, digits: int) -> str:
 
 def markdown_table(results: Results) -> str:
     """The same table for a README."""
-    rows = table(results)
-    protocols = sorted(rows[0].by_protocol)
-    head = ["method", "rank", *(f"P{p}" for p in protocols), *COLUMNS]
-    lines = [head, ["---"] * len(head), *(cells_of(row, protocols) for row in rows)]
+    head, *rows = table_cells(table(results))
+    lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from atlas_splines.experiments.boxes import Target, in_box, rbf_target
 
-__all__ = ["APPENDIX", "Sample", "TwoTasks", "two_tasks"]
+__all__ = ["APPENDIX", "Sample", "TwoTasks", "noisy_sample", "two_tasks"]
 
 Array = NDArray[np.floating]
 
@@ -24,6 +24,12 @@ class Sample:
     X: Array  # (samples, inputs)
     clean: Array  # (samples,)
     noisy: Array  # (samples,)
+
+
+def noisy_sample(target: Target, X: Array, noise: float, random: np.random.Generator) -> Sample:
+    """Targets at some points, with normal noise of a standard deviation."""
+    clean = target(X)
+    return Sample(X, clean, clean + noise * random.normal(size=len(X)))
 
 
 @dataclass(frozen=True)
@@ -78,8 +84,7 @@ def two_tasks(inputs: int, width: float, trial: int, samples: int = 10_000) -> T
 
     def sample(target: Target, X: Array) -> Sample:
         # noise goes to validation and test targets too, as in the authors' program
-        clean = target(X)
-        return Sample(X, clean, clean + noise * random.normal(size=len(X)))
+        return noisy_sample(target, X, noise, random)
 
     def everywhere() -> Array:
         return random.random((samples, inputs))

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines import Atlas, History, Trainer, update
-from atlas_splines.experiments.boxes import WIDTHS, in_box
-from atlas_splines.experiments.paper.tasks import APPENDIX, Sample, TwoTasks, two_tasks
+from atlas_splines.experiments.boxes import WIDTHS, Target, in_box
+from atlas_splines.experiments.paper.tasks import APPENDIX, Sample, TwoTasks, noisy_sample, two_tasks
 
 __all__ = ["Outcome", "Settings", "TrialKey", "all_keys", "run_trial"]
 
@@ -182,9 +182,8 @@ def appendix_data(key: TrialKey, samples: int) -> TwoTasks:
     def changed(X: Array) -> Array:
         return np.where(in_box(X, APPENDIX_BOX), 0.0, target(X))
 
-    def sample(function: Any, X: Array) -> Sample:
-        clean = function(X)
-        return Sample(X, clean, clean + APPENDIX_NOISE * random.normal(size=len(X)))
+    def sample(function: Target, X: Array) -> Sample:
+        return noisy_sample(function, X, APPENDIX_NOISE, random)
 
     everywhere, box = random.random((2, samples, 2)), 0.45 + 0.1 * random.random((samples, 2))
     test = (sample(target, everywhere[1]), sample(changed, random.random((samples, 2))))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from atlas_splines.experiments.arena.methods.base import batches, output_gradient
+from atlas_splines.experiments.arena.methods.base import batches, falling_rate, output_gradient
 
 __all__ = ["Adam", "Network", "train"]
 
@@ -138,7 +138,7 @@ def train(
             gradient += penalty(network.parameters)
         if project is not None:
             gradient = project(gradient)
-        change = adam.step(gradient, rate * (1 + np.cos(np.pi * step / steps)) / 2)
+        change = adam.step(gradient, falling_rate(rate, step, steps))
         network.parameters -= change if project is None else project(change)
 
 
