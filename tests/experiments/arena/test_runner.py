@@ -98,6 +98,7 @@ def test_divergence_and_missing_packages_are_rows(monkeypatch):
     assert status == "diverged: predictions are not finite after task 1"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("in_this_process")
 def test_tuning_uses_seeds_that_are_not_reported_and_the_same_budget_for_all(tmp_path, monkeypatch):
     chosen = tune(tmp_path, [CELL, PEAKS], ["linear", "lookup"], TINY)
@@ -183,6 +184,7 @@ def test_competitions_can_be_parts():
         make_competition(False, 1, [], [9])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("in_this_process", "no_pictures")
 def test_the_command_prints_the_table(tmp_path, monkeypatch):
     monkeypatch.setattr("atlas_splines.experiments.arena.competition.QUICK", replace(QUICK, size=TINY))
