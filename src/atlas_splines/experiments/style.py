@@ -36,9 +36,9 @@ Line = Literal["-", "--", "-.", ":"]
 # the colours of Okabe and Ito, which can be told apart by everybody
 BLACK, ORANGE, SKY, GREEN = "#000000", "#e69f00", "#56b4e9", "#009e73"
 BLUE, VERMILLION, PURPLE, GREY = "#0072b2", "#d55e00", "#cc79a7", "#767676"
-VALUES = "cividis"  # the colours of a map of what a function is
-SIZES = "Greys"  # of how large a change is: white means none
-RATIOS = "RdYlBu_r"  # of errors over a reference: blue is better, red worse
+VALUES = "cividis"  # colours of a map of values
+SIZES = "Greys"  # colours of a map of changes: white means none
+RATIOS = "RdYlBu_r"  # colours of a map of ratios: blue is better than the reference, red is worse
 
 STYLE: Any = {
     "font.size": 10,

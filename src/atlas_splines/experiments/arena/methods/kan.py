@@ -12,7 +12,7 @@ __all__ = ["KAN"]
 
 STEPS = 100  # at most: one of pykan's steps costs about as much as twenty of the MLP
 QUASI_NEWTON_STEPS = 200
-MANY_INPUTS = 16  # beyond it there is no hidden layer, for the same reason
+MANY_INPUTS = 16  # beyond it there is no hidden layer, which would take too long
 
 
 class KAN(TorchMethod):
