@@ -27,7 +27,7 @@ from matplotlib.figure import Figure
 from tqdm import tqdm
 
 from atlas_splines import Atlas, footprint, train, update
-from atlas_splines.experiments.paper.tasks import BoxTasks, box_tasks
+from atlas_splines.experiments.boxes import WIDTHS, BoxTasks, box_tasks
 
 Row = dict[str, float | int | str]
 METHODS = {"paper": "none", "rehearsal": "rehearsal", "charts": "chart", "both": "both"}
@@ -37,7 +37,6 @@ STYLES = {
     "both": ("#999999", "d-."),
     "charts": ("#000000", "o-"),
 }
-WIDTHS = [round(0.1 * k, 1) for k in range(1, 10)]
 
 
 def error(model: Atlas, X: np.ndarray, y: np.ndarray) -> float:

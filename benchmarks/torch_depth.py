@@ -20,7 +20,7 @@ import torch
 from torch import nn
 
 from atlas_splines import orthogonality_distance
-from atlas_splines.experiments.paper.tasks import BoxTasks, box_tasks
+from atlas_splines.experiments.boxes import BoxTasks, box_tasks
 from atlas_splines.nn import AtlasModule, AtlasNet
 
 DENSITY, BATCH = 3, 100

@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,7 @@ ONLY_IMPORTER = {
 
 def module_files():
     paths = (path for path in SOURCE.rglob("*.py") if path.parent != SOURCE)
-    return sorted(path for path in paths if "experiments" not in path.parts)
+    return sorted(path for path in paths if not place(path).startswith("experiments/"))
 
 
 def place(path):
@@ -85,28 +86,44 @@ def test_each_folder_says_what_it_is_for(folder):
     assert "import" in text.lower(), f"{folder}/__init__.py does not say what may import it"
 
 
+def test_only_public_faces_stand_beside_the_folders():
+    assert {path.stem for path in SOURCE.glob("*.py")} == {"__init__", "arena", "paper"}
+
+
+@pytest.mark.parametrize("face", ["arena", "paper"])
+def test_a_face_only_hands_on(face):
+    module = import_module(f"atlas_splines.{face}")
+    path = SOURCE / f"{face}.py"
+    nodes = ast.parse(path.read_text(encoding="utf8")).body
+    assert all(isinstance(node, ast.Expr | ast.ImportFrom | ast.Assign) for node in nodes)
+    assert all(name.startswith("atlas_splines.experiments") for name in imports(path))
+    for name in module.__all__:
+        assert getattr(module, name).__doc__, name
+
+
 EXPERIMENTS = [*SOURCE.glob("experiments/**/*.py")]
 IMPORTERS = {  # within the experiments
     "torch": {"autograd", "pi_sigma", "kasam"},
     "kan": {"kan"},
     "sklearn": {"stored", "protocols"},
-    "matplotlib": {"figures", "report"},
+    "matplotlib": {"style", "drawings", "figures"},
 }
 
 
-@pytest.mark.parametrize("path", sorted(EXPERIMENTS), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(EXPERIMENTS), ids=place)
 def test_experiments_use_public_names_only(path):
     for name in imports(path):
         package, _, module = name.partition(".")
         if package == "atlas_splines" and module:
-            public = module in [
-                *atlas_splines.__all__,
-                "__version__",
-                "core.splines",
-            ] or module.startswith(("experiments", "files"))
-            assert public, f"{path.parent.name}/{path.name} imports {name}, which is not public"
-        assert path.stem in IMPORTERS.get(package, {path.stem}), f"{path.name} must not import {name}"
-        assert not (path.parent.name == "paper" and "arena" in module)
+            public = module in [*atlas_splines.__all__, "__version__", "core.splines"]
+            allowed = public or module.startswith(("experiments", "files"))
+            reads_tables = place(path) == "experiments/arena/csv_data.py" and module.startswith("tables")
+            assert allowed or reads_tables, f"{place(path)} imports {name}, which is not public"
+        importers = IMPORTERS.get(package)
+        fits = importers is None or not importers.isdisjoint({path.stem, path.parent.name})
+        assert fits, f"{place(path)} must not import {name}"
+        for one, other in (("paper", "arena"), ("arena", "paper")):
+            assert not (f"experiments/{one}/" in place(path) and f"experiments.{other}" in name)
 
 
 def test_importing_the_package_loads_nothing_heavy():

@@ -313,14 +313,14 @@ def arena(
 
     A run that was stopped goes on where it was; a finished one only draws again.
     """
-    from atlas_splines.experiments.arena.competition import compete, make_plan
+    from atlas_splines.experiments.arena.competition import compete, make_competition
     from atlas_splines.experiments.arena.report import findings, text_table
     from atlas_splines.experiments.jobs import RunError
 
     try:
-        plan = make_plan(quick, seeds, method or [], protocol or [])
-        plan = plan.with_data(data or [], target or [], split_by or [], drop or [])
-        results = compete(output, plan, jobs=jobs, scheduler=scheduler)
+        competition = make_competition(quick, seeds, method or [], protocol or [])
+        competition = competition.with_data(data or [], target or [], split_by or [], drop or [])
+        results = compete(output, competition, jobs=jobs, scheduler=scheduler)
     except (RunError, ValueError) as error:
         fail(str(error))
     typer.echo(text_table(results))

@@ -1,17 +1,35 @@
-"""Long runs of many small jobs: in local processes or on a Dask cluster, each written when it is done."""
+"""Long runs of many small jobs: in local processes or on a Dask cluster, each written when it is done.
+
+A run has a folder with a file for each job, named after its key. Beside the folder, ``run.json`` says how the
+results were made.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
+from dataclasses import asdict
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-__all__ = ["RunError", "prepare", "read_json", "run_jobs", "write_whole"]
+from tqdm.auto import tqdm
+
+from atlas_splines import __version__
+
+__all__ = [
+    "RunError",
+    "prepare",
+    "read_json",
+    "read_results",
+    "result_path",
+    "run_jobs",
+    "run_missing",
+    "write_whole",
+]
 
 ONE_THREAD = {name: "1" for name in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
 
@@ -21,20 +39,62 @@ class RunError(Exception):
 
 
 class Named(Protocol):
-    """A key of a job."""
+    """What tells a job from the others of its run."""
 
     @property
     def name(self) -> str:
         """Unique among the keys of a run."""
 
 
-Key = TypeVar("Key", bound=Named)
+Job = TypeVar("Job", bound=Named)
 Done = TypeVar("Done")
 
 
+def run_missing(
+    folder: Path,
+    keys: Sequence[Job],
+    work: Callable[[Job, Any], Done],
+    settings: Any,
+    *,
+    jobs: int = 1,
+    scheduler: str | None = None,
+    write: Callable[[Path, Done], None] | None = None,
+    title: str = "",
+) -> None:
+    """Run the jobs that are not there yet; one that is killed is run again, none is counted twice.
+
+    Parameters
+    ----------
+    folder
+        Where the results are; a run that was stopped goes on where it was.
+    keys
+        Which jobs.
+    work
+        A function of a module, called as ``work(key, settings)``.
+    settings
+        A dataclass: what is the same for all jobs. A folder holds results of one version and one setting.
+    jobs
+        Local processes.
+    scheduler
+        Address of a Dask scheduler, to run there instead.
+    write
+        Writes a result to a path; as JSON by default.
+    title
+        What the progress bar says; by default the name of the folder.
+    """
+    prepare(folder.parent, folder.name, {"version": __version__, **asdict(settings)})
+    missing = [key for key in keys if not result_path(folder, key).exists()]
+    done = run_jobs(work, missing, settings, jobs=jobs, scheduler=scheduler) if missing else iter(())
+    bar = {"desc": title or folder.name, "unit": folder.name.removesuffix("s")}
+    with tqdm(total=len(keys), initial=len(keys) - len(missing), **bar) as progress:
+        for key, result in done:
+            keep(result_path(folder, key), result, write or write_json)
+            progress.update()
+
+
 def run_jobs(
-    work: Callable[..., Done], keys: Sequence[Key], *common: Any, jobs: int = 1, scheduler: str | None = None
-) -> Iterator[tuple[Key, Done]]:
+    work: Callable[..., Done], keys: Sequence[Job], *common: Any, jobs: int = 1, scheduler: str | None = None
+) -> Iterator[tuple[Job, Done]]:
     """Call ``work(key, *common)`` for each key, and yield each key with its result as it is done.
 
     Parameters
@@ -56,8 +116,8 @@ def run_jobs(
 
 
 def _on_cores(
-    jobs: int, work: Callable[..., Done], keys: Sequence[Key], common: tuple[Any, ...]
-) -> Iterator[tuple[Key, Done]]:
+    jobs: int, work: Callable[..., Done], keys: Sequence[Job], common: tuple[Any, ...]
+) -> Iterator[tuple[Job, Done]]:
     with one_thread_each(), ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
         futures = {pool.submit(work, key, *common): key for key in keys}
         try:
@@ -83,8 +143,8 @@ def one_thread_each() -> Iterator[None]:
 
 
 def _on_cluster(
-    address: str, work: Callable[..., Done], keys: Sequence[Key], common: tuple[Any, ...]
-) -> Iterator[tuple[Key, Done]]:
+    address: str, work: Callable[..., Done], keys: Sequence[Job], common: tuple[Any, ...]
+) -> Iterator[tuple[Job, Done]]:
     """Results from a Dask cluster; those of a worker that dies are computed by another."""
     from dask.distributed import Client
     from dask.distributed import as_completed as completed
@@ -119,6 +179,32 @@ def prepare(output: Path, folder: str, made_by: Mapping[str, Any]) -> None:
                 f"{output} holds results with {name} {found.get(name)!r}, not {value!r}; "
                 "choose another --output, or remove the folder to start again"
             )
+
+
+def result_path(folder: Path, key: Named) -> Path:
+    """Where the result of a job is."""
+    return folder / f"{key.name}.json"
+
+
+def read_results(folder: Path, keys: Iterable[Named]) -> list[Any]:
+    """Results of finished jobs, in the order of the keys."""
+    return [read_json(result_path(folder, key)) for key in keys]
+
+
+def keep(path: Path, result: Done, write: Callable[[Path, Done], None]) -> None:
+    """Write a result, or say that those before it are kept."""
+    try:
+        write(path, result)
+    except OSError as error:
+        raise RunError(
+            f"cannot write {path}: {error.strerror}; finished {path.parent.name} are kept, "
+            "so make room and run again"
+        ) from error
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write a file as JSON, whole or not at all."""
+    write_whole(path, json.dumps(content).encode())
 
 
 def write_whole(path: Path, content: bytes) -> None:

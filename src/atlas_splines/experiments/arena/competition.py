@@ -9,23 +9,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from atlas_splines.experiments.arena.csv_data import Source, check_source
+from atlas_splines.experiments.arena.csv_data import DataFile, check_data
 from atlas_splines.experiments.arena.measures import scores
 from atlas_splines.experiments.arena.methods import METHODS
 from atlas_splines.experiments.arena.protocols import PROTOCOLS, Cell, Size, built_in_cells, csv_cell
 from atlas_splines.experiments.arena.ranking import Results
 from atlas_splines.experiments.arena.report import write_report
-from atlas_splines.experiments.arena.runner import Key, Record, record_path, run
+from atlas_splines.experiments.arena.runner import FOLDER, Record, RunKey, run
 from atlas_splines.experiments.arena.tuning import Choice, tune
-from atlas_splines.experiments.jobs import RunError, write_whole
+from atlas_splines.experiments.jobs import RunError, result_path, write_whole
 
-__all__ = ["FULL", "QUICK", "Plan", "compete", "make_plan"]
+__all__ = ["FULL", "QUICK", "Competition", "compete", "make_competition"]
 
 QUICK_CELLS = ("two tasks, n = 2", "ten boxes, n = 2", "five peaks", "diagonal, n = 2", "digits by class")
 
 
 @dataclass(frozen=True)
-class Plan:
+class Competition:
     """What is run.
 
     Attributes
@@ -53,16 +53,16 @@ class Plan:
 
     def with_data(
         self, files: Sequence[Path], targets: Sequence[str], splits: Sequence[str], drop: Sequence[str]
-    ) -> Plan:
+    ) -> Competition:
         """Add tables; targets and splits are given once for all files, or once for each."""
         target, split = (
             one_each(files, targets, "--target", ""),
             one_each(files, splits, "--split-by", "region"),
         )
-        sources = [Source(*given, tuple(drop)) for given in zip(files, target, split, strict=True)]
-        for source in sources:
-            check_source(source)
-        return replace(self, cells=(*self.cells, *map(csv_cell, sources)))
+        tables = [DataFile(*given, tuple(drop)) for given in zip(files, target, split, strict=True)]
+        for table in tables:
+            check_data(table)
+        return replace(self, cells=(*self.cells, *map(csv_cell, tables)))
 
 
 def one_each(files: Sequence[Path], given: Sequence[str], option: str, default: str) -> list[str]:
@@ -76,7 +76,7 @@ def one_each(files: Sequence[Path], given: Sequence[str], option: str, default: 
     return list(given)
 
 
-FULL = Plan(tuple(built_in_cells()))
+FULL = Competition(tuple(built_in_cells()))
 QUICK = replace(
     FULL,
     cells=tuple(cell for cell in FULL.cells if cell.label in QUICK_CELLS),
@@ -86,12 +86,14 @@ QUICK = replace(
 )
 
 
-def make_plan(quick: bool, seeds: int | None, methods: Sequence[str], protocols: Sequence[int]) -> Plan:
-    """The full or the quick plan, perhaps with some methods and protocols only.
+def make_competition(
+    quick: bool, seeds: int | None, methods: Sequence[str], protocols: Sequence[int]
+) -> Competition:
+    """The full or the quick competition, perhaps with some methods and protocols only.
 
     Examples
     --------
-    >>> len(make_plan(True, None, ["mlp"], [3]).cells)
+    >>> len(make_competition(True, None, ["mlp"], [3]).cells)
     1
     """
     unknown = set(protocols) - set(PROTOCOLS)
@@ -99,37 +101,41 @@ def make_plan(quick: bool, seeds: int | None, methods: Sequence[str], protocols:
         raise ValueError(
             f"there is no protocol {min(unknown)}; there are {min(PROTOCOLS)} to {max(PROTOCOLS)}"
         )
-    plan = QUICK if quick else FULL
-    cells = tuple(cell for cell in plan.cells if not protocols or cell.protocol in protocols)
-    return replace(plan, cells=cells, methods=tuple(methods) or plan.methods, seeds=seeds or plan.seeds)
+    whole = QUICK if quick else FULL
+    cells = tuple(cell for cell in whole.cells if not protocols or cell.protocol in protocols)
+    return replace(whole, cells=cells, methods=tuple(methods) or whole.methods, seeds=seeds or whole.seeds)
 
 
-def compete(output: Path, plan: Plan, *, jobs: int = 1, scheduler: str | None = None) -> Results:
+def compete(
+    output: Path, competition: Competition, *, jobs: int = 1, scheduler: str | None = None
+) -> Results:
     """Run what is missing; write results.json, results.csv, pictures and report.html; return the results.
 
     Parameters
     ----------
     output
         Folder for everything; a run that was stopped goes on where it was.
-    plan
+    competition
         What is run.
     jobs, scheduler
         Local processes, or the address of a Dask scheduler.
     """
-    if not plan.cells:
+    if not competition.cells:
         raise ValueError("there is nothing to run: protocol 5 needs --data")
     chosen = (
-        tune(output, plan.cells, plan.methods, plan.size, jobs=jobs, scheduler=scheduler)
-        if plan.tuned
+        tune(output, competition.cells, competition.methods, competition.size, jobs=jobs, scheduler=scheduler)
+        if competition.tuned
         else {}
     )
-    keys = keys_of(plan, chosen)
-    records = run(output, keys, plan.size, jobs=jobs, scheduler=scheduler)
+    keys = keys_of(competition, chosen)
+    records = run(output, keys, competition.size, jobs=jobs, scheduler=scheduler)
     results = Results(records)
     try:
         write_whole(output / "results.json", json.dumps(records).encode())
         write_whole(output / "results.csv", flat(records).encode())
-        write_report(output, results, facts_of(plan, [record_path(output, key) for key in keys]))
+        write_report(
+            output, results, facts_of(competition, [result_path(output / FOLDER, key) for key in keys])
+        )
     except OSError as error:
         raise RunError(
             f"cannot write the report to {output}: {error.strerror}; the results are kept"
@@ -137,13 +143,13 @@ def compete(output: Path, plan: Plan, *, jobs: int = 1, scheduler: str | None = 
     return results
 
 
-def keys_of(plan: Plan, chosen: Choice) -> list[Key]:
+def keys_of(competition: Competition, chosen: Choice) -> list[RunKey]:
     """All runs; those on the same data stand together, so that a process makes it once."""
     return [
-        Key(cell, method, chosen.get((cell.protocol, method), 0), seed, plan.size.tasks)
-        for seed in range(plan.seeds)
-        for cell in plan.cells
-        for method in plan.methods
+        RunKey(cell, method, chosen.get((cell.protocol, method), 0), seed, competition.size.tasks)
+        for seed in range(competition.seeds)
+        for cell in competition.cells
+        for method in competition.methods
     ]
 
 
@@ -162,15 +168,16 @@ def flat(records: Sequence[Record]) -> str:
     return text.getvalue()
 
 
-def facts_of(plan: Plan, files: Sequence[Path]) -> dict[str, str]:
+def facts_of(competition: Competition, files: Sequence[Path]) -> dict[str, str]:
     """What the page says about the run."""
     written = [file.stat().st_mtime for file in files]
+    size, counts = competition.size, (len(competition.methods), len(competition.cells), competition.seeds)
     tuning = "six settings for each method and protocol, on two problems with seeds of their own"
     return {
-        "runs": f"{len(files)}: {len(plan.methods)} methods, {len(plan.cells)} cells, {plan.seeds} seeds",
-        "tasks": f"at most {plan.size.samples} rows each; tests have {plan.size.tests}",
-        "tuning": tuning if plan.tuned else "none, the first setting of each method",
-        "gradient steps": f"{plan.size.steps} of 250 rows a task; ten times as many of 100 rows for ATLAS "
+        "runs": "{}: {} methods, {} cells, {} seeds".format(len(files), *counts),
+        "tasks": f"at most {size.samples} rows each; tests have {size.tests}",
+        "tuning": tuning if competition.tuned else "none, the first setting of each method",
+        "gradient steps": f"{size.steps} of 250 rows a task; ten times as many of 100 rows for ATLAS "
         "as in the paper, whose steps cost less; its estimators stop by themselves",
         "from the first run to the last": f"{(max(written) - min(written)) / 60:.1f} minutes",
     }

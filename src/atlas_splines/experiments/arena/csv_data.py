@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
-import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines.experiments.arena.tasks import Problem, split
+from atlas_splines.tables.encoding import DATE, Survey, is_number
+from atlas_splines.tables.reading import Cells, Source
 
-__all__ = ["Source", "check_source", "csv_tasks", "read_table"]
+__all__ = ["DataFile", "check_data", "csv_tasks", "read_columns"]
 
 Array = NDArray[np.floating]
 Groups = NDArray[np.intp]
 
-FEW_VALUES = 6  # a column with at most so many values is a task for each; otherwise it is cut
-PARTS = 5  # into so many parts with as many rows each
-REGION_CUTS = 2  # a region is cut in two so often: four tasks
+FEW_VALUES = 6  # a column with at most so many values makes a task for each of them
+PARTS = 5  # tasks that a column with more values, or clustering, makes
+REGION_CUTS = 2  # times that a region is cut in two: four tasks
 
 
 @dataclass(frozen=True)
-class Source:
+class DataFile:
     """A file, its target column, what splits it into tasks, and the columns that are no inputs.
 
     Columns are named by the header, or by their number from 0; the last is the target by default.
@@ -42,34 +46,37 @@ class Source:
         return f"{self.path.stem}-{hashlib.sha256(self.path.read_bytes() + options).hexdigest()[:8]}"
 
 
-def check_source(source: Source) -> None:
+def check_data(data: DataFile) -> None:
     """Raise one clear sentence if a file cannot be read or split as asked."""
-    csv_tasks(source, np.random.default_rng(0), most=1)
+    csv_tasks(data, np.random.default_rng(0), most=1)
 
 
-def csv_tasks(source: Source, random: np.random.Generator, most: int) -> Problem:
+def csv_tasks(data: DataFile, random: np.random.Generator, most: int) -> Problem:
     """Scale inputs to the unit cube by their ranges, and split the rows into tasks."""
-    columns = read_table(source.path)
-    target = source.target or list(columns)[-1]
-    for name in (target, *([] if source.split in ("region", "clusters") else [source.split])):
+    columns = read_columns(data.path, tuple(set(data.drop) - {data.target, data.split}))
+    target = data.target or next(reversed(columns), "")
+    for name in (target, *([] if data.split in ("region", "clusters") else [data.split])):
         if name not in columns:
-            raise ValueError(f"{source.path} has no column {name!r}; it has {', '.join(columns)}")
-    inputs = [name for name in columns if name != target and name not in source.drop]
-    X = unit_cube(np.stack([columns[name] for name in inputs], axis=1))
-    groups = task_of_rows(source, X, columns)
-    tasks = [split(X[groups == k], columns[target][groups == k], random, most) for k in np.unique(groups)]
+            raise ValueError(f"{data.path} has no column {name!r}; it has {', '.join(columns)}")
+    inputs = [name for name in columns if name != target and name not in data.drop]
+    if not inputs:
+        raise ValueError(f"{data.path} has no column besides the target {target!r}; at least one is needed")
+    X = unit_cube(np.hstack([columns[name] for name in inputs]))
+    y = one_number(columns[target])
+    groups = task_of_rows(data, X, columns)
+    tasks = [split(X[groups == k], y[groups == k], random, most) for k in np.unique(groups)]
     if len(tasks) < 2:
-        raise ValueError(f"{source.split!r} makes only one task of {source.path}; split by another column")
-    return Problem(len(inputs), tasks)
+        raise ValueError(f"{data.split!r} makes only one task of {data.path}; split by another column")
+    return Problem(X.shape[1], tasks)
 
 
-def task_of_rows(source: Source, X: Array, columns: dict[str, Array]) -> Groups:
+def task_of_rows(data: DataFile, X: Array, columns: dict[str, Array]) -> Groups:
     """The number of each row's task."""
-    if source.split == "region":
+    if data.split == "region":
         return regions(X, REGION_CUTS)
-    if source.split == "clusters":
+    if data.split == "clusters":
         return clusters(X)
-    return parts(columns[source.split])
+    return parts(one_number(columns[data.split]))
 
 
 def unit_cube(X: Array) -> Array:
@@ -115,55 +122,64 @@ def parts(column: Array) -> Groups:
     return np.searchsorted(edges, column, side="left").astype(np.intp)
 
 
+def one_number(column: Array) -> Array:
+    """One number for each row of a column (rows, inputs): the number itself, or the place of its category."""
+    return column[:, 0] if column.shape[1] == 1 else column.argmax(axis=1).astype(np.float64)
+
+
 # --- reading ---------------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=2)
-def read_table(path: Path) -> dict[str, Array]:
-    """Columns of a table with commas, semicolons, tabs or spaces, with or without a header.
+def read_columns(path: Path, leave_out: tuple[str, ...] = ()) -> dict[str, Array]:
+    """Columns of a table by name, (rows, inputs) each, as `atlas fit` reads and encodes them.
 
-    Text is numbered in sorted order, so dates written as 2011-01-31 keep theirs.
+    A table may do without a header, and have spaces between its cells.
     """
+    with TemporaryDirectory(prefix="atlas-") as folder:
+        complete = Path(folder) / "table.csv"
+        complete.write_text(with_header(path), encoding="utf8")
+        source = Source.of(complete, str(path))
+        pieces = list(source.pieces())
+    names = [name for name in source.columns if name not in leave_out]
+    return {name: encoded([Cells.of(source, name, *piece) for piece in pieces]) for name in names}
+
+
+def encoded(cells: Sequence[Cells]) -> Array:
+    """The inputs of a column, (rows, inputs), from its pieces.
+
+    Dates, which `atlas fit` refuses, are numbered in their order.
+    """
+    for piece in cells:
+        there = piece.present(skip=True)
+        if not there.all():
+            piece.fail(int(np.argmin(there)), "the cell is empty; fill it in or remove the row")
+    texts = sorted({text for piece in cells for text in piece.spellings()})
+    if all(map(DATE.fullmatch, texts)):
+        return np.concatenate([piece.codes(texts, None) for piece in cells])[:, None].astype(np.float64)
+    name = cells[0].column
+    survey = Survey(category=False, option=f"--drop {name}")
+    for piece in cells:
+        survey.add(piece)
+    column = survey.column(name)
+    return np.vstack([np.column_stack(column.encode(piece, None)) for piece in cells])
+
+
+def with_header(path: Path) -> str:
+    """The text of a table, with numbers as the names of its columns if it has none, and commas for spaces."""
     try:
-        lines = path.read_text(encoding="utf8").splitlines()
+        lines = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines()]
     except OSError as error:
         raise ValueError(f"cannot read {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ValueError(f"cannot read {path}: it is no text in UTF-8") from error
-    filled = [(place, line.strip()) for place, line in enumerate(lines, start=1) if line.strip()]
-    if len(filled) < 2:
+    lines = [line for line in lines if line]
+    if len(lines) < 2:
         raise ValueError(f"{path} has fewer than two rows")
-    mark = separator(filled[0][1])
-    cells = [re.split(mark, line) for _, line in filled]
-    width = len(cells[0])
-    for (place, _), row in zip(filled, cells, strict=True):
-        if len(row) != width:
-            raise ValueError(f"line {place} of {path} has {len(row)} cells, not {width}")
-        if "" in row:
-            raise ValueError(f"line {place} of {path} has an empty cell; fill it in or remove the line")
-    header = not any(is_number(cell) for cell in cells[0])
-    names = [cell.strip().strip('"') for cell in cells[0]] if header else [str(k) for k in range(width)]
-    rows = np.array(cells[1:] if header else cells)
-    return {name: as_numbers(rows[:, k]) for k, name in enumerate(names)}
-
-
-def separator(line: str) -> str:
-    """What separates the cells of a line."""
-    return next((mark for mark in (",", ";", "\t") if mark in line), r"\s+")
-
-
-def is_number(cell: str) -> bool:
-    """Whether a cell is a number."""
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
-
-
-def as_numbers(cells: NDArray[np.str_]) -> Array:
-    """Cells as numbers; text by its place among the sorted texts."""
-    try:
-        return cells.astype(np.float64)
-    except ValueError:
-        return np.unique(cells, return_inverse=True)[1].astype(np.float64)
+    separator = next((mark for mark in ",;\t|" if mark in lines[0]), "")
+    if not separator:
+        separator, lines = ",", [",".join(line.split()) for line in lines]
+    first = next(csv.reader(lines[:1], delimiter=separator))
+    if any(map(is_number, first)):
+        lines.insert(0, separator.join(map(str, range(len(first)))))
+    return "\n".join(lines)

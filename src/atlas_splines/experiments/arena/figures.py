@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Sequence
 
 import numpy as np
-from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
@@ -16,23 +15,30 @@ from numpy.typing import NDArray
 from atlas_splines.experiments.arena.measures import mean
 from atlas_splines.experiments.arena.methods import METHODS
 from atlas_splines.experiments.arena.ranking import Results, Row, critical_difference, table
-from atlas_splines.experiments.paper.figures import (
+from atlas_splines.experiments.drawings import Drawing
+from atlas_splines.experiments.style import (
     BLACK,
     BLUE,
     GREEN,
     GREY,
     ORANGE,
-    STYLE,
+    PURPLE,
+    RATIOS,
+    VALUES,
     VERMILLION,
+    Line,
+    LineStyle,
+    as_map,
+    colour_bar,
     headline,
     number,
 )
 
-__all__ = ["draw_all"]
+__all__ = ["DRAWINGS"]
 
 Array = NDArray[np.floating]
-WIDTH = 9.5
-FOLLOWED = {  # whose memory is drawn over time
+WIDTH = 9.5  # inches; the names of the methods need more than the paper's figures
+LINES: dict[str, tuple[str, Line, str]] = {  # whose memory is drawn over time
     "atlas-charts": (VERMILLION, "-", "D"),
     "atlas-rehearsal": (GREEN, ":", "^"),
     "atlas-paper": (BLUE, "-", "o"),
@@ -40,22 +46,9 @@ FOLLOWED = {  # whose memory is drawn over time
     "mlp-ewc": (GREY, ":", "v"),
     "mlp-rehearsal": (BLACK, "--", "P"),
     "progressive": (ORANGE, "-.", "X"),
-    "kan": ("#cc79a7", "-.", "*"),
+    "kan": (PURPLE, "-.", "*"),
 }
-
-
-def draw_all(results: Results) -> dict[str, Figure]:
-    """Every picture by name."""
-    drawings = {
-        "critical-difference": rank_figure,
-        "ratio-to-retraining": ratio_figure,
-        "memory-over-time": time_figure,
-        "error-matrix": matrix_figure,
-        "inside-and-outside": region_figure,
-        "cost": cost_figure,
-    }
-    with rc_context(STYLE):
-        return {name: draw(results) for name, draw in drawings.items()}
+FOLLOWED = {name: LineStyle(METHODS[name].label, *drawn) for name, drawn in LINES.items()}
 
 
 def colour_of(method: str) -> str:
@@ -122,7 +115,7 @@ def ratio_figure(results: Results) -> Figure:
     ratios = np.array([[np.exp(mean(logs[m, c])) for c in range(len(results.cells))] for m in order])
     figure = Figure(figsize=(WIDTH + 1, 1.8 + 0.27 * len(rows)), layout="constrained")
     axes = figure.subplots()
-    image = axes.imshow(np.clip(ratios, 0.1, 100), cmap="RdYlBu_r", norm=LogNorm(0.1, 10), aspect="auto")
+    image = axes.imshow(np.clip(ratios, 0.1, 100), cmap=RATIOS, norm=LogNorm(0.1, 10), aspect="auto")
     for (i, j), ratio in np.ndenumerate(ratios):
         text = f"{ratio:.2f}" if ratio < 10 else f"{ratio:.0f}"
         dark = np.isfinite(ratio) and not 0.2 < ratio < 5
@@ -137,8 +130,8 @@ def ratio_figure(results: Results) -> Figure:
         )
     axes.set_yticks(range(len(rows)), [row.label for row in rows])
     axes.set_xticks(range(len(results.cells)), results.cells, rotation=35, ha="right")
-    axes.grid(False)
-    bar = figure.colorbar(image, ax=axes, shrink=0.6, label="final error / error of retraining", extend="max")
+    as_map(axes)
+    bar = colour_bar(figure, image, axes, "final error / error of retraining", shrink=0.6, extend="max")
     bar.ax.set_yticks([0.1, 0.2, 0.5, 1, 2, 5, 10], ["0.1", "0.2", "0.5", "1", "2", "5", "10"])
     return headline(figure, ratio_finding(rows, ratios))
 
@@ -175,20 +168,11 @@ def time_figure(results: Results) -> Figure:
 
 def draw_memory(axes: Axes, results: Results, cell: str) -> None:
     """Mean over seeds of S[i, 0] for each followed method."""
-    for method, (colour, line, marker) in FOLLOWED.items():
-        runs = [results.records.get((method, cell, seed)) for seed in results.seeds]
-        curves = [[row[0] for row in run["S"]] for run in runs if run is not None and run["status"] == "ok"]
+    for method, style in FOLLOWED.items():
+        curves = [[row[0] for row in run["S"]] for run in results.runs(method, cell)]
         if curves:
             mean_curve = np.nanmean(np.array(curves, np.float64), axis=0)
-            axes.plot(
-                np.arange(1, 1 + len(mean_curve)),
-                mean_curve,
-                color=colour,
-                ls=line,
-                marker=marker,
-                ms=4,
-                label=METHODS[method].label,
-            )
+            axes.plot(np.arange(1, 1 + len(mean_curve)), mean_curve, ms=4, **style.options)
     drawn = [value for line in axes.lines for value in np.asarray(line.get_ydata())]
     axes.set(title=cell, xlabel="tasks learned", yscale="log" if min(drawn, default=1) > 0 else "linear")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -208,14 +192,14 @@ def matrix_figure(results: Results) -> Figure:
     norm = LogNorm(max(known.min(), 1e-3), max(known.max(), 2e-3))
     for axes, (method, matrix) in zip(grid.ravel(), shown.items(), strict=False):
         tasks = len(matrix) + 0.5
-        image = axes.imshow(matrix, cmap="cividis", norm=norm, extent=(0.5, tasks, tasks, 0.5))
+        image = axes.imshow(matrix, cmap=VALUES, norm=norm, extent=(0.5, tasks, tasks, 0.5))
         axes.set_title(METHODS[method].label, fontsize=9)
-        axes.grid(False)
+        as_map(axes)
     for axes in grid.ravel()[len(shown) :]:
         axes.set_visible(False)
     figure.supxlabel("error on task", fontsize=9)
     figure.supylabel("after task", fontsize=9)
-    figure.colorbar(image, ax=grid, label="error", shrink=0.8)
+    colour_bar(figure, image, grid, "error", shrink=0.8)
     return headline(figure, f"Errors on all tasks after each task: {cell} (below the diagonal: memory)")
 
 
@@ -227,8 +211,7 @@ def task_count(results: Results, cell: str) -> int:
 
 def mean_matrix(results: Results, method: str, cell: str) -> Array:
     """Mean of R over the seeds that a method went through."""
-    runs = [results.records.get((method, cell, seed)) for seed in results.seeds]
-    matrices = [run["R"] for run in runs if run is not None and run["status"] == "ok"]
+    matrices = [run["R"] for run in results.runs(method, cell)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # an entry that no seed has is NaN
         return np.asarray(np.nanmean(np.array(matrices, np.float64), axis=0))
@@ -293,3 +276,55 @@ def cost_finding(rows: Sequence[Row]) -> str:
         f"What memory costs: {best.label} has the least ratio, {best.ratio:.2f}, and keeps "
         f"{number(best.kilobytes)} kB (ATLAS in colour, methods that keep all data in grey)"
     )
+
+
+DRAWINGS: list[Drawing[Results]] = [
+    Drawing(
+        "critical-difference",
+        "pictures",
+        "",
+        "Mean ranks of the final error among methods that do not keep all data; ranks are "
+        "taken for each cell and seed. Methods beside one bar at the right cannot be told apart at 5 % "
+        "(Nemenyi's test over cells).",
+        rank_figure,
+    ),
+    Drawing(
+        "ratio-to-retraining",
+        "pictures",
+        "",
+        "Final error, the mean over all tasks, over that of retraining from scratch on "
+        "all data: the better of ATLAS and MLP for each problem. Geometric means over seeds; 1 or less is as "
+        "good as retraining.",
+        ratio_figure,
+    ),
+    Drawing(
+        "memory-over-time",
+        "pictures",
+        "",
+        "Error on the first task after each task, on points whose target never changes. A "
+        "flat line forgets nothing.",
+        time_figure,
+    ),
+    Drawing(
+        "error-matrix",
+        "pictures",
+        "",
+        "R[i, j], the mean over seeds of the error on task j after task i. Above the diagonal a task has not "
+        "been learned yet; along a column, below it, a method without forgetting keeps its colour.",
+        matrix_figure,
+    ),
+    Drawing(
+        "inside-and-outside",
+        "pictures",
+        "",
+        "Protocols 1 to 5. Blue: error on the last task. Red: mean error on earlier ones.",
+        region_figure,
+    ),
+    Drawing(
+        "cost",
+        "pictures",
+        "",
+        "Protocols 1 to 5 for the ratio, all protocols for bytes and seconds.",
+        cost_figure,
+    ),
+]

@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from atlas_splines.experiments.arena.csv_data import Source, csv_tasks
+from atlas_splines.experiments.arena.csv_data import DataFile, csv_tasks
 from atlas_splines.experiments.arena.tasks import Problem, Task, split
-from atlas_splines.experiments.paper.tasks import in_box, rbf_target
+from atlas_splines.experiments.boxes import WIDTHS, in_box, rbf_target
 
 __all__ = ["PROTOCOLS", "Cell", "Size", "built_in_cells", "csv_cell", "make_problem"]
 
@@ -30,7 +30,6 @@ PROTOCOLS = {
     5: "real data",
     6: "classification",
 }
-WIDTHS = [round(0.1 * k, 1) for k in range(1, 10)]  # of the paper's second task
 LINE_STEP = 1.0  # how far a shared-coordinate task moves its target, in standard deviations
 
 
@@ -51,12 +50,12 @@ class Cell(NamedTuple):
     label: str
     kind: str
     inputs: int = 0
-    source: Source | None = None
+    data: DataFile | None = None
 
     @property
     def name(self) -> str:
         """Name for files."""
-        end = self.source.digest if self.source else f"n{self.inputs}"
+        end = self.data.digest if self.data else f"n{self.inputs}"
         return f"p{self.protocol}-{self.kind}-{end}"
 
 
@@ -79,9 +78,9 @@ def built_in_cells() -> list[Cell]:
     ]
 
 
-def csv_cell(source: Source) -> Cell:
+def csv_cell(data: DataFile) -> Cell:
     """The cell of a file."""
-    return Cell(5, f"{source.path.stem} by {source.split}", "csv", source=source)
+    return Cell(5, f"{data.path.stem} by {data.split}", "csv", data=data)
 
 
 @lru_cache(maxsize=2)
@@ -217,9 +216,9 @@ def digits() -> tuple[Array, Array]:
 
 def real_data(cell: Cell, random: np.random.Generator, seed: int, size: Size) -> Problem:
     """The rows of a file, split into tasks."""
-    if cell.source is None:
-        raise ValueError("a cell of real data needs a source")
-    return csv_tasks(cell.source, random, size.samples)
+    if cell.data is None:
+        raise ValueError("a cell of real data needs a file")
+    return csv_tasks(cell.data, random, size.samples)
 
 
 MAKERS: dict[str, Callable[[Cell, np.random.Generator, int, Size], Problem]] = {

@@ -88,6 +88,11 @@ class Results:
         measured = {**self.records[key], **self._scores[key]}
         return float(measured[measure])
 
+    def runs(self, method: str, cell: str) -> list[Record]:
+        """Records of the seeds that a method went through."""
+        found = [self.records.get((method, cell, seed)) for seed in self.seeds]
+        return [run for run in found if run is not None and run["status"] == "ok"]
+
     def ratios(self, measure: str = "final") -> Array:
         """An error over that of retraining: the better of the two retrained models of the same problem."""
         errors = self.values(measure)

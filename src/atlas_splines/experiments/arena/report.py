@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 
 import numpy as np
 
-from atlas_splines.experiments.arena.figures import draw_all
+from atlas_splines.experiments.arena.figures import DRAWINGS
 from atlas_splines.experiments.arena.methods import METHODS
 from atlas_splines.experiments.arena.protocols import PROTOCOLS
 from atlas_splines.experiments.arena.ranking import Results, Row, table
-from atlas_splines.experiments.paper.report import STYLE, Saved, save_figure, table_html
+from atlas_splines.experiments.drawings import Saved, save_all
+from atlas_splines.experiments.jobs import write_whole
+from atlas_splines.experiments.page import Section, bullets, facts_html, figures_html, page_html, table_html
 
 __all__ = ["findings", "markdown_table", "text_table", "write_report"]
 
-CAPTIONS = {
-    "critical-difference": "Mean ranks of the final error among methods that do not keep all data; ranks are "
-    "taken for each cell and seed. Methods beside one bar at the right cannot be told apart at 5 % "
-    "(Nemenyi's test over cells).",
-    "ratio-to-retraining": "Final error, the mean over all tasks, over that of retraining from scratch on "
-    "all data: the better of ATLAS and MLP for each problem. Geometric means over seeds; 1 or less is as "
-    "good as retraining.",
-    "memory-over-time": "Error on the first task after each task, on points whose target never changes. A "
-    "flat line forgets nothing.",
-    "error-matrix": "R[i, j], the mean over seeds of the error on task j after task i. Above the diagonal a "
-    "task has not been learned yet; along a column, below it, a method without forgetting keeps its colour.",
-    "inside-and-outside": "Protocols 1 to 5. Blue: error on the last task. Red: mean error on earlier ones.",
-    "cost": "Protocols 1 to 5 for the ratio, all protocols for bytes and seconds.",
-}
 MEASURES = {
     "final": "final error",
     "inside": "error on the newest task",
@@ -40,16 +27,27 @@ MEASURES = {
     "forward": "forward transfer",
     "changed": "share of old predictions changed",
 }
+HEADING = "The arena: who forgets less, and at what cost?"
+INTRODUCTION = """\
+Every method learns tasks one after the other and sees each task's data once; what it keeps is counted.
+Errors are mean absolute errors of standardised targets, or shares of wrong classes, on unseen points. The
+final error is the mean over all tasks after the last one. The ratio is to retraining from scratch on all
+data. Ranks are among methods that do not keep all data."""
+WIDE = """
+body { max-width: 1240px; }
+table { display: block; overflow-x: auto; font-size: 0.78em; }
+td:nth-child(2) { text-align: right; }
+th:first-child, td:first-child, td:last-child { text-align: left; white-space: nowrap; }
+figure { max-width: 1000px; }
+"""
 COLUMNS = ["ratio", "worst", "changed", "kB", "train s", "µs/row"]
 
 
 def text_table(results: Results) -> str:
     """The table for the terminal, with one row for each method."""
     rows = table(results)
-    protocols = sorted(rows[0].by_protocol)
-    head = ["method", "rank", *(f"P{p}" for p in protocols), *COLUMNS]
-    lines = [head] + [cells_of(row, protocols) for row in rows]
-    widths = [max(len(line[k]) for line in lines) for k in range(len(head))]
+    lines = table_cells(rows)
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     text = [
         "  ".join(
             cell.ljust(w) if k == 0 else cell.rjust(w)
@@ -59,6 +57,13 @@ def text_table(results: Results) -> str:
     ]
     notes = [f"  {row.note}" if row.note else "" for row in rows]
     return "\n".join([text[0], *(line + note for line, note in zip(text[1:], notes, strict=True))])
+
+
+def table_cells(rows: Sequence[Row]) -> list[list[str]]:
+    """The table as text, with its head first."""
+    protocols = sorted(rows[0].by_protocol)
+    head = ["method", "rank", *(f"P{p}" for p in protocols), *COLUMNS]
+    return [head, *(cells_of(row, protocols) for row in rows)]
 
 
 def cells_of(row: Row, protocols: Sequence[int]) -> list[str]:
@@ -83,10 +88,8 @@ def shown(value: float, digits: int) -> str:
 
 def markdown_table(results: Results) -> str:
     """The same table for a README."""
-    rows = table(results)
-    protocols = sorted(rows[0].by_protocol)
-    head = ["method", "rank", *(f"P{p}" for p in protocols), *COLUMNS]
-    lines = [head, ["---"] * len(head), *(cells_of(row, protocols) for row in rows)]
+    head, *rows = table_cells(table(results))
+    lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
@@ -139,29 +142,24 @@ def failures(rows: Sequence[Row]) -> list[str]:
 
 def write_report(output: Path, results: Results, facts: Mapping[str, str]) -> Path:
     """Draw every picture into figures/ and write report.html and table.md; return the page's path."""
-    folder = output / "figures"
-    folder.mkdir(parents=True, exist_ok=True)
-    drawn = {name: save_figure(figure, folder / name) for name, figure in draw_all(results).items()}
-    (output / "table.md").write_text(markdown_table(results) + "\n", encoding="utf8")
+    saved = save_all(DRAWINGS, results, output / "figures")
+    write_whole(output / "table.md", (markdown_table(results) + "\n").encode())
     path = output / "report.html"
-    unfinished = path.with_suffix(".part")  # a reader never sees half a page
-    unfinished.write_text(page(results, facts, drawn), encoding="utf8")
-    return unfinished.replace(path)
+    write_whole(path, page(results, facts, saved).encode())
+    return path
 
 
-def page(results: Results, facts: Mapping[str, str], drawn: Mapping[str, Saved]) -> str:
+def page(results: Results, facts: Mapping[str, str], saved: Mapping[str, Saved]) -> str:
     """Put the page together."""
-    bullets = "".join(f"<li>{escape(text)}</li>" for text in findings(results))
-    known = "".join(
-        f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in facts.items()
-    )
-    figures = "\n".join(figure_html(name, saved) for name, saved in drawn.items())
-    body = (
-        f"<ul>{bullets}</ul>{summary_html(results)}\n{figures}\n<h2>Final errors</h2>{errors_html(results)}"
-        f"<h2>All measures</h2>{measures_html(results)}"
-        f'<h2>The run</h2><table class="facts">{known}</table>'
-    )
-    return PAGE.replace("{style}", STYLE + WIDE).replace("{body}", body)
+    pictures = figures_html(DRAWINGS, saved, "pictures", links=False)
+    sections = [
+        Section("summary", "Summary", bullets(findings(results)) + summary_html(results)),
+        Section("pictures", "Pictures", pictures),
+        Section("errors", "Final errors", errors_html(results)),
+        Section("measures", "All measures", measures_html(results)),
+        Section("run", "The run", facts_html(facts)),
+    ]
+    return page_html("The arena: memory retention", HEADING, INTRODUCTION, sections, WIDE)
 
 
 def summary_html(results: Results) -> str:
@@ -225,40 +223,3 @@ def interval_html(interval: tuple[float, float]) -> str:
     if np.isnan(centre):
         return "–"
     return f"{centre:.3f}" + ("" if np.isnan(half) else f" ± {half:.3f}")
-
-
-def figure_html(name: str, saved: Saved) -> str:
-    """A picture inside the page."""
-    data = base64.b64encode(saved.png).decode()
-    return (
-        f'<figure id="{name}"><h3>{escape(saved.headline)}</h3><img alt="{escape(saved.headline)}" '
-        f'src="data:image/png;base64,{data}"><figcaption>{escape(CAPTIONS[name])}</figcaption></figure>'
-    )
-
-
-WIDE = """
-body { max-width: 1240px; }
-table { display: block; overflow-x: auto; font-size: 0.78em; }
-td:nth-child(2) { text-align: right; }
-th:first-child, td:first-child, td:last-child { text-align: left; white-space: nowrap; }
-figure { max-width: 1000px; }
-"""
-
-PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>The arena: memory retention</title>
-<style>{style}</style>
-</head>
-<body>
-<h1>The arena: who forgets less, and at what cost?</h1>
-<p>Every method learns tasks one after the other and sees each task's data once; what it keeps is counted.
-Errors are mean absolute errors of standardised targets, or shares of wrong classes, on unseen points. The
-final error is the mean over all tasks after the last one. The ratio is to retraining from scratch on all
-data. Ranks are among methods that do not keep all data.</p>
-{body}
-</body>
-</html>
-"""

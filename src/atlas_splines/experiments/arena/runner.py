@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -10,16 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from threadpoolctl import threadpool_limits
-from tqdm.auto import tqdm
 
-from atlas_splines import TrainingDiverged, __version__
+from atlas_splines import TrainingDiverged
 from atlas_splines.experiments.arena.measures import Diverged, evaluate
 from atlas_splines.experiments.arena.methods import MissingPackage, find
 from atlas_splines.experiments.arena.methods.base import Setup
 from atlas_splines.experiments.arena.protocols import Cell, Size, make_problem
-from atlas_splines.experiments.jobs import RunError, prepare, read_json, run_jobs, write_whole
+from atlas_splines.experiments.jobs import read_results, run_missing
 
-__all__ = ["Key", "Record", "run", "run_one"]
+__all__ = ["FOLDER", "Record", "RunKey", "run", "run_one"]
 
 Record = dict[str, Any]
 FOLDER = "runs"
@@ -28,7 +26,7 @@ MESSAGE = 160  # characters of a failure that are kept
 
 
 @dataclass(frozen=True)
-class Key:
+class RunKey:
     """One run: a method, with a setting of its grid, on the problem of a cell and a seed."""
 
     cell: Cell
@@ -45,39 +43,20 @@ class Key:
 
 def run(
     output: Path,
-    keys: Sequence[Key],
+    keys: Sequence[RunKey],
     size: Size,
     *,
     jobs: int = 1,
     scheduler: str | None = None,
-    title: str = "runs",
+    title: str = "",
 ) -> list[Record]:
-    """Run what is not there yet, and return all records in the order of the keys.
-
-    Parameters
-    ----------
-    output
-        Folder of the results; a run that was stopped goes on where it was.
-    keys
-        Which runs.
-    size
-        How large the tasks are; a folder holds runs of one size.
-    jobs, scheduler
-        Local processes, or the address of a Dask scheduler.
-    title
-        What the progress bar says.
-    """
-    prepare(output, FOLDER, {"version": __version__, **asdict(size)})
-    missing = [key for key in keys if not record_path(output, key).exists()]
-    done = run_jobs(run_one, missing, size, jobs=jobs, scheduler=scheduler) if missing else iter(())
-    with tqdm(total=len(keys), initial=len(keys) - len(missing), desc=title, unit="run") as bar:
-        for key, record in done:
-            save(record_path(output, key), record)
-            bar.update()
-    return [read_json(record_path(output, key)) for key in keys]
+    """Run what is missing, as `jobs.run_missing` does; return all records in the order of the keys."""
+    folder = output / FOLDER
+    run_missing(folder, keys, run_one, size, jobs=jobs, scheduler=scheduler, title=title)
+    return read_results(folder, keys)
 
 
-def run_one(key: Key, size: Size) -> Record:
+def run_one(key: RunKey, size: Size) -> Record:
     """Run one method on one problem; whatever goes wrong is said in ``status``."""
     record: Record = {
         "protocol": key.cell.protocol,
@@ -104,21 +83,6 @@ def run_one(key: Key, size: Size) -> Record:
     return record | {"status": "ok"}
 
 
-def size_of(key: Key, size: Size) -> Size:
+def size_of(key: RunKey, size: Size) -> Size:
     """The size with the number of tasks of a key."""
     return Size(**{**asdict(size), "tasks": key.tasks})
-
-
-def record_path(output: Path, key: Key) -> Path:
-    """Where a run is written."""
-    return output / FOLDER / f"{key.name}.json"
-
-
-def save(path: Path, record: Record) -> None:
-    """Write a record, whole or not at all."""
-    try:
-        write_whole(path, json.dumps(record).encode())
-    except OSError as error:
-        raise RunError(
-            f"cannot write {path}: {error.strerror}; finished runs are kept, so make room and run again"
-        ) from error

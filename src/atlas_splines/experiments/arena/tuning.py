@@ -11,13 +11,13 @@ import numpy as np
 from atlas_splines.experiments.arena.measures import scores
 from atlas_splines.experiments.arena.methods import MissingPackage, find
 from atlas_splines.experiments.arena.protocols import Cell, Size
-from atlas_splines.experiments.arena.runner import Key, Record, run
+from atlas_splines.experiments.arena.runner import Record, RunKey, run
 from atlas_splines.experiments.jobs import write_whole
 
 __all__ = ["Choice", "tune"]
 
 Choice = dict[tuple[int, str], int]  # which setting of its grid a method uses in a protocol
-SEEDS = (1000, 1001)
+SEEDS = (1000, 1001)  # one for each of the two problems
 TASKS = 3  # a sequence is tuned on its beginning
 FAILED = 1e6  # in place of an error
 
@@ -42,7 +42,7 @@ def tune(
         for method in methods:
             trials[protocol, method] = [
                 [
-                    Key(cell, method, setting, seed, min(TASKS, size.tasks))
+                    RunKey(cell, method, setting, seed, min(TASKS, size.tasks))
                     for setting in range(settings_of(method))
                 ]
                 for cell, seed in zip((among[0], among[-1]), SEEDS, strict=True)
@@ -71,7 +71,7 @@ def settings_of(method: str) -> int:
     return len(grid(method))
 
 
-def best_setting(problems: Sequence[Sequence[Key]], records: dict[Key, Record]) -> int:
+def best_setting(problems: Sequence[Sequence[RunKey]], records: dict[RunKey, Record]) -> int:
     """The setting with the least mean logarithm of the final error."""
     errors = [[final_error(records[key]) for key in settings] for settings in problems]
     return int(np.argmin(np.log(np.maximum(errors, 1e-9)).mean(axis=0)))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from atlas_splines.experiments.jobs import RunError
+from atlas_splines.experiments.jobs import RunError, result_path
 from atlas_splines.experiments.paper.report import write_report
-from atlas_splines.experiments.paper.runner import collect, run, trial_path
+from atlas_splines.experiments.paper.runner import FOLDER, collect, run
 from atlas_splines.experiments.paper.trials import Settings, all_keys
 
 __all__ = ["reproduce"]
@@ -25,12 +25,12 @@ def reproduce(
     trials
         Trials of each cell of the main experiment, and of each experiment of the appendix.
     settings, jobs, scheduler
-        As in `runner.run`.
+        As in `jobs.run_missing`.
     """
     keys = all_keys(trials)
     run(output, keys, settings, jobs=jobs, scheduler=scheduler)
     results, pictures = collect(output, keys)
-    facts = facts_of(results, trials, settings, [trial_path(output, key) for key in keys])
+    facts = facts_of(results, trials, settings, [result_path(output / FOLDER, key) for key in keys])
     try:
         return write_report(output, results, pictures, facts)
     except OSError as error:

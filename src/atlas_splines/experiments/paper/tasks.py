@@ -2,130 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["APPENDIX", "BoxTasks", "Sample", "Task", "TwoTasks", "box_tasks", "rbf_target", "two_tasks"]
+from atlas_splines.experiments.boxes import Target, in_box, rbf_target
+
+__all__ = ["APPENDIX", "Sample", "TwoTasks", "noisy_sample", "two_tasks"]
 
 Array = NDArray[np.floating]
-Target = Callable[[Array], Array]
-
-RBFS = 1000
-CHUNK = 500  # points whose distances to all centres are held at a time: they stay in the cache
-
-
-def rbf_target(random: np.random.Generator, inputs: int) -> Target:
-    """Sum of 1000 radial functions w·exp(−s·‖x − c‖): c uniform, s exponential of mean 10, w normal.
-
-    Examples
-    --------
-    >>> target = rbf_target(np.random.default_rng(0), inputs=2)
-    >>> target(np.array([[0.5, 0.5]])).shape
-    (1,)
-    """
-    centres = random.random((RBFS, inputs)).astype(np.float32)
-    scales = random.exponential(10, RBFS).astype(np.float32)
-    weights = random.normal(size=RBFS).astype(np.float32)
-    squares = np.square(centres).sum(axis=1)
-
-    def chunk(x: Array) -> Array:
-        # ‖x − c‖² = ‖x‖² + ‖c‖² − 2x·c: a matrix product instead of a loop over inputs, then in place
-        work = (-2 * x) @ centres.T
-        work += squares
-        work += np.square(x).sum(axis=1)[:, None]
-        np.sqrt(np.maximum(work, 0, out=work), out=work)
-        work *= -scales
-        return np.exp(work, out=work) @ weights
-
-    def target(X: Array) -> Array:
-        points = X.astype(np.float32)
-        return np.concatenate([chunk(points[i : i + CHUNK]) for i in range(0, len(X), CHUNK)])
-
-    return target
-
-
-@dataclass(frozen=True)
-class Task:
-    """Training data of one task: noisy targets on the whole domain, or on one box."""
-
-    X: Array  # (samples, inputs)
-    y: Array  # (samples,)
-    low: Array  # (inputs,) lower corner of the box
-    width: float
-
-    def inside(self, X: Array) -> NDArray[np.bool_]:
-        """Which points are in the task's box."""
-        return np.asarray(((self.low <= X) & (self.low + self.width >= X)).all(axis=1))
-
-
-@dataclass(frozen=True)
-class BoxTasks:
-    """A first task on the whole domain, and later ones that each change one box of it.
-
-    Attributes
-    ----------
-    tasks
-        Training data, in order.
-    noise
-        Standard deviation of the noise on the training targets.
-    test_X, test_y
-        Points over the whole domain, and the clean target after each task, shape (tasks, points).
-    """
-
-    tasks: list[Task]
-    noise: float
-    test_X: Array
-    test_y: Array
-
-    def surviving(self) -> tuple[Array, Array]:
-        """All training data that later tasks have not changed: what retraining from scratch would use."""
-        kept_X, kept_y = [], []
-        for k, task in enumerate(self.tasks):
-            changed = np.zeros(len(task.X), np.bool_)
-            for later in self.tasks[k + 1 :]:
-                changed |= later.inside(task.X)
-            kept_X.append(task.X[~changed])
-            kept_y.append(task.y[~changed])
-        return np.vstack(kept_X), np.concatenate(kept_y)
-
-
-def box_tasks(
-    inputs: int,
-    width: float,
-    seed: int,
-    *,
-    boxes: int = 1,
-    samples: int = 10_000,
-    box_samples: int | None = None,
-) -> BoxTasks:
-    """The paper's two tasks, or a longer sequence of boxes.
-
-    The noise level is exponential with mean one. Each box lies anywhere in the domain, and its target is
-    drawn like the first one, independently.
-
-    Examples
-    --------
-    >>> trial = box_tasks(2, 0.3, seed=0, samples=100)
-    >>> [len(task.X) for task in trial.tasks], trial.test_y.shape
-    ([100, 100], (2, 100))
-    """
-    random = np.random.default_rng([inputs, round(1000 * width), boxes, seed])
-    noise = float(random.exponential())
-    test_X = random.random((samples, inputs))
-    tasks: list[Task] = []
-    clean: list[Array] = []
-    for k in range(boxes + 1):
-        extent = width if k else 1.0
-        low = (1 - extent) * random.random(inputs)
-        target = rbf_target(random, inputs)
-        X = low + extent * random.random((samples if k == 0 else box_samples or samples, inputs))
-        tasks.append(Task(X, target(X) + noise * random.normal(size=len(X)), low, extent))
-        values = target(test_X)
-        clean.append(np.where(tasks[k].inside(test_X), values, clean[-1]) if k else values)
-    return BoxTasks(tasks, noise, test_X, np.array(clean))
 
 
 # --- the main experiment, exactly as in the paper's Methodology ------------------------------------------
@@ -138,6 +24,12 @@ class Sample:
     X: Array  # (samples, inputs)
     clean: Array  # (samples,)
     noisy: Array  # (samples,)
+
+
+def noisy_sample(target: Target, X: Array, noise: float, random: np.random.Generator) -> Sample:
+    """Targets at some points, with normal noise of a standard deviation."""
+    clean = target(X)
+    return Sample(X, clean, clean + noise * random.normal(size=len(X)))
 
 
 @dataclass(frozen=True)
@@ -169,11 +61,6 @@ class TwoTasks:
         return in_box(X, self.box)
 
 
-def in_box(X: Array, box: Array) -> NDArray[np.bool_]:
-    """Which points are in a box, given as its lower and upper corner."""
-    return np.asarray(((box[0] <= X) & (box[1] >= X)).all(axis=1))
-
-
 def two_tasks(inputs: int, width: float, trial: int, samples: int = 10_000) -> TwoTasks:
     """Draw a trial: learning rate, noise level, targets, region and data, all from its number.
 
@@ -197,8 +84,7 @@ def two_tasks(inputs: int, width: float, trial: int, samples: int = 10_000) -> T
 
     def sample(target: Target, X: Array) -> Sample:
         # noise goes to validation and test targets too, as in the authors' program
-        clean = target(X)
-        return Sample(X, clean, clean + noise * random.normal(size=len(X)))
+        return noisy_sample(target, X, noise, random)
 
     def everywhere() -> Array:
         return random.random((samples, inputs))

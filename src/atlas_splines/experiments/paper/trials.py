@@ -11,22 +11,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines import Atlas, History, Trainer, update
-from atlas_splines.experiments.paper.tasks import APPENDIX, Sample, TwoTasks, in_box, two_tasks
+from atlas_splines.experiments.boxes import WIDTHS, Target, in_box
+from atlas_splines.experiments.paper.tasks import APPENDIX, Sample, TwoTasks, noisy_sample, two_tasks
 
-__all__ = ["Key", "Outcome", "Settings", "all_keys", "run_trial"]
+__all__ = ["Outcome", "Settings", "TrialKey", "all_keys", "run_trial"]
 
 Array = NDArray[np.floating]
 Row = dict[str, Any]
 Memory = Literal["chart", "rehearsal"]
 
-WIDTHS = [round(0.1 * k, 1) for k in range(1, 10)]
-STAGES, STAGE_EPOCHS, APPENDIX_EPOCHS = 5, 30, 6
-APPENDIX_NOISE, APPENDIX_BOX = 0.1, np.array([[0.45, 0.45], [0.55, 0.55]])
+STAGES = 5  # of Task 1 in the appendix: each has one density more
+STAGE_EPOCHS = 30
+APPENDIX_EPOCHS = 6  # of Task 2
+APPENDIX_NOISE = 0.1
+APPENDIX_BOX = np.array([[0.45, 0.45], [0.55, 0.55]])  # lower and upper corner of what Task 2 changes
 GRID = 100  # points along each side of a picture
 INSPECTED = (2, 0.3, 0)  # inputs, width and number of the trial that is drawn
 
 
-class Key(NamedTuple):
+class TrialKey(NamedTuple):
     """Which trial: "main" with its inputs and width, or a letter of the appendix."""
 
     experiment: str
@@ -57,7 +60,7 @@ class Outcome(NamedTuple):
     pictures: dict[str, Array]
 
 
-def all_keys(trials: int) -> list[Key]:
+def all_keys(trials: int) -> list[TrialKey]:
     """Keys of a whole reproduction, the slowest first.
 
     Examples
@@ -65,11 +68,11 @@ def all_keys(trials: int) -> list[Key]:
     >>> len(all_keys(trials=30))
     930
     """
-    main = [Key("main", n, width, t) for t in range(trials) for n in (8, 2, 1) for width in WIDTHS]
-    return main + [Key(letter, 2, 0.1, t) for t in range(trials) for letter in APPENDIX]
+    main = [TrialKey("main", n, width, t) for t in range(trials) for n in (8, 2, 1) for width in WIDTHS]
+    return main + [TrialKey(letter, 2, 0.1, t) for t in range(trials) for letter in APPENDIX]
 
 
-def run_trial(key: Key, settings: Settings) -> Outcome:
+def run_trial(key: TrialKey, settings: Settings) -> Outcome:
     """Run one trial."""
     return main_trial(key, settings) if key.experiment == "main" else appendix_trial(key, settings)
 
@@ -93,7 +96,7 @@ def mae(model: Atlas, X: Array, y: Array) -> float:
 # --- the main experiment ---------------------------------------------------------------------------------
 
 
-def main_trial(key: Key, settings: Settings) -> Outcome:
+def main_trial(key: TrialKey, settings: Settings) -> Outcome:
     """Both of the paper's models, and rehearsal and charts on top of the first, on the same data."""
     data = two_tasks(key.inputs, key.width, key.trial, settings.samples)
     drawn = (key.inputs, key.width, key.trial) == INSPECTED
@@ -110,7 +113,7 @@ def main_trial(key: Key, settings: Settings) -> Outcome:
     return Outcome(rows, pictures)
 
 
-def main_models(key: Key, data: TwoTasks, settings: Settings) -> Iterator[tuple[str, Atlas, Atlas, Row]]:
+def main_models(key: TrialKey, data: TwoTasks, settings: Settings) -> Iterator[tuple[str, Atlas, Atlas, Row]]:
     """Each model's name, what it was after each task, and its row so far."""
     first, second = data.train
     for trainable in ("finest", "all"):
@@ -138,7 +141,7 @@ def run_task(trainer: Trainer, train: Sample, validation: Sample, epochs: int) -
     return trainer.run(train.X, train.noisy, epochs=epochs, validation=(validation.X, validation.noisy))
 
 
-def row_of(key: Key, model: str, data: TwoTasks, one: History, two: History, start: float) -> Row:
+def row_of(key: TrialKey, model: str, data: TwoTasks, one: History, two: History, start: float) -> Row:
     """What a row holds besides the test errors."""
     return {
         **key._asdict(),
@@ -171,7 +174,7 @@ def task_errors(data: TwoTasks, after_first: Atlas, after_second: Atlas) -> Row:
 # --- the appendix ----------------------------------------------------------------------------------------
 
 
-def appendix_data(key: Key, samples: int) -> TwoTasks:
+def appendix_data(key: TrialKey, samples: int) -> TwoTasks:
     """Data of an experiment A–D; the test set is the validation set too, as in the paper."""
     target = APPENDIX[key.experiment]
     random = np.random.default_rng([ord(key.experiment), key.trial])
@@ -179,9 +182,8 @@ def appendix_data(key: Key, samples: int) -> TwoTasks:
     def changed(X: Array) -> Array:
         return np.where(in_box(X, APPENDIX_BOX), 0.0, target(X))
 
-    def sample(function: Any, X: Array) -> Sample:
-        clean = function(X)
-        return Sample(X, clean, clean + APPENDIX_NOISE * random.normal(size=len(X)))
+    def sample(function: Target, X: Array) -> Sample:
+        return noisy_sample(function, X, APPENDIX_NOISE, random)
 
     everywhere, box = random.random((2, samples, 2)), 0.45 + 0.1 * random.random((samples, 2))
     test = (sample(target, everywhere[1]), sample(changed, random.random((samples, 2))))
@@ -189,7 +191,7 @@ def appendix_data(key: Key, samples: int) -> TwoTasks:
     return TwoTasks(0.01, APPENDIX_NOISE, APPENDIX_BOX, train, test, test, (target, changed))
 
 
-def appendix_trial(key: Key, settings: Settings) -> Outcome:
+def appendix_trial(key: TrialKey, settings: Settings) -> Outcome:
     """Train and expand five times, then learn a hole in the middle, plainly and with a chart."""
     data = appendix_data(key, settings.samples)
     drawn, letter = key.trial == 0, key.experiment

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines import Atlas, AtlasRegressor, Trainer, update
-from atlas_splines.experiments.arena.methods.base import Method, Setup
+from atlas_splines.experiments.arena.methods.base import RATES, Method, Setup
 from atlas_splines.experiments.arena.tasks import Task
 
 __all__ = ["Both", "Charts", "Lazy", "Paper", "Rehearsal", "SplineAdditive", "WithoutGuarantee"]
@@ -16,9 +16,10 @@ __all__ = ["Both", "Charts", "Lazy", "Paper", "Rehearsal", "SplineAdditive", "Wi
 Array = NDArray[np.floating]
 Memory = Literal["chart", "rehearsal", "both", "none"]
 
-GRID = tuple({"density": density, "rate": rate} for density in (4, 2) for rate in (0.01, 0.003, 0.03))
+GRID = tuple({"density": density, "rate": rate} for density in (4, 2) for rate in RATES)
 BATCH = 100  # rows; a step of the MLP has 250, but there are ten of these for each
-CLASS_TERMS, CLASS_EPOCHS = 1, 20  # 64 inputs and ten outputs are many coefficients already
+CLASS_TERMS = 1  # 64 inputs and ten outputs are many coefficients already
+CLASS_EPOCHS = 20
 
 
 class Plain(Method):

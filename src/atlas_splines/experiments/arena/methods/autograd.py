@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -10,7 +9,11 @@ import torch
 from numpy.typing import NDArray
 from torch.nn.functional import cross_entropy
 
-__all__ = ["parameter_bytes", "predict", "train", "train_on_all"]
+from atlas_splines.experiments.arena.methods.base import Method, Setup, falling_rate, one_hot
+from atlas_splines.experiments.arena.methods.network import draw_from
+from atlas_splines.experiments.arena.tasks import Task
+
+__all__ = ["TorchMethod", "train", "train_on_all"]
 
 Array = NDArray[np.floating]
 
@@ -21,7 +24,7 @@ def train(
     """Adam with a learning rate that falls to zero as a cosine, on absolute error or cross-entropy."""
     optimizer = torch.optim.Adam(module.parameters(), lr=rate, fused=True)
     for step in range(steps):
-        optimizer.param_groups[0]["lr"] = rate * (1 + math.cos(math.pi * step / steps)) / 2
+        optimizer.param_groups[0]["lr"] = falling_rate(rate, step, steps)
         X, targets = map(torch.from_numpy, draw())
         outputs = module(X)
         loss = cross_entropy(outputs, targets) if classes else (outputs - targets).abs().mean()
@@ -46,12 +49,27 @@ def train_on_all(module: torch.nn.Module, X: Array, targets: Array, classes: int
     optimizer.step(closure)  # type: ignore[no-untyped-call]
 
 
-def predict(module: torch.nn.Module, X: Array) -> Array:
-    """Outputs, shape (rows, outputs)."""
-    with torch.no_grad():
-        return np.asarray(module(torch.from_numpy(X.astype(np.float32))).numpy())
+class TorchMethod(Method):
+    """A method with a module of PyTorch, trained on each task from where it was."""
 
+    module: torch.nn.Module
 
-def parameter_bytes(module: torch.nn.Module) -> int:
-    """Bytes of all parameters."""
-    return sum(p.numel() * p.element_size() for p in module.parameters())
+    def __init__(self, setup: Setup, rate: float) -> None:
+        self.setup, self.rate = setup, rate
+        self.random = np.random.default_rng(setup.seed)
+        torch.manual_seed(setup.seed)  # the module starts from it
+
+    def fit(self, task: Task) -> None:
+        """Train on the task."""
+        draw = draw_from(task.X, one_hot(task.y, self.setup.classes), self.random)
+        train(self.module, draw, self.setup.classes, self.setup.steps, self.rate)
+
+    def predict(self, X: Array) -> Array:
+        """Outputs of the module, (rows, outputs)."""
+        with torch.no_grad():
+            return np.asarray(self.module(torch.from_numpy(X.astype(np.float32))).numpy())
+
+    @property
+    def bytes_kept(self) -> int:
+        """The parameters."""
+        return sum(p.numel() * p.element_size() for p in self.module.parameters())

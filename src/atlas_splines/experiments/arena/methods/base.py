@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -11,11 +12,26 @@ from numpy.typing import NDArray
 
 from atlas_splines.experiments.arena.tasks import Task
 
-__all__ = ["BATCH", "Method", "Setup", "batches", "far_from", "likely_task", "one_hot", "output_gradient"]
+__all__ = [
+    "BATCH",
+    "RATES",
+    "Method",
+    "Setup",
+    "batches",
+    "box_of",
+    "falling_rate",
+    "far_from",
+    "likely_task",
+    "one_hot",
+    "output_gradient",
+    "outputs_by_task",
+    "softmax",
+]
 
 Array = NDArray[np.floating]
-Settings = Mapping[str, Any]
+Options = Mapping[str, Any]
 BATCH = 250  # rows of a gradient step
+RATES = (0.01, 0.003, 0.03)  # of learning, which most methods are tuned over
 
 
 class Setup(NamedTuple):
@@ -39,7 +55,7 @@ class Method(ABC):
     get the same tuning. The first is the default.
     """
 
-    GRID: ClassVar[Sequence[Settings]]
+    GRID: ClassVar[Sequence[Options]]
 
     @abstractmethod
     def fit(self, task: Task) -> None:
@@ -78,13 +94,29 @@ def output_gradient(outputs: Array, targets: Array, classes: int) -> Array:
     """
     if not classes:
         return np.sign(outputs - targets) / len(outputs)
+    return (softmax(outputs) - targets) / len(outputs)
+
+
+def softmax(outputs: Array) -> Array:
+    """Probabilities of the classes, (rows, classes)."""
     exponentials = np.exp(outputs - outputs.max(axis=1, keepdims=True))
-    return (exponentials / exponentials.sum(axis=1, keepdims=True) - targets) / len(outputs)
+    return exponentials / exponentials.sum(axis=1, keepdims=True)
 
 
 def batches(random: np.random.Generator, rows: int, size: int = BATCH) -> NDArray[np.intp]:
     """Numbers of the rows of a batch, drawn with replacement."""
     return random.integers(0, rows, size)
+
+
+def falling_rate(rate: float, step: int, steps: int) -> float:
+    """A learning rate that falls to zero as a cosine.
+
+    Examples
+    --------
+    >>> [round(falling_rate(0.01, step, 4), 4) for step in range(5)]
+    [0.01, 0.0085, 0.005, 0.0015, 0.0]
+    """
+    return rate * (1 + math.cos(math.pi * step / steps)) / 2
 
 
 def likely_task(X: Array, boxes: Sequence[Array]) -> NDArray[np.intp]:
@@ -101,6 +133,24 @@ def likely_task(X: Array, boxes: Sequence[Array]) -> NDArray[np.intp]:
     """
     held = np.stack([((low <= X) & (high >= X)).sum(axis=1) for low, high in boxes])
     return len(boxes) - 1 - held[::-1].argmax(axis=0)
+
+
+def box_of(X: Array) -> Array:
+    """The box of some data: its lower and upper corner, (2, inputs)."""
+    return np.stack([X.min(axis=0), X.max(axis=0)])
+
+
+def outputs_by_task(X: Array, boxes: Sequence[Array], outputs_of: Callable[[int], Array]) -> Array:
+    """At each point the outputs of its likely task; `outputs_of` gives those of a task at all points.
+
+    At all points, whoever they belong to: a matrix product of other rows rounds otherwise.
+    """
+    tasks = likely_task(X, boxes)
+    parts = {int(k): outputs_of(int(k)) for k in np.unique(tasks)}
+    out = np.empty_like(next(iter(parts.values())))
+    for k, part in parts.items():
+        out[tasks == k] = part[tasks == k]
+    return out
 
 
 def far_from(X: Array, count: int, random: np.random.Generator) -> Array:

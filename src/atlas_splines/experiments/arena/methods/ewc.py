@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from atlas_splines.experiments.arena.methods.base import Setup
+from atlas_splines.experiments.arena.methods.base import Setup, softmax
 from atlas_splines.experiments.arena.methods.mlp import MLP
 from atlas_splines.experiments.arena.methods.network import Network
 from atlas_splines.experiments.arena.tasks import Task
@@ -75,8 +75,7 @@ def fisher(network: Network, X: Array) -> Array:
     outputs = network.outputs(X)
     if not network.classes:
         return np.square(network.row_gradients(X, np.ones_like(outputs))).mean(axis=0)
-    p = np.exp(outputs - outputs.max(axis=1, keepdims=True))
-    p /= p.sum(axis=1, keepdims=True)
+    p = softmax(outputs)
     total = np.zeros_like(network.parameters)
     for c in range(network.classes):
         direction = np.eye(network.classes, dtype=p.dtype)[c] - p  # ∂ log p_c / ∂ outputs

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import numpy as np
 from kan import KAN as PyKAN
-from numpy.typing import NDArray
 
-from atlas_splines.experiments.arena.methods.autograd import parameter_bytes, predict, train, train_on_all
-from atlas_splines.experiments.arena.methods.base import Method, Setup, one_hot
-from atlas_splines.experiments.arena.methods.network import draw_from
+from atlas_splines.experiments.arena.methods.autograd import TorchMethod, train_on_all
+from atlas_splines.experiments.arena.methods.base import Setup, one_hot
 from atlas_splines.experiments.arena.tasks import Task
 
 __all__ = ["KAN"]
 
-Array = NDArray[np.floating]
 STEPS = 100  # at most: one of pykan's steps costs about as much as twenty of the MLP
 QUASI_NEWTON_STEPS = 200
-MANY_INPUTS = 16  # beyond it there is no hidden layer, for the same reason
+MANY_INPUTS = 16  # beyond it there is no hidden layer, which would take too long
 
 
-class KAN(Method):
+class KAN(TorchMethod):
     """Trained on each task from where it was, by Adam or, at rate 0, by L-BFGS on all rows of the task.
 
     No hidden layer, a fine grid and L-BFGS is its authors' own example.
@@ -33,29 +29,19 @@ class KAN(Method):
     )  # fmt: skip
 
     def __init__(self, setup: Setup, hidden: int, grid: int, rate: float) -> None:
-        self.setup, self.rate = setup, rate
-        self.random = np.random.default_rng(setup.seed)
+        super().__init__(setup._replace(steps=min(STEPS, setup.steps)), rate)
         middle = [hidden] if hidden and setup.inputs <= MANY_INPUTS else []
-        self.module = PyKAN(
+        module = PyKAN(
             width=[setup.inputs, *middle, setup.outputs], grid=grid, k=3, seed=setup.seed, grid_range=[0, 1],
             noise_scale=0.1, sp_trainable=False, sb_trainable=False, auto_save=False,
         )  # fmt: skip
-        self.module.speed()
+        module.speed()
+        self.module = module
 
     def fit(self, task: Task) -> None:
         """Train on the task."""
-        targets = one_hot(task.y, self.setup.classes)
-        if self.rate == 0:
-            train_on_all(self.module, task.X, targets, self.setup.classes, QUASI_NEWTON_STEPS)
+        if self.rate > 0:
+            super().fit(task)
             return
-        draw = draw_from(task.X, targets, self.random)
-        train(self.module, draw, self.setup.classes, min(STEPS, self.setup.steps), self.rate)
-
-    def predict(self, X: Array) -> Array:
-        """Outputs of the network."""
-        return predict(self.module, X)
-
-    @property
-    def bytes_kept(self) -> int:
-        """The parameters."""
-        return parameter_bytes(self.module)
+        targets = one_hot(task.y, self.setup.classes)
+        train_on_all(self.module, task.X, targets, self.setup.classes, QUASI_NEWTON_STEPS)

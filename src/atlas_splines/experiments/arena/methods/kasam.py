@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from atlas_splines.experiments.arena.methods.autograd import parameter_bytes, predict, train
-from atlas_splines.experiments.arena.methods.base import Method, Setup, far_from, one_hot
+from atlas_splines.experiments.arena.methods.autograd import TorchMethod, train
+from atlas_splines.experiments.arena.methods.base import RATES, Setup, far_from, one_hot
 from atlas_splines.experiments.arena.methods.replay import mixed
 from atlas_splines.experiments.arena.tasks import Task
 
@@ -49,16 +49,15 @@ class KolmogorovArnold(torch.nn.Module):
         return phi @ self.additive + basis(middle, self.cells).flatten(1) @ self.outer
 
 
-class KASAM(Method):
+class KASAM(TorchMethod):
     """Trained on each task from where it was."""
 
-    GRID = tuple({"rate": rate, "cells": cells} for cells in (13, 5) for rate in (0.01, 0.003, 0.03))
+    GRID = tuple({"rate": rate, "cells": cells} for cells in (13, 5) for rate in RATES)
     share = 0.0  # of random points in a batch
 
     def __init__(self, setup: Setup, rate: float, cells: int) -> None:
-        self.setup, self.rate, self.cells, self.trained = setup, rate, cells, False
-        torch.manual_seed(setup.seed)
-        self.random = np.random.default_rng(setup.seed)
+        super().__init__(setup, rate)
+        self.cells, self.trained = cells, False
         self.module = KolmogorovArnold(setup.inputs, setup.outputs, cells)
 
     def fit(self, task: Task) -> None:
@@ -79,12 +78,7 @@ class KASAM(Method):
 
     def predict(self, X: Array) -> Array:
         """Outputs of the model."""
-        return predict(self.module, features(X, self.cells))
-
-    @property
-    def bytes_kept(self) -> int:
-        """The coefficients."""
-        return parameter_bytes(self.module)
+        return super().predict(features(X, self.cells))
 
 
 class RehearsedKASAM(KASAM):

@@ -7,15 +7,14 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from atlas_splines.experiments.arena.methods.base import Method, Setup, one_hot
+from atlas_splines.experiments.arena.methods.base import RATES, Method, Setup, one_hot
 from atlas_splines.experiments.arena.methods.network import Network, draw_from, train
 from atlas_splines.experiments.arena.tasks import Task
 
-__all__ = ["MLP", "RATES"]
+__all__ = ["MLP"]
 
 Array = NDArray[np.floating]
-RATES = (0.01, 0.003, 0.03)
-WIDTH = 64
+WIDTH = 64  # units of a hidden layer
 
 
 class MLP(Method):

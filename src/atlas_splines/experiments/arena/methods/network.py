@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from atlas_splines.experiments.arena.methods.base import batches, output_gradient
+from atlas_splines.experiments.arena.methods.base import batches, falling_rate, output_gradient
 
 __all__ = ["Adam", "Network", "train"]
 
@@ -102,7 +102,7 @@ class Adam:
         self.first, self.second = np.zeros((2, size), np.float32)
         self.steps = 0
 
-    def step(self, gradient: Array, rate: float) -> Array:
+    def step(self, gradient: Array, rate: np.float64) -> Array:
         """What to subtract from the parameters."""
         self.steps += 1
         self.first += 0.1 * (gradient - self.first)
@@ -138,7 +138,8 @@ def train(
             gradient += penalty(network.parameters)
         if project is not None:
             gradient = project(gradient)
-        change = adam.step(gradient, rate * (1 + np.cos(np.pi * step / steps)) / 2)
+        now = np.float64(falling_rate(rate, step, steps))  # of NumPy's type, it makes the step float64
+        change = adam.step(gradient, now)
         network.parameters -= change if project is None else project(change)
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from atlas_splines.experiments.arena.methods.base import Setup
-from atlas_splines.experiments.arena.methods.mlp import MLP, RATES
+from atlas_splines.experiments.arena.methods.base import RATES, Setup, one_hot
+from atlas_splines.experiments.arena.methods.mlp import MLP
 from atlas_splines.experiments.arena.tasks import Task
 
 __all__ = ["OGD", "PCAOGD", "orthonormal"]
 
 Array = NDArray[np.floating]
-PCA_ROWS = 200
+PCA_ROWS = 200  # whose gradients the principal directions are taken from
 
 
 class OGD(MLP):
@@ -33,9 +33,8 @@ class OGD(MLP):
     def gradients(self, task: Task, rows: int) -> Array:
         """Gradients of outputs at some of the task's points; of the true class, if there are classes."""
         chosen = self.random.choice(len(task.X), min(rows, len(task.X)), replace=False)
-        direction = np.ones((len(chosen), 1))
-        if self.setup.classes:
-            direction = np.eye(self.setup.classes)[task.y[chosen].astype(np.intp)]
+        classes = self.setup.classes
+        direction = one_hot(task.y[chosen], classes) if classes else np.ones((len(chosen), 1))
         return self.network.row_gradients(task.X[chosen], direction)
 
     def remember(self, task: Task) -> None:

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from atlas_splines.experiments.arena.methods.autograd import parameter_bytes, predict, train
-from atlas_splines.experiments.arena.methods.base import Method, Setup, one_hot
-from atlas_splines.experiments.arena.methods.network import draw_from
-from atlas_splines.experiments.arena.tasks import Task
+from atlas_splines.experiments.arena.methods.autograd import TorchMethod
+from atlas_splines.experiments.arena.methods.base import RATES, Setup
 
 __all__ = ["PiSigma"]
-
-Array = NDArray[np.floating]
 
 
 class Product(torch.nn.Module):
@@ -34,27 +28,11 @@ class Product(torch.nn.Module):
         return product
 
 
-class PiSigma(Method):
-    """Trained on each task from where it was."""
+class PiSigma(TorchMethod):
+    """Products of two or three sums."""
 
-    GRID = tuple({"rate": rate, "order": order} for order in (3, 2) for rate in (0.01, 0.003, 0.03))
+    GRID = tuple({"rate": rate, "order": order} for order in (3, 2) for rate in RATES)
 
     def __init__(self, setup: Setup, rate: float, order: int) -> None:
-        self.setup, self.rate = setup, rate
-        torch.manual_seed(setup.seed)
-        self.random = np.random.default_rng(setup.seed)
+        super().__init__(setup, rate)
         self.module = Product(setup.inputs, setup.outputs, order)
-
-    def fit(self, task: Task) -> None:
-        """Train on the task."""
-        draw = draw_from(task.X, one_hot(task.y, self.setup.classes), self.random)
-        train(self.module, draw, self.setup.classes, self.setup.steps, self.rate)
-
-    def predict(self, X: Array) -> Array:
-        """Outputs of the network."""
-        return predict(self.module, X)
-
-    @property
-    def bytes_kept(self) -> int:
-        """The parameters."""
-        return parameter_bytes(self.module)

@@ -5,8 +5,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from atlas_splines.experiments.arena.methods.base import Method, Setup, batches, likely_task, one_hot
-from atlas_splines.experiments.arena.methods.mlp import RATES
+from atlas_splines.experiments.arena.methods.base import (
+    RATES,
+    Method,
+    Setup,
+    batches,
+    box_of,
+    one_hot,
+    outputs_by_task,
+)
 from atlas_splines.experiments.arena.methods.network import Network, train
 from atlas_splines.experiments.arena.tasks import Task
 
@@ -44,7 +51,7 @@ class Progressive(Method):
 
         train(column, draw, self.setup.steps, self.rate)
         self.columns.append(column)
-        self.boxes.append(np.stack([X.min(axis=0), X.max(axis=0)]))
+        self.boxes.append(box_of(X))
 
     def features(self, X: Array, count: int) -> list[Array]:
         """What a column after the first `count` reads at each of its layers, besides its own."""
@@ -58,13 +65,7 @@ class Progressive(Method):
     def predict(self, X: Array) -> Array:
         """Outputs of the column that each point belongs to."""
         X = X.astype(np.float32)
-        best = likely_task(X, self.boxes)
-        out = np.empty((len(X), self.setup.outputs), np.float32)
-        for k in np.unique(best):
-            rows = best == k
-            # at all points, whoever they belong to: a matrix product of other rows rounds otherwise
-            out[rows] = self.columns[k].outputs(X, self.features(X, int(k)))[rows]
-        return out
+        return outputs_by_task(X, self.boxes, lambda k: self.columns[k].outputs(X, self.features(X, k)))
 
     @property
     def bytes_kept(self) -> int:

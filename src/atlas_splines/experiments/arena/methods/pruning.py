@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from atlas_splines.experiments.arena.methods.base import Setup, likely_task, one_hot
-from atlas_splines.experiments.arena.methods.mlp import MLP, RATES
+from atlas_splines.experiments.arena.methods.base import RATES, Setup, box_of, one_hot, outputs_by_task
+from atlas_splines.experiments.arena.methods.mlp import MLP
 from atlas_splines.experiments.arena.methods.network import train
 from atlas_splines.experiments.arena.tasks import Task
 
@@ -46,18 +46,18 @@ class Pruning(MLP):
         self.train_what_is_left(task)
         weights, biases = self.network.layers(self.network.parameters)[-1]
         self.heads.append((weights.copy(), biases.copy()))
-        self.boxes.append(np.stack([task.X.min(axis=0), task.X.max(axis=0)]))
+        self.boxes.append(box_of(task.X))
         self.freeze()
 
     def predict(self, X: Array) -> Array:
         """Outputs of the layer that each point's task has."""
-        last, best = self.network.activations(X)[-2], likely_task(X, self.boxes)
-        out = np.empty((len(X), self.setup.outputs), np.float32)
-        for k in np.unique(best):
+        last = self.network.activations(X)[-2]
+
+        def outputs_of(k: int) -> Array:
             weights, biases = self.heads[k]
-            # at all points, whoever they belong to: a matrix product of other rows rounds otherwise
-            out[best == k] = (last @ weights + biases)[best == k]
-        return out
+            return last @ weights + biases
+
+        return outputs_by_task(X, self.boxes, outputs_of)
 
     def fewest(self, task: Task) -> list[NDArray[np.bool_]]:
         """The fewest units of each hidden layer that lose no more than is tolerated, or the most allowed."""

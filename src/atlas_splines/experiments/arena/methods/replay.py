@@ -7,15 +7,24 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from atlas_splines.experiments.arena.methods.base import BATCH, Setup, batches, far_from, one_hot
-from atlas_splines.experiments.arena.methods.mlp import MLP, RATES
+from atlas_splines.experiments.arena.methods.base import (
+    BATCH,
+    RATES,
+    Setup,
+    batches,
+    far_from,
+    one_hot,
+    softmax,
+)
+from atlas_splines.experiments.arena.methods.mlp import MLP
 from atlas_splines.experiments.arena.tasks import Task
 
 __all__ = ["PseudoRehearsal", "Reservoir", "mixed"]
 
 Array = NDArray[np.floating]
 Draw = Callable[[], tuple[Array, ...]]
-CAPACITY = 1000
+CAPACITY = 1000  # rows
+GRID = tuple({"rate": rate, "share": share} for share in (0.5, 0.25) for rate in RATES)
 
 
 class Reservoir(MLP):
@@ -25,7 +34,7 @@ class Reservoir(MLP):
     come, is a uniform sample still.
     """
 
-    GRID = tuple({"rate": rate, "share": share} for share in (0.5, 0.25) for rate in RATES)
+    GRID = GRID
 
     def __init__(self, setup: Setup, rate: float, share: float) -> None:
         super().__init__(setup, rate)
@@ -60,7 +69,7 @@ class Reservoir(MLP):
 class PseudoRehearsal(MLP):
     """A part of each batch is random points, away from the new data, labelled by the network as it was."""
 
-    GRID = tuple({"rate": rate, "share": share} for share in (0.5, 0.25) for rate in RATES)
+    GRID = GRID
 
     def __init__(self, setup: Setup, rate: float, share: float) -> None:
         super().__init__(setup, rate)
@@ -73,8 +82,7 @@ class PseudoRehearsal(MLP):
         self.trained = True
         labels = self.network.outputs(points)
         if self.setup.classes:
-            labels = np.exp(labels - labels.max(axis=1, keepdims=True))
-            labels /= labels.sum(axis=1, keepdims=True)
+            labels = softmax(labels)
         return mixed(task.X, one_hot(task.y, self.setup.classes), points, labels, self.share, self.random)
 
 

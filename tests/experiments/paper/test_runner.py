@@ -6,66 +6,25 @@ import subprocess
 import sys
 import time
 
-import numpy as np
 import pytest
 
-from atlas_splines.experiments.jobs import RunError
-from atlas_splines.experiments.paper import runner
-from atlas_splines.experiments.paper.runner import collect, run, save
-from atlas_splines.experiments.paper.trials import Key, Outcome, Settings, all_keys, appendix_data, run_trial
+from atlas_splines.experiments import jobs
+from atlas_splines.experiments.jobs import RunError, keep, result_path
+from atlas_splines.experiments.paper.runner import collect, run, write_outcome
+from atlas_splines.experiments.paper.trials import (
+    Outcome,
+    Settings,
+    TrialKey,
+)
+
+pytestmark = pytest.mark.slow
 
 TINY = Settings(epochs=2, samples=200)
-KEYS = [Key("main", n, 0.5, trial) for n in (1, 2) for trial in (0, 1)]
+KEYS = [TrialKey("main", n, 0.5, trial) for n in (1, 2) for trial in (0, 1)]
 
 
 def listing(folder):
     return {path.name: path.stat().st_mtime_ns for path in (folder / "trials").iterdir()}
-
-
-def test_a_trial_has_a_row_for_each_model_and_is_reproducible():
-    key = Key("main", 2, 0.3, 0)
-    first, second = run_trial(key, TINY), run_trial(key, TINY)
-    assert [row["model"] for row in first.rows] == ["finest", "all", "rehearsal", "charts"]
-    for a, b in zip(first.rows, second.rows, strict=True):
-        assert {k: v for k, v in a.items() if k != "seconds"} == {
-            k: v for k, v in b.items() if k != "seconds"
-        }
-        assert len(a["validation_1"]) == 2
-        assert len(a["validation_2"]) == (2 if a["model"] in ("finest", "all") else 0)
-        assert a["test_clean"] > 0
-    assert first.pictures["main/charts_2"].shape == (100, 100)
-    assert run_trial(key._replace(trial=1), TINY).pictures == {}
-
-
-def test_learning_rates_and_noise_are_drawn_as_in_the_paper():
-    from atlas_splines.experiments.paper.tasks import two_tasks
-
-    draws = [two_tasks(1, 0.5, trial, samples=1) for trial in range(300)]
-    rates, noises = np.array([d.learning_rate for d in draws]), np.array([d.noise for d in draws])
-    assert rates.min() > 1e-6
-    assert rates.max() < 0.01 + 1e-6
-    assert rates.mean() == pytest.approx(0.005, rel=0.15)
-    assert noises.mean() == pytest.approx(1, rel=0.2)
-    assert all((d.box >= 0).all() and (d.box <= 1).all() for d in draws)
-
-
-def test_an_appendix_trial_trains_expands_and_learns_a_hole():
-    outcome = run_trial(Key("C", 2, 0.1, 0), TINY)
-    plain, charts = outcome.rows
-    assert len(plain["validation_1"]) == 150
-    assert len(plain["validation_2"]) == 6
-    assert len(plain["stage_clean"]) == 5
-    assert charts["model"] == "charts"
-    data = appendix_data(Key("C", 2, 0.1, 0), 500)
-    assert (data.train[1].clean == 0).all()
-    assert ((data.train[1].X > 0.45) & (data.train[1].X < 0.55)).all()
-    assert np.std(data.test[0].noisy - data.test[0].clean) == pytest.approx(0.1, rel=0.15)
-
-
-def test_a_whole_reproduction_has_all_cells():
-    keys = all_keys(trials=30)
-    assert len(set(keys)) == 27 * 30 + 4 * 30
-    assert len({key.name for key in keys}) == len(keys)
 
 
 def test_finished_trials_are_not_run_again(tmp_path, monkeypatch):
@@ -79,7 +38,7 @@ def test_finished_trials_are_not_run_again(tmp_path, monkeypatch):
     assert listing(tmp_path) == after
     results, _ = collect(tmp_path, KEYS)
     assert len(results) == 4 * len(KEYS)
-    assert (results.version == runner.__version__).all()
+    assert (results.version == jobs.__version__).all()
     assert (results.samples == 200).all()
     assert (tmp_path / "results.parquet").exists()
 
@@ -88,9 +47,9 @@ def test_a_killed_run_goes_on(tmp_path):
     code = (
         "from pathlib import Path\n"
         "from atlas_splines.experiments.paper.runner import run\n"
-        "from atlas_splines.experiments.paper.trials import Key, Settings\n"
+        "from atlas_splines.experiments.paper.trials import Settings, TrialKey\n"
         "if __name__ == '__main__':\n"
-        f"    keys = [Key('main', 1, 0.5, t) for t in range(200)]\n"
+        f"    keys = [TrialKey('main', 1, 0.5, t) for t in range(200)]\n"
         f"    run(Path({str(tmp_path)!r}), keys, Settings(epochs=2, samples=200))\n"
     )
     script = tmp_path / "long.py"
@@ -107,7 +66,7 @@ def test_a_killed_run_goes_on(tmp_path):
     assert 0 < len(done) < 200
     for path in done:
         assert len(json.loads(path.read_text(encoding="utf8"))) == 4  # none is half-written
-    run(tmp_path, [Key("main", 1, 0.5, t) for t in range(len(done) + 1)], TINY)
+    run(tmp_path, [TrialKey("main", 1, 0.5, t) for t in range(len(done) + 1)], TINY)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +85,7 @@ def test_other_settings_are_refused(tmp_path, settings, message):
 def test_another_version_is_refused(tmp_path, monkeypatch):
     run(tmp_path, KEYS[:1], TINY)
     before = listing(tmp_path)
-    monkeypatch.setattr(runner, "__version__", "99.0")
+    monkeypatch.setattr(jobs, "__version__", "99.0")
     with pytest.raises(RunError, match=r"holds results with version '.*', not '99.0'"):
         run(tmp_path, KEYS, TINY)
     assert listing(tmp_path) == before
@@ -147,7 +106,7 @@ def test_a_full_disk_loses_nothing(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(RunError, match="No space left on device; finished trials are kept"):
-        save(tmp_path, KEYS[1], Outcome([{"a": 1}], {}))
+        keep(result_path(tmp_path / "trials", KEYS[1]), Outcome([{"a": 1}], {}), write_outcome)
     assert listing(tmp_path) == before
 
 
@@ -203,19 +162,19 @@ def cluster(tmp_path):
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_killed_dask_worker_loses_no_trial(tmp_path, cluster, monkeypatch):
     address, workers = cluster
-    keys = [Key("main", 1, 0.5, trial) for trial in range(30)]
-    saved, real_save = [], runner.save
+    keys = [TrialKey("main", 1, 0.5, trial) for trial in range(30)]
+    saved, real_keep = [], jobs.keep
 
-    def save_and_kill(output, key, outcome):
-        saved.append(key)
+    def keep_and_kill(path, outcome, write):
+        saved.append(path.stem)
         if len(saved) == 3:
             workers[0].kill()
-        real_save(output, key, outcome)
+        real_keep(path, outcome, write)
 
-    monkeypatch.setattr(runner, "save", save_and_kill)
+    monkeypatch.setattr(jobs, "keep", keep_and_kill)
     run(tmp_path / "out", keys, TINY, scheduler=address)
     assert workers[0].wait() != 0
-    assert sorted(saved) == keys  # each once
+    assert sorted(saved) == [key.name for key in keys]  # each once
     results, _ = collect(tmp_path / "out", keys)
     assert len(results) == 4 * len(keys)
 
@@ -223,7 +182,7 @@ def test_a_killed_dask_worker_loses_no_trial(tmp_path, cluster, monkeypatch):
 def test_a_reproduction_writes_a_report_and_draws_again_without_recomputing(tmp_path, monkeypatch):
     from atlas_splines.experiments.paper import reproduction
 
-    monkeypatch.setattr(reproduction, "all_keys", lambda trials: [*KEYS[:2], Key("C", 2, 0.1, 0)])
+    monkeypatch.setattr(reproduction, "all_keys", lambda trials: [*KEYS[:2], TrialKey("C", 2, 0.1, 0)])
     report = reproduction.reproduce(tmp_path, 1, TINY)
     before = listing(tmp_path)
     page = report.read_text(encoding="utf8")

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from atlas_splines.experiments.paper.tasks import box_tasks, rbf_target
+from atlas_splines.experiments.boxes import box_tasks, rbf_target
 
 
 def test_the_target_is_the_sum_of_its_radial_functions():

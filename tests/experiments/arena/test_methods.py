@@ -48,6 +48,7 @@ def make(name, setup):
     return kind(setup, **kind.GRID[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("classes", [0, 4])
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_learns_two_tasks(name, classes):
@@ -65,6 +66,7 @@ def test_every_method_learns_two_tasks(name, classes):
     assert method.bytes_kept > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_has_at_most_six_settings_and_repeats_itself(name):
     skip_without_its_package(name)
@@ -79,6 +81,7 @@ def test_every_method_has_at_most_six_settings_and_repeats_itself(name):
     np.testing.assert_allclose(*outputs, rtol=0, atol=0.05 if name == "kan" else 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(KEEPS))
 def test_what_keeps_all_data_drops_what_a_task_replaces(name):
     method = make(name, SETUP._replace(steps=400))
