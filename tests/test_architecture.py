@@ -15,7 +15,8 @@ SOURCE = Path(atlas_splines.__file__).parent
 # Each folder may import those above it. Folders on one line do not know each other.
 LEVELS = [
     {"core"},
-    {"memory", "analysis", "files"},
+    {"evidence", "analysis", "files"},
+    {"memory"},
     {"estimators"},
     {"tables"},
     {"storage", "nn", "plots"},

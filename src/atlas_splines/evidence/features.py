@@ -1,0 +1,125 @@
+"""Features of a pooled model: bounded functions of a point.
+
+A constant, splines of each input, and Gaussian bumps exp(−Σ_j (x_j − c_j)²/2ℓ_j²): all of them are parts of
+an ATLAS model, since uniform cubic splines contain quadratics exactly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atlas_splines.core import splines
+from atlas_splines.evidence.statistics import Statistics
+
+__all__ = ["COARSE", "FINEST", "Bumps", "Features"]
+
+Array = NDArray[np.float64]
+
+COARSE = 0  # density of the splines that inputs have
+FINEST = 6  # density of the splines that an input may have on top
+
+
+@dataclass(frozen=True, eq=False)
+class Bumps:
+    """Gaussian bumps of one shape.
+
+    Attributes
+    ----------
+    centres
+        Shape (bumps, inputs).
+    lengths
+        Length scale of each input, shape (inputs,).
+    """
+
+    centres: Array
+    lengths: Array
+
+    def __call__(self, points: Array) -> Array:
+        """Values at points, shape (points, bumps)."""
+        at, centres = points / self.lengths, self.centres / self.lengths
+        squared = (at**2).sum(axis=1)[:, None] + (centres**2).sum(axis=1) - 2 * at @ centres.T
+        return np.exp(-0.5 * np.maximum(squared, 0))
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """Bounded features of points: a constant, splines, bumps. None is larger than 1.
+
+    Points outside the unit cube have the features of the nearest point in it, so nothing runs away.
+
+    Attributes
+    ----------
+    inputs
+        Number of inputs.
+    coarse
+        Inputs that have splines of density 0.
+    fine
+        Pairs (input, density) of finer splines.
+    bumps
+        Groups of bumps.
+
+    Examples
+    --------
+    >>> features = Features(2, (0, 1), ((1, 2),), (Bumps(np.array([[0.5, 0.5]]), np.array([0.1, 0.2])),))
+    >>> features.sizes
+    (1, 8, 16, 1)
+    >>> features(np.array([[0.5, 0.5]])).shape
+    (1, 26)
+    """
+
+    inputs: int
+    coarse: tuple[int, ...]
+    fine: tuple[tuple[int, int], ...]
+    bumps: tuple[Bumps, ...]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of features in each group: the constant, coarse splines, finer ones, and bumps."""
+        coarse = len(self.coarse) * splines.basis_size(COARSE)
+        fine = (splines.basis_size(density) for _, density in self.fine)
+        return (1, coarse, *fine, *(len(group.centres) for group in self.bumps))
+
+    def __len__(self) -> int:
+        """Number of features."""
+        return sum(self.sizes)
+
+    def __call__(self, points: NDArray[np.floating]) -> Array:
+        """Features of points, shape (points, features)."""
+        inside = np.asarray(points, np.float64).clip(0, 1)
+        every = splines.active(inside[:, self.coarse], COARSE)[
+            1
+        ]  # (points, inputs, 4): all functions are active
+        coarse = every.reshape(len(inside), -1)
+        fine = [spline_values(inside[:, j], density) for j, density in self.fine]
+        bumps = [group(inside) for group in self.bumps]
+        return np.hstack([np.ones((len(inside), 1)), coarse, *fine, *bumps])
+
+    def crowding(self, known: Statistics, low: Array, high: Array) -> float:
+        """Share of the known rows in a box, as the values of the bumps with a centre there tell.
+
+        The first feature is constant, so the first row of Σφφᵀ holds the sum of each feature.
+
+        Parameters
+        ----------
+        known
+            Statistics of the known rows.
+        low, high
+            Corners of the box, shape (inputs,).
+        """
+        if not self.bumps:
+            return 1.0
+        centres = np.vstack([group.centres for group in self.bumps])
+        seen = known.gram[0, -len(centres) :]
+        inside = ((centres >= low) & (centres <= high)).all(axis=1)
+        return float(seen[inside].sum() / max(seen.sum(), 1e-12))
+
+
+def spline_values(column: Array, density: int) -> Array:
+    """Values of all basis functions of one input, shape (points, λ); a faster `splines.basis`."""
+    cells, weights = splines.active(column, density)
+    values = np.zeros((len(column), splines.basis_size(density)))
+    np.put_along_axis(values, cells[:, None] + np.arange(splines.ACTIVE), weights, axis=1)
+    return values

@@ -1,0 +1,205 @@
+"""Readouts: the weights of a linear model, and how sure they are, from the statistics of its data alone.
+
+With features φ(x), a prior w ~ N(0, σ²Λ₀⁻¹) and noise of variance σ², the weights, their uncertainty and the
+marginal likelihood depend on the data through Σφφᵀ, Σφy, Σy² and Σ1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_solve
+from scipy.linalg.lapack import dpotrf, dpotri
+
+from atlas_splines.evidence.statistics import UNIT, Statistics
+
+__all__ = ["LEAST_NOISE", "Prior", "Readout", "Sums", "learn_prior", "solve", "sums_of"]
+
+Array = NDArray[np.float64]
+
+PROBES = 8  # random signs for each group that estimate a trace
+SEED = 0  # of these signs: the weights are a function of the statistics
+LEAST_SHARE = 1e-9  # of the rows: a prior is at least as precise as this, as rounding is
+MOST_PRECISION = 1e6  # of a prior
+LEAST_NOISE = UNIT**-2 / 12  # what rounding a target adds
+
+
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """How large weights are expected to be: a precision, in units of 1/σ², for each group of features.
+
+    Attributes
+    ----------
+    sizes
+        Number of features of each group; groups stand one after the other.
+    precisions
+        Precision of each group, shape (groups,).
+    steps
+        How many steps uphill in the marginal likelihood `solve` takes from here: more if less is known.
+    """
+
+    sizes: tuple[int, ...]
+    precisions: Array
+    steps: int = 1
+
+    @classmethod
+    def flat(cls, sizes: Sequence[int], precision: float = 0.1, steps: int = 1) -> Prior:
+        """The same precision for all.
+
+        Examples
+        --------
+        >>> Prior.flat([2, 1]).diagonal
+        array([0.1, 0.1, 0.1])
+        """
+        return cls(tuple(sizes), np.full(len(sizes), precision), steps)
+
+    @property
+    def diagonal(self) -> Array:
+        """Precision of each feature, shape (features,)."""
+        return np.repeat(self.precisions, self.sizes)
+
+    @property
+    def starts(self) -> NDArray[np.intp]:
+        """First feature of each group."""
+        return np.cumsum([0, *self.sizes[:-1]])
+
+    def sums(self, values: Array) -> Array:
+        """Sum of the values of each group's features, along the first axis."""
+        return np.add.reduceat(values, self.starts, axis=0)
+
+
+@dataclass(frozen=True, eq=False)
+class Readout:
+    """Weights of a linear model and how sure they are.
+
+    Attributes
+    ----------
+    weights
+        Shape (features, outputs).
+    noise
+        Variance σ² of each output's noise, shape (outputs,).
+    prior
+        The prior they were found with.
+    factor
+        Lower Cholesky factor L of Λ = Λ₀ + Σφφᵀ, shape (features, features).
+    log_evidence
+        Log marginal likelihood of all targets, up to a constant that depends on the number of rows only.
+    """
+
+    weights: Array
+    noise: Array
+    prior: Prior
+    factor: Array
+    log_evidence: float
+
+    def leverage(self, phi: Array) -> Array:
+        """φᵀΛ⁻¹φ of each row: times the noise it is the variance of the prediction, shape (rows,)."""
+        return np.einsum("ij,ij->i", phi, cho_solve((self.factor, True), phi.T, check_finite=False).T)
+
+
+def solve(statistics: Statistics, prior: Prior) -> Readout:
+    """Find the weights, with the prior fitted to the data by some steps uphill in the marginal likelihood.
+
+    The result is a function of the statistics and of the prior given, whatever the order in which data came.
+
+    Parameters
+    ----------
+    statistics
+        Sums of the data.
+    prior
+        Where the steps start: the prior that `learn_prior` found when the features were chosen. Each step
+        costs one Cholesky factorisation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> phi = np.random.default_rng(0).uniform(-1, 1, (500, 2))
+    >>> statistics = Statistics(2)
+    >>> statistics.add(phi, phi @ [[2.0], [-1.0]])
+    >>> solve(statistics, Prior.flat([2])).weights.round(2)
+    array([[ 2.],
+           [-1.]])
+    """
+    sums = sums_of(statistics)
+    for _ in range(prior.steps):
+        prior = uphill(sums, prior, exact=False)
+    return sums.readout(prior)
+
+
+def learn_prior(statistics: Statistics, prior: Prior, steps: int = 8) -> Readout:
+    """Like `solve`, with more steps and exact traces: for the one time that features are chosen."""
+    sums = sums_of(statistics)
+    for _ in range(steps):
+        prior = uphill(sums, prior, exact=True)
+    return sums.readout(prior)
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Statistics in float64, exact or faded."""
+
+    gram: Array
+    moment: Array
+    square: Array
+    count: float
+
+    def readout(self, prior: Prior) -> Readout:
+        """Weights for a prior, and the log marginal likelihood with the noise at its best."""
+        least = LEAST_SHARE * max(self.count, 1.0)
+        within = replace(prior, precisions=prior.precisions.clip(least, MOST_PRECISION))
+        precision = self.gram.copy()
+        precision[np.diag_indices_from(precision)] += within.diagonal
+        factor, failed = dpotrf(precision.T, lower=1, overwrite_a=1)
+        if failed:
+            raise ArithmeticError("the statistics are not those of any data")
+        weights = cho_solve((factor, True), self.moment, check_finite=False)
+        left = self.square - np.einsum("ij,ij->j", self.moment, weights)
+        noise = np.maximum(left / max(self.count, 1.0), LEAST_NOISE)
+        outputs = self.moment.shape[1]
+        volumes = 0.5 * np.log(within.diagonal).sum() - np.log(np.diag(factor)).sum()
+        log_evidence = outputs * volumes - 0.5 * self.count * np.log(noise).sum()
+        return Readout(weights, noise, within, factor, float(log_evidence))
+
+    def fade(self, new: Sums, half_life: float) -> Sums:
+        """These sums, of which less counts the more is new, and new ones."""
+        keep = 0.5 ** (new.count / half_life)
+        return Sums(
+            keep * self.gram + new.gram,
+            keep * self.moment + new.moment,
+            keep * self.square + new.square,
+            keep * self.count + new.count,
+        )
+
+
+def sums_of(statistics: Statistics) -> Sums:
+    """Statistics as floats, rounded once."""
+    return Sums(statistics.gram, statistics.moment, statistics.square, statistics.count)
+
+
+def uphill(sums: Sums, prior: Prior, exact: bool) -> Prior:
+    """MacKay's fixed point, one step: λ = (outputs · well-determined weights) / Σ w²/σ² in each group."""
+    readout = sums.readout(prior)
+    trace = (exact_traces if exact else probed_traces)(readout)
+    sizes = np.array(prior.sizes)
+    determined = (sizes - readout.prior.precisions * trace).clip(1e-3 * sizes, sizes)
+    energy = prior.sums((readout.weights**2 / readout.noise).sum(axis=1))
+    return replace(prior, precisions=readout.weights.shape[1] * determined / np.maximum(energy, 1e-12))
+
+
+def exact_traces(readout: Readout) -> Array:
+    """Trace of Λ⁻¹ over the features of each group."""
+    inverse, _ = dpotri(readout.factor, lower=1)
+    return readout.prior.sums(np.diag(inverse))
+
+
+def probed_traces(readout: Readout) -> Array:
+    """The same, estimated with a few fixed random signs (Hutchinson): a tenth of the time."""
+    features, groups = readout.factor.shape[0], len(readout.prior.sizes)
+    signs = np.random.default_rng(SEED).choice([-1.0, 1.0], (features, PROBES))
+    mask = np.repeat(np.eye(groups), readout.prior.sizes, axis=0)  # (features, groups)
+    probes = (mask[:, :, None] * signs[:, None]).reshape(features, -1)
+    solved = cho_solve((readout.factor, True), probes, check_finite=False)
+    return (probes * solved).sum(axis=0).reshape(groups, PROBES).mean(axis=1)

@@ -1,0 +1,237 @@
+"""Statistics: exact sums of a linear model's data, the same to the bit in any order and in any pieces."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["UNIT", "Statistics"]
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+BITS = 16  # features and targets are whole multiples of 2^-16
+UNIT = 2.0**BITS
+EXACT = 2**53  # float64 adds whole numbers up to here without rounding, in any order
+LARGEST = 2**63 - 1  # of a total
+FARTHEST = 10_000.0  # standard deviations of the target; what lies beyond counts as this
+HEAVIEST = 2.0**16  # weight of one row
+
+
+class Statistics:
+    """Exact sums of a linear model's data: Σwφφᵀ, Σwφyᵀ, Σwy², Σw.
+
+    A row of weight w counts as √w·(φ, y, 1), each number of it rounded to a multiple of 2⁻¹⁶; with w = 1 that
+    is the row itself. Products are multiples of 2⁻³², and pieces are cut so short that no sum of them in
+    float64 exceeds 2⁵³ of these: BLAS may add them in any order, and nothing is rounded. Totals are kept in
+    64-bit integers, Σy² and Σw in Python's; 2·10⁹ rows of weight 1 fit, and more raise an OverflowError.
+
+    Parameters
+    ----------
+    features
+        Number of features; their values are at most 1 in size, and larger ones are levelled off at 1.
+    outputs
+        Number of targets. Their standard deviation should be about 1; one beyond ±10,000 counts as that.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> phi, y = np.random.default_rng(0).random((2, 100, 3))
+    >>> whole, pieces = Statistics(3, 3), Statistics(3, 3)
+    >>> whole.add(phi, y)
+    >>> for rows in (slice(60, 100), slice(0, 60)):
+    ...     pieces.add(phi[rows], y[rows])
+    >>> whole == pieces
+    True
+    >>> pieces.subtract(phi, y)
+    >>> pieces == Statistics(3, 3)
+    True
+    """
+
+    def __init__(self, features: int, outputs: int = 1) -> None:
+        self._gram: Integers = np.zeros((features, features), np.int64)
+        self._moment: Integers = np.zeros((features, outputs), np.int64)
+        self._square: list[int] = [0] * outputs
+        self._count = 0
+
+    @property
+    def features(self) -> int:
+        """Number of features."""
+        return self._moment.shape[0]
+
+    @property
+    def outputs(self) -> int:
+        """Number of targets."""
+        return self._moment.shape[1]
+
+    @property
+    def gram(self) -> Array:
+        """Σwφφᵀ, shape (features, features)."""
+        return self._gram / UNIT**2
+
+    @property
+    def moment(self) -> Array:
+        """Σwφyᵀ, shape (features, outputs)."""
+        return self._moment / UNIT**2
+
+    @property
+    def square(self) -> Array:
+        """Σwy², shape (outputs,)."""
+        return np.array([float(total) for total in self._square]) / UNIT**2
+
+    @property
+    def count(self) -> float:
+        """Σw, the number of rows if all have weight 1."""
+        return self._count / UNIT**2
+
+    def add(self, phi: Array, y: Array, weights: Array | None = None) -> None:
+        """Count rows in.
+
+        Parameters
+        ----------
+        phi
+            Features, shape (rows, features).
+        y
+            Targets, shape (rows, outputs).
+        weights
+            Weight of each row, from 0 to 65,536; 1 by default.
+        """
+        self._take(phi, y, weights, 1)
+
+    def subtract(self, phi: Array, y: Array, weights: Array | None = None) -> None:
+        """Take rows away that were counted in; what remains is as if they had never come."""
+        self._take(phi, y, weights, -1)
+
+    def _take(self, phi: Array, y: Array, weights: Array | None, sign: int) -> None:
+        phi, y, root = on_grid(phi, y, weights, self._moment.shape)
+        square = [total + sign * more for total, more in zip(self._square, sum_squares(y), strict=True)]
+        count = self._count + sign * sum_squares(root)[0]
+        refuse_overflow(count, square)
+        largest = max(np.abs(phi).max(initial=1), np.abs(y).max(initial=1))
+        for rows in pieces(len(phi), np.abs(phi).max(initial=1) * largest):
+            part = phi[rows]
+            self._gram += sign * (part.T @ part).astype(np.int64)
+            self._moment += sign * (part.T @ y[rows]).astype(np.int64)
+        self._square, self._count = square, count
+
+    def __add__(self, other: Statistics) -> Statistics:
+        return self._combined(other, 1)
+
+    def __sub__(self, other: Statistics) -> Statistics:
+        return self._combined(other, -1)
+
+    def _combined(self, other: Statistics, sign: int) -> Statistics:
+        if self._moment.shape != other._moment.shape:
+            raise ValueError(
+                f"statistics of {self._moment.shape} and {other._moment.shape} (features, outputs) "
+                "do not combine"
+            )
+        total = Statistics(self.features, self.outputs)
+        total._square = [a + sign * b for a, b in zip(self._square, other._square, strict=True)]
+        total._count = self._count + sign * other._count
+        refuse_overflow(total._count, total._square)
+        total._gram = self._gram + sign * other._gram
+        total._moment = self._moment + sign * other._moment
+        return total
+
+    def __eq__(self, other: object) -> bool:
+        """Whether all sums are the same to the last bit."""
+        if not isinstance(other, Statistics):
+            return NotImplemented
+        scalars = (self._count, self._square) == (other._count, other._square)
+        same = np.array_equal(self._gram, other._gram) and np.array_equal(self._moment, other._moment)
+        return scalars and same
+
+    __hash__ = None  # type: ignore[assignment]  # mutable
+
+    def copy(self) -> Statistics:
+        """Statistics of the same data that go their own way."""
+        return self + Statistics(self.features, self.outputs)
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Everything as arrays of integers for a file: of the symmetric matrix the upper triangle alone.
+
+        Examples
+        --------
+        >>> {name: array.shape for name, array in Statistics(4, 2).to_arrays().items()}
+        {'gram': (10,), 'moment': (4, 2), 'square': (2, 2), 'count': (2,)}
+        """
+        return {
+            "gram": self._gram[np.triu_indices(self.features)],
+            "moment": self._moment,
+            "square": np.array([limbs(total) for total in self._square], np.int64),
+            "count": np.array(limbs(self._count), np.int64),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Statistics:
+        """Statistics of a file; every bit is as it was."""
+        statistics = cls(*arrays["moment"].shape)
+        upper = np.triu_indices(statistics.features)
+        statistics._gram[upper] = arrays["gram"]
+        statistics._gram.T[upper] = arrays["gram"]
+        statistics._moment = arrays["moment"].astype(np.int64)
+        statistics._square = [from_limbs(pair) for pair in arrays["square"]]
+        statistics._count = from_limbs(arrays["count"])
+        return statistics
+
+
+def on_grid(
+    phi: Array, y: Array, weights: Array | None, shape: tuple[int, ...]
+) -> tuple[Array, Array, Array]:
+    """Rows times the roots of their weights, and the roots, as whole numbers of the quantum in float64."""
+    phi, y = np.asarray(phi, np.float64), np.asarray(y, np.float64)
+    if phi.ndim != 2 or y.ndim != 2 or (phi.shape[1], y.shape[1]) != shape or len(phi) != len(y):
+        raise ValueError(f"phi and y have shapes {phi.shape} and {y.shape}, for {shape} (features, outputs)")
+    if not (np.isfinite(phi).all() and np.isfinite(y).all()):
+        raise ValueError("phi and y must be finite")
+    root = np.ones((len(phi), 1))
+    if weights is not None:
+        if not ((weights >= 0) & (weights <= HEAVIEST)).all():
+            raise ValueError(f"weights must be from 0 to {HEAVIEST:.0f}; rescale them")
+        root = np.sqrt(np.asarray(weights, np.float64))[:, None]
+    phi, y = phi.clip(-1, 1) * root, y.clip(-FARTHEST, FARTHEST) * root
+    return np.rint(phi * UNIT), np.rint(y * UNIT), np.rint(root * UNIT)
+
+
+def pieces(rows: int, product: float) -> list[slice]:
+    """Cuts of rows so short that sums of products of this size are exact, so that cuts do not matter."""
+    step = max(int(EXACT // product), 1)
+    return [slice(begin, begin + step) for begin in range(0, rows, step)]
+
+
+def sum_squares(columns: Array) -> list[int]:
+    """Exact Σy² of each column of whole numbers.
+
+    A number y = 2²⁰a + b has the square 2⁴⁰a² + 2²¹ab + b²: each part is summed in integers of 64 bits.
+    """
+    high, low = np.divmod(columns.astype(np.int64), 2**20)
+    parts = zip(
+        (high**2).sum(0).tolist(), (high * low).sum(0).tolist(), (low**2).sum(0).tolist(), strict=True
+    )
+    return [2**40 * a + 2**21 * b + c for a, b, c in parts]
+
+
+def refuse_overflow(count: int, square: Sequence[int]) -> None:
+    """No sum of products exceeds √(Σa²·Σb²), so these totals tell whether one could leave its 64 bits."""
+    if count < 0 or min(square) < 0:
+        raise ValueError("rows were taken away that had never been counted in")
+    if max(count, math.isqrt(count * max(square))) > LARGEST:
+        raise OverflowError(
+            "the sums of so many rows, or of such large ones, do not fit into 64-bit integers"
+        )
+
+
+def limbs(total: int) -> tuple[int, int]:
+    """A large integer as two of at most 63 bits."""
+    return total >> 62, total & (2**62 - 1)
+
+
+def from_limbs(pair: NDArray[Any]) -> int:
+    """The integer of two limbs."""
+    high, low = pair.tolist()
+    return int(high << 62 | low)

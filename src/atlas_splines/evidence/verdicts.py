@@ -1,0 +1,105 @@
+"""Verdicts on new rows: whether noise explains them, and if not, whether the world changed in one place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atlas_splines.evidence.features import Features
+from atlas_splines.evidence.readout import Readout
+from atlas_splines.evidence.statistics import Statistics
+
+__all__ = ["Surprise", "Verdict", "surprise", "verdict"]
+
+Array = NDArray[np.float64]
+Verdict = Literal["noise", "local", "drift"]
+
+FAR = 9.0  # squared error over its variance from which on a row contradicts
+TRIM = 0.02  # of the contradicting rows, on either side of each input, may lie outside the box: noise
+PURE = 0.95  # of the new rows in the box contradict, where the world changed in one place,
+SMALL = 0.25  # and at most this share of the known rows is there
+FEWEST = 5  # contradicting rows make a box
+
+
+@dataclass(frozen=True)
+class Surprise:
+    """How new rows look to a model that has not learned them.
+
+    Attributes
+    ----------
+    ratio
+        Mean squared error over what noise and uncertain weights explain: about 1 if nothing is new.
+    ratio_error
+        Standard error of the ratio.
+    contradicting
+        For each row whether its error is more than three standard deviations.
+    """
+
+    ratio: float
+    ratio_error: float
+    contradicting: NDArray[np.bool_]
+
+    def is_noise(self, tolerance: float = 1.0) -> bool:
+        """Whether noise explains the rows: the ratio is at most 1 + tolerance, within two standard errors.
+
+        A model is never quite right, so on fresh rows of the same world the ratio is somewhat above 1.
+        """
+        return self.ratio <= 1 + tolerance + 2 * self.ratio_error
+
+
+def surprise(readout: Readout, phi: Array, y: Array, weights: Array | None = None) -> Surprise:
+    """Compare the errors on new rows with their variance in the posterior, σ²(1 + φᵀΛ⁻¹φ).
+
+    Parameters
+    ----------
+    readout
+        What was known before.
+    phi, y, weights
+        The new rows, as in `Statistics.add`.
+
+    Examples
+    --------
+    >>> from atlas_splines.evidence.readout import Prior, solve
+    >>> random = np.random.default_rng(0)
+    >>> phi, statistics = random.uniform(-1, 1, (600, 2)), Statistics(2)
+    >>> y = phi @ [[2.0], [-1.0]] + 0.1 * random.normal(size=(600, 1))
+    >>> statistics.add(phi[:500], y[:500])
+    >>> readout = solve(statistics, Prior.flat([2]))
+    >>> surprise(readout, phi[500:], y[500:]).is_noise(), surprise(readout, phi[500:], 1 - y[500:]).is_noise()
+    (True, False)
+    """
+    variance = readout.noise * (1 + readout.leverage(phi))[:, None]  # (rows, outputs)
+    squares = ((y - phi @ readout.weights) ** 2 / variance).mean(axis=1)
+    ratio = float(np.average(squares, weights=weights))
+    spread = float(np.sqrt(np.average((squares - ratio) ** 2, weights=weights) / len(squares)))
+    return Surprise(ratio, spread, squares > FAR)
+
+
+def verdict(found: Surprise, points: Array, features: Features, known: Statistics) -> Verdict:
+    """Say what new rows are: "noise" to be pooled, a "local" change of the world, or "drift" everywhere.
+
+    A change is local if the box of the rows that contradict holds hardly any new rows that do not, and a
+    small share of the known rows.
+
+    Parameters
+    ----------
+    found
+        The surprise of the new rows.
+    points
+        The new rows as points of the unit cube, shape (rows, inputs).
+    features
+        The features.
+    known
+        Statistics of the known rows.
+    """
+    if found.is_noise():
+        return "noise"
+    if found.contradicting.sum() < FEWEST:
+        return "drift"
+    low, high = np.quantile(points[found.contradicting], [TRIM, 1 - TRIM], axis=0)
+    inside = ((points >= low) & (points <= high)).all(axis=1)
+    pure = inside.any() and found.contradicting[inside].mean() >= PURE
+    return "local" if pure and features.crowding(known, low, high) <= SMALL else "drift"

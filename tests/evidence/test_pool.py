@@ -1,0 +1,110 @@
+"""Pools: memories that follow the world, updates that can be taken back, rows that can be forgotten."""
+
+import numpy as np
+import pytest
+
+from atlas_splines.evidence.design import design
+from atlas_splines.evidence.features import Features
+from atlas_splines.evidence.pool import RECENT, Pool
+from atlas_splines.evidence.readout import Prior
+
+FEATURES = Features(3, (0, 1, 2), (), ())
+
+
+def batch(slope=1.0, rows=100, seed=0):
+    random = np.random.default_rng(seed)
+    points = random.random((rows, 3))
+    return points, slope * (points - 0.5).sum(axis=1, keepdims=True) + 0.1 * random.normal(size=(rows, 1))
+
+
+def pool_of(*batches, start=None):
+    pool = start or Pool.start(FEATURES, Prior.flat(FEATURES.sizes), *batch(seed=1000))
+    for number, rows in enumerate(batches, start=1):
+        pool = pool.learned(number, *rows)
+    return pool
+
+
+def says(pool):
+    return [readout.weights for readout in pool.readouts] + [pool.mixture]
+
+
+def same_bits(one, other):
+    return all(np.array_equal(a, b) for a, b in zip(says(one), says(other), strict=True))
+
+
+def test_memories_follow_a_world_that_drifts_and_keep_one_that_does_not():
+    still = pool_of(*(batch(1.0, seed=k) for k in range(30)))
+    moving = pool_of(*(batch(np.cos(k / 3), seed=k) for k in range(30)))
+    assert moving.trust[0] < 0.01
+    assert moving.trust[2] > 0.9
+    points = batch(seed=99)[0]
+    slopes = FEATURES(points) @ moving.mixture / (points - 0.5).sum(axis=1, keepdims=True)
+    assert np.median(slopes) == pytest.approx(np.cos(29 / 3), abs=0.3)
+    np.testing.assert_allclose(FEATURES(points) @ still.mixture, batch(1.0, seed=99)[1], atol=0.5)
+
+
+def test_the_first_memory_does_not_depend_on_order_or_pieces():
+    points, targets = batch(rows=500)
+    whole = pool_of((points, targets))
+    order = np.arange(500)[::-1]
+    pieces = pool_of(*((points[rows], targets[rows]) for rows in np.array_split(order, 9)))
+    assert whole.total == pieces.total
+    assert np.array_equal(whole.first.weights, pieces.first.weights)
+
+
+def test_the_newest_update_is_taken_back_to_the_bit_for_every_memory():
+    before = pool_of(*(batch(seed=k, slope=1 + k) for k in range(7)))
+    after = before.learned(8, *batch(seed=8, slope=-3))
+    assert not same_bits(before, after)
+    if len(before.recent) == RECENT:  # the oldest of them has settled meanwhile: all sums are the same
+        assert after.without(8).total == before.total
+    assert same_bits(after.without(8), before)
+
+
+@pytest.mark.parametrize("gone", range(6 - RECENT, 6))
+def test_any_recent_update_is_taken_back_as_if_it_had_never_come(gone):
+    batches = [batch(seed=k, slope=1 + k) for k in range(6)]
+    pool = pool_of(*batches).without(gone + 1)
+    never = pool_of(*(rows for k, rows in enumerate(batches) if k != gone))
+    assert pool.total == never.total
+    assert np.array_equal(pool.first.weights, never.first.weights)
+    assert pool.holds(gone + 1) is False
+
+
+def test_rows_are_forgotten_whenever_they_came():
+    batches = [batch(seed=k) for k in range(9)]
+    points, targets = batches[2]
+    pool = pool_of(*batches).forgotten(points[:30], targets[:30])
+    kept = [rows if k != 2 else (points[30:], targets[30:]) for k, rows in enumerate(batches)]
+    assert pool.total == pool_of(*kept).total
+    assert pool.recent == ()
+    with pytest.raises(ValueError, match="never been counted in"):
+        pool_of().forgotten(*batch(slope=50, rows=400, seed=5))
+
+
+def test_weights_count_rows():
+    points, targets = batch()
+    heavy = np.repeat([0.0, 1.0], 50)
+    weighted = pool_of().learned(1, points, targets, heavy)
+    assert weighted.total == pool_of((points[50:], targets[50:])).total
+
+
+def test_size_does_not_grow_with_updates():
+    sizes = []
+    pool = pool_of()
+    for number in range(40):
+        pool = pool.learned(number, *batch(seed=number, rows=5))
+        sizes.append(len(pool.recent))
+    assert max(sizes) == RECENT
+
+
+def test_a_designed_pool_learns_what_a_fit_would():
+    random = np.random.default_rng(0)
+    points = random.random((1200, 2))
+    targets = np.sin(6 * points[:, :1]) * points[:, 1:] + 0.05 * random.normal(size=(1200, 1))
+    features, readout = design(points[:400], targets[:400], budget=120)
+    pool = Pool.start(features, readout.prior, points[:400], targets[:400])
+    before = np.abs(features(points[800:]) @ pool.mixture - targets[800:]).mean()
+    for number, rows in enumerate(np.array_split(np.arange(400, 800), 8)):
+        pool = pool.learned(number, points[rows], targets[rows])
+    assert np.abs(features(points[800:]) @ pool.mixture - targets[800:]).mean() < before

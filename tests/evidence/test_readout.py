@@ -1,0 +1,59 @@
+"""Weights and marginal likelihood against plain formulas."""
+
+import numpy as np
+from evidence.rows import counted, data
+from scipy.stats import multivariate_normal
+
+from atlas_splines.evidence.readout import Prior, exact_traces, learn_prior, probed_traces, solve
+from atlas_splines.evidence.statistics import Statistics
+
+
+def test_weights_are_those_of_a_dense_solve():
+    phi, y, weights = data()
+    readout = solve(counted((phi, y, weights)), Prior((3, 4), np.array([0.5, 20.0]), steps=0))
+    precision = phi.T @ (weights[:, None] * phi) + np.diag([0.5] * 3 + [20.0] * 4)
+    np.testing.assert_allclose(
+        readout.weights, np.linalg.solve(precision, phi.T @ (weights[:, None] * y)), atol=1e-5
+    )
+    np.testing.assert_allclose(
+        readout.leverage(phi), np.diag(phi @ np.linalg.inv(precision) @ phi.T), rtol=1e-4
+    )
+
+
+def test_evidence_is_the_normal_log_density_of_the_targets():
+    phi, y, _ = data(30, outputs=1)
+    values = []
+    for precision in (0.1, 1.0, 10.0):
+        readout = solve(counted((phi, y), outputs=1), Prior((7,), np.array([precision]), steps=0))
+        covariance = readout.noise[0] * (np.eye(30) + phi @ phi.T / precision)
+        density = multivariate_normal.logpdf(y[:, 0], cov=covariance)
+        values.append(readout.log_evidence - density)  # a constant of the number of rows
+    np.testing.assert_allclose(values, 15 * (np.log(2 * np.pi) + 1), atol=1e-3)
+
+
+def test_steps_go_uphill_and_tell_groups_apart():
+    random = np.random.default_rng(0)
+    phi = random.uniform(-1, 1, (400, 40))
+    y = phi[:, :20] @ random.normal(size=(20, 1)) + 0.5 * random.normal(size=(400, 1))  # the rest is idle
+    statistics = counted((phi, y), features=40, outputs=1)
+    start = Prior.flat([20, 20])
+    at_start, learned = (learn_prior(statistics, start, steps) for steps in (0, 8))
+    stepped = solve(statistics, Prior.flat([20, 20], steps=3))
+    assert at_start.log_evidence < stepped.log_evidence <= learned.log_evidence + 1
+    assert learned.prior.precisions[1] > 20 * learned.prior.precisions[0]
+    np.testing.assert_allclose(learned.noise, 0.25, rtol=0.2)
+
+
+def test_probes_estimate_the_traces():
+    phi, y, _ = data(200, features=60, outputs=1)
+    readout = solve(counted((phi, y), features=60, outputs=1), Prior.flat([30, 30]))
+    np.testing.assert_allclose(probed_traces(readout), exact_traces(readout), rtol=0.1)
+
+
+def test_idle_features_and_no_data_do_no_harm():
+    assert not solve(Statistics(5, 1), Prior.flat([5])).weights.any()
+    phi, y, _ = data()
+    idle = np.hstack([phi, np.zeros((500, 3)), phi[:, :1]])  # never active, and a copy
+    readout = solve(counted((idle, y), features=11), Prior.flat([7, 4]))
+    assert np.isfinite(readout.weights).all()
+    assert not readout.weights[7:10].any()
