@@ -735,7 +735,7 @@ def export(path: Path, output: Path, say: Say) -> None:
 
 def write_onnx(path: Path, output: Path) -> tuple[dict[str, str], list[str]]:
     """Write the file; returns its metadata, and what to tell of it."""
-    from atlas_splines.nn.module import AtlasModule, EstimatorModule, export_onnx
+    from atlas_splines.nn import AtlasModule, EstimatorModule, export_onnx
 
     loaded = load(path)
     if isinstance(loaded, Atlas):
