@@ -67,11 +67,13 @@ def check_same(path, expected):
     assert coefficients.abs().max() > 0.1
 
 
+@pytest.mark.slow
 def test_two_processes_give_the_result_of_one(folder):
     finish(start(folder, "--checkpoint", "dense.pt"))
     check_same(folder / "dense.pt", one_process(folder, sparse=False))
 
 
+@pytest.mark.slow
 def test_a_run_that_loses_a_worker_says_so_and_goes_on_to_the_same_result(folder):
     path = folder / "sparse.pt"
     process = start(folder, "--sparse", "--checkpoint", path.name)

@@ -6,6 +6,7 @@ from torch.func import functional_call, grad, jacrev, stack_module_state, vmap
 from atlas_splines.nn.gather import scatter, scatter_sparse
 
 
+@pytest.mark.slow
 def test_derivatives_of_first_and_second_order_are_right():
     module = random_module(2, 1, 1, 0, dtype=torch.float64)
     inside = 0.3 + 0.3 * points(300, 2, seed=7)

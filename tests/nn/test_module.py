@@ -371,6 +371,7 @@ def gradients(call, module, X):
     return [out.detach(), x.grad, *(p.grad.clone() for p in module.parameters())]
 
 
+@pytest.mark.slow
 @OWN_WARNINGS
 @pytest.mark.parametrize(
     ("kind", "backend"), [("plain", "inductor"), ("charts", "aot_eager"), ("beyond", "aot_eager")]

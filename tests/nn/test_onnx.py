@@ -18,6 +18,7 @@ from atlas_splines.nn import AtlasModule, AtlasNet, EstimatorModule, export_onnx
 from atlas_splines.nn import onnx as exporting
 
 
+@pytest.mark.slow
 @OWN_WARNINGS
 def test_the_exported_program_gives_the_same_outputs():
     module, _ = charted_module()
@@ -28,6 +29,7 @@ def test_the_exported_program_gives_the_same_outputs():
         torch.testing.assert_close(program.module()(X), module(X), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["network", "charts beyond", "no terms"])
 def test_onnxruntime_gives_the_same_outputs(kind, tmp_path):
     onnxruntime = pytest.importorskip("onnxruntime")
@@ -51,6 +53,7 @@ def test_onnxruntime_gives_the_same_outputs(kind, tmp_path):
         np.testing.assert_allclose(result, module(X).detach(), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_onnxruntime_predicts_what_the_regressor_does(tmp_path):
     onnxruntime = pytest.importorskip("onnxruntime")
     estimator, _, _ = fitted_regressor(extrapolation="linear", density=0)

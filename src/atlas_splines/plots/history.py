@@ -38,6 +38,9 @@ def draw_history(axes: Axes, history: History | Sequence[Sequence[float]] | Atla
     >>> axes.get_yscale(), [line.get_label() for line in axes.lines]
     ('log', ['training', 'validation', 'best epoch'])
     """
+    if not isinstance(history, History | Sequence):
+        check_fitted(history)
+        history = history.validation_loss_
     lines = losses_of(history)
     values = np.concatenate([np.empty(0), *lines.values()])
     if not values.size:
@@ -55,12 +58,9 @@ def draw_history(axes: Axes, history: History | Sequence[Sequence[float]] | Atla
     return axes
 
 
-def losses_of(history: History | Sequence[Sequence[float]] | AtlasEstimator) -> dict[str, list[float]]:
+def losses_of(history: History | Sequence[Sequence[float]]) -> dict[str, list[float]]:
     """The lines of a history, by their labels."""
     if isinstance(history, History):
         lines = {"training": history.loss, "validation": history.validation}
         return {label: losses for label, losses in lines.items() if losses}
-    if isinstance(history, Sequence):
-        return {f"member {k + 1}, held-out rows": list(losses) for k, losses in enumerate(history)}
-    check_fitted(history)
-    return losses_of(history.validation_loss_)
+    return {f"member {k + 1}, held-out rows": list(losses) for k, losses in enumerate(history)}
