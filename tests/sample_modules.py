@@ -73,6 +73,17 @@ def points_of_domain(model, rows=3000):
     return X.astype(model.dtype).clip(*model.domain.T.astype(model.dtype))
 
 
+def cross_the_bridge(model, X):
+    """A model as a module, and that as a model again: outputs agree, and the second model is the first."""
+    module = AtlasModule.from_model(model)
+    tolerance = 1e-4 if model.dtype == np.float32 else 1e-12
+    np.testing.assert_allclose(module(torch.tensor(X)).detach(), model(X), rtol=tolerance, atol=tolerance)
+    back = module.to_model()
+    assert back.fingerprint() == model.fingerprint()
+    assert (back(X) == model(X)).all()
+    return module, back
+
+
 def train(module, X, y, optimizer, steps=1):
     for _ in range(steps):
         optimizer.zero_grad()

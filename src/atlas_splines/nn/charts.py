@@ -34,18 +34,27 @@ class AtlasChart(nn.Module):
     ----------
     content
         The model inside, in coordinates where the box is the unit cube.
+
+    Examples
+    --------
+    >>> from atlas_splines.nn import AtlasModule
+    >>> chart = AtlasModule(inputs=2).open_chart(torch.full((5, 2), 0.5))
+    >>> chart.window(torch.tensor([[0.5, 0.5], [0.5, 0.9]]))
+    tensor([1., 0.])
     """
 
-    cells: Tensor
-    first: Tensor
-    last: Tensor
-    frame: Tensor
-    origin: Tensor
-    stretch: Tensor
-    size: Tensor
-    replaces: Tensor
-    update: Tensor
-    rows: Tensor
+    # all of them are buffers, so that a checkpoint has them; fractions are whole numbers, numerators and then
+    # denominators, so that no change of dtype rounds them
+    frame: Tensor  # (2, inputs, 2) fractions: the domain in which the fence was made
+    origin: Tensor  # (2, inputs) fractions: local coordinates are (x − origin)·stretch
+    stretch: Tensor  # (2, inputs) fractions
+    cells: Tensor  # () of each input
+    first: Tensor  # (inputs,) first open function
+    last: Tensor  # (inputs,) last open function
+    size: Tensor  # (outputs,) what the content is multiplied by
+    replaces: Tensor  # () 1: in place of what was there; 0: added to it
+    update: Tensor  # () number of the update
+    rows: Tensor  # () how many points it was opened for
 
     def __init__(
         self,
@@ -62,26 +71,19 @@ class AtlasChart(nn.Module):
         self.is_extended = is_extended  # whether points may lie outside the unit cube
         frame = fractions(np.broadcast_to(fence.domain, (content.inputs, 2)))  # (inputs, 2)
         low, high = fractions(fence.box).T
-
-        def whole(values: Any, dtype: torch.dtype = torch.int32) -> Tensor:
-            return torch.as_tensor(values, dtype=dtype, device=size.device)
-
-        def parts(ratios: NDArray[Any]) -> Tensor:
-            """Numerators and denominators, (2, …): whole numbers, so that no change of dtype rounds them."""
-            pairs = [ratio.as_integer_ratio() for ratio in ratios.flat]
-            return whole(pairs, torch.int64).T.reshape(2, *ratios.shape)
-
-        # all of them are buffers, so that a checkpoint has them
-        self.register_buffer("frame", parts(frame))  # (2, inputs, 2) the domain in which the fence was made
-        self.register_buffer("origin", parts(low))  # (2, inputs) local coordinates are (x − origin)·stretch
-        self.register_buffer("stretch", parts(1 / (high - low)))  # (2, inputs)
-        self.register_buffer("cells", whole(splines.cell_count(fence.density)))  # () of each input
-        self.register_buffer("first", whole(fence.first))  # (inputs,) first open function
-        self.register_buffer("last", whole(fence.last))  # (inputs,) last open function
-        self.register_buffer("size", size)  # (outputs,) what the content is multiplied by
-        self.register_buffer("replaces", whole(replaces))  # () 1: in place of what was there; 0: added to it
-        self.register_buffer("update", whole(update))  # () number of the update
-        self.register_buffer("rows", whole(rows))  # () how many points it was opened for
+        for name, ratios in (("frame", frame), ("origin", low), ("stretch", 1 / (high - low))):
+            self.register_buffer(name, fraction_parts(ratios).to(size.device))
+        numbers = {
+            "cells": splines.cell_count(fence.density),
+            "first": fence.first,
+            "last": fence.last,
+            "replaces": replaces,
+            "update": update,
+            "rows": rows,
+        }
+        for name, values in numbers.items():
+            self.register_buffer(name, torch.as_tensor(values, dtype=torch.int32, device=size.device))
+        self.register_buffer("size", size)
 
     def forward(self, points: Tensor, before: Tensor) -> Tensor:
         """Let the chart speak over the outputs before it, equation (23): (points, outputs)."""
@@ -130,3 +132,9 @@ def fractions(ends: NDArray[np.float64]) -> NDArray[Any]:
     if [float(ratio) for ratio in found] != ends.ravel().tolist():
         raise ValueError("a chart was made in a domain that is not of whole cells; load it with Atlas only")
     return np.array(found, dtype=object).reshape(ends.shape)
+
+
+def fraction_parts(ratios: NDArray[Any]) -> Tensor:
+    """Numerators and denominators: (2, …)."""
+    pairs = [ratio.as_integer_ratio() for ratio in ratios.flat]
+    return torch.tensor(pairs, dtype=torch.int64).T.reshape(2, *ratios.shape)

@@ -23,7 +23,7 @@ from atlas_splines.nn.tables import Table, as_numpy, numpy_dtype, working_dtype
 
 __all__ = ["AtlasModule"]
 
-GROUP = 8  # pairs of terms that are summed at once
+PAIRS_AT_ONCE = 8  # pairs of terms that are summed at once
 
 
 class AtlasModule(nn.Module):
@@ -201,7 +201,11 @@ class AtlasModule(nn.Module):
         exponents, f = sums.split([2 * self.terms, 1], dim=-1)
         g, h = exponents.contiguous().exp().split([self.terms, self.terms], dim=-1)
         out, pairs = f.squeeze(-1), self.scale * (g - h)
-        groups = nn.functional.pad(pairs, (0, -self.terms % GROUP)).unflatten(-1, (-1, GROUP)).sum(-1)
+        groups = (
+            nn.functional.pad(pairs, (0, -self.terms % PAIRS_AT_ONCE))
+            .unflatten(-1, (-1, PAIRS_AT_ONCE))
+            .sum(-1)
+        )
         for group in groups.unbind(-1):
             out = out + group
         return out
