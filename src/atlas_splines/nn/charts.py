@@ -72,7 +72,7 @@ class AtlasChart(nn.Module):
         frame = fractions(np.broadcast_to(fence.domain, (content.inputs, 2)))  # (inputs, 2)
         low, high = fractions(fence.box).T
         for name, ratios in (("frame", frame), ("origin", low), ("stretch", 1 / (high - low))):
-            self.register_buffer(name, fraction_parts(ratios).to(size.device))
+            self.register_buffer(name, fraction_parts(ratios, size.device))
         numbers = {
             "cells": splines.cell_count(fence.density),
             "first": fence.first,
@@ -134,7 +134,7 @@ def fractions(ends: NDArray[np.float64]) -> NDArray[Any]:
     return np.array(found, dtype=object).reshape(ends.shape)
 
 
-def fraction_parts(ratios: NDArray[Any]) -> Tensor:
+def fraction_parts(ratios: NDArray[Any], device: torch.device) -> Tensor:
     """Numerators and denominators: (2, …)."""
     pairs = [ratio.as_integer_ratio() for ratio in ratios.flat]
-    return torch.tensor(pairs, dtype=torch.int64).T.reshape(2, *ratios.shape)
+    return torch.tensor(pairs, dtype=torch.int64, device=device).T.reshape(2, *ratios.shape)

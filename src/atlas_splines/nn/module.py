@@ -201,11 +201,8 @@ class AtlasModule(nn.Module):
         exponents, f = sums.split([2 * self.terms, 1], dim=-1)
         g, h = exponents.contiguous().exp().split([self.terms, self.terms], dim=-1)
         out, pairs = f.squeeze(-1), self.scale * (g - h)
-        groups = (
-            nn.functional.pad(pairs, (0, -self.terms % PAIRS_AT_ONCE))
-            .unflatten(-1, (-1, PAIRS_AT_ONCE))
-            .sum(-1)
-        )
+        padded = nn.functional.pad(pairs, (0, -self.terms % PAIRS_AT_ONCE))
+        groups = padded.unflatten(-1, (-1, PAIRS_AT_ONCE)).sum(-1)
         for group in groups.unbind(-1):
             out = out + group
         return out
