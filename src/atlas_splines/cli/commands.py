@@ -591,11 +591,11 @@ def inspect(path: Path, plot: Path | None, say: Say) -> None:
         if isinstance(loaded, Atlas):
             raise TableError(f"{path} is a bare model; only a regressor or a classifier can be drawn")
         check_picture(plot)
-        from atlas_splines.plots import drawing as plots
+        from atlas_splines.plots import save_inspection
 
         draft = plot.with_name(f".{plot.stem}.{secrets.token_hex(8)}{plot.suffix}")
         try:
-            plots.save_inspection(draft, loaded)
+            save_inspection(draft, loaded)
             draft.replace(plot)
         finally:
             draft.unlink(missing_ok=True)
@@ -735,7 +735,7 @@ def export(path: Path, output: Path, say: Say) -> None:
 
 def write_onnx(path: Path, output: Path) -> tuple[dict[str, str], list[str]]:
     """Write the file; returns its metadata, and what to tell of it."""
-    from atlas_splines.nn.module import AtlasModule, EstimatorModule, export_onnx
+    from atlas_splines.nn import AtlasModule, EstimatorModule, export_onnx
 
     loaded = load(path)
     if isinstance(loaded, Atlas):

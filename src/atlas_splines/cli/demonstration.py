@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from atlas_splines.plots.drawing import save_maps
+from atlas_splines.plots import save_maps
 from atlas_splines.storage.saving import load
 from atlas_splines.tables.reading import TableWriter, frame
 

@@ -96,12 +96,24 @@ class Lattice:
 
     def nearest_rows(self, smaller: Lattice) -> NDArray[np.intp]:
         """For each row the same function's row in a smaller lattice, or the nearest one's of that input."""
+        densities = range(self.density + 1)
+        return np.concatenate([self.nearest_rows_at(smaller, density) for density in densities])
+
+    def nearest_rows_at(self, smaller: Lattice, density: int) -> NDArray[np.intp]:
+        """The same for the rows of one density.
+
+        Examples
+        --------
+        >>> unit = Lattice.of_unit_cube(inputs=1, density=1, dtype=np.dtype("float32"))
+        >>> wider = Lattice(np.array([[-0.2, 1.0]]), 1, np.dtype("float32"))
+        >>> wider.nearest_rows_at(unit, density=1)
+        array([ 4,  4,  5,  6,  7,  8,  9, 10, 11])
+        """
         nearest = []
-        for density in range(self.density + 1):
-            for j in range(self.inputs):
-                known = smaller.input_rows(density, j)
-                rows = self.input_rows(density, j) - self.shift(smaller, density, j)
-                nearest.append(rows.clip(known[0], known[-1]))
+        for j in range(self.inputs):
+            known = smaller.input_rows(density, j)
+            rows = self.input_rows(density, j) - self.shift(smaller, density, j)
+            nearest.append(rows.clip(known[0], known[-1]))
         return np.concatenate(nearest)
 
     def shift(self, smaller: Lattice, density: int, input: int) -> int:

@@ -259,9 +259,8 @@ class AtlasEstimator(BaseEstimator, ABC):
             footprint of an entry of `update_log_` it is found there.
         """
         check_is_fitted(self, "model_")
-        names = getattr(self, "feature_names_in_", [f"column {j}" for j in range(self.n_features_in_)])
         known = self._domain_before(area) if known is None else known
-        return ColumnFootprint(area, self.domain_, tuple(map(str, names)), known)
+        return ColumnFootprint(area, self.domain_, self.column_names, known)
 
     def _domain_before(self, area: Footprint) -> Array:
         """The domain before the update with this footprint: that of the update before, or of `fit`.
@@ -311,6 +310,41 @@ class AtlasEstimator(BaseEstimator, ABC):
             points = self.domain_.to_unit(self._inputs(X)).clip(*self.model_.domain.T)
         options = {"random_state": self._seed(), "progress": self.verbose > 1, **options}
         return memory.consolidate(self.model_, points, tolerance=tolerance, **options)
+
+    # --- columns --------------------------------------------------------------------------------------
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """Names of the columns, or their numbers if the data of `fit` had no names.
+
+        Examples
+        --------
+        >>> X = np.random.default_rng(0).random((50, 2))
+        >>> AtlasRegressor(members=1, max_iter=1).fit(X, X[:, 0]).column_names
+        ('column 0', 'column 1')
+        """
+        check_is_fitted(self, "model_")
+        names = getattr(self, "feature_names_in_", [f"column {j}" for j in range(self.n_features_in_)])
+        return tuple(map(str, names))
+
+    def in_domain(self, X: ArrayLike) -> NDArray[np.bool_]:
+        """Whether each row of X lies in the domain, shape (rows,): outside it predictions are extrapolated.
+
+        Parameters
+        ----------
+        X
+            Inputs, shape (rows, columns).
+
+        Examples
+        --------
+        >>> X = np.random.default_rng(0).random((50, 2))
+        >>> model = AtlasRegressor(members=1, max_iter=1).fit(X, X[:, 0])
+        >>> model.in_domain([[0.5, 0.5], [0.5, 2.0]])
+        array([ True, False])
+        """
+        check_is_fitted(self, "model_")
+        points = self.domain_.to_unit(self._inputs(X))
+        return (points == points.clip(*self.model_.domain.T)).all(axis=1)
 
     # --- prediction -----------------------------------------------------------------------------------
 

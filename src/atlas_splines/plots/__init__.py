@@ -3,17 +3,12 @@
 Imports `core`, `memory` and `estimators`. The only folder that imports matplotlib, besides the experiments.
 """
 
-from atlas_splines.plots.drawing import (
-    draw_box,
-    draw_footprint,
-    draw_history,
-    draw_map,
-    draw_shape,
-    draw_terms,
-    draw_updates,
-    save_inspection,
-    save_maps,
-)
+from atlas_splines.plots.footprints import draw_footprint, draw_updates
+from atlas_splines.plots.history import draw_history
+from atlas_splines.plots.inspection import save_inspection
+from atlas_splines.plots.maps import draw_box, draw_map, save_maps
+from atlas_splines.plots.shapes import draw_shape
+from atlas_splines.plots.terms import draw_terms
 
 __all__ = [
     "draw_box",

@@ -1,0 +1,224 @@
+"""The gather of coefficients from a table, and its derivatives to any order.
+
+`Gather`, `Scatter` and `Dot` are partial derivatives of one form, linear in table, weights and slopes:
+
+    T = Σ weights[b, d, j] · table[cells[b, j] + d, c] · slopes[b, c]
+
+so the derivatives of each are the other two. Shapes: table (rows, channels), cells (points, inputs), weights
+(points, 4, inputs), slopes (points, channels).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from atlas_splines.core.splines import ACTIVE
+
+__all__ = ["active_rows", "gather"]
+
+
+def gather(table: Tensor, cells: Tensor, weights: Tensor, sparse: bool) -> Tensor:
+    """Sums of each point, from four rows of the table for each input: (points, channels).
+
+    With `sparse` the table gets sparse gradients.
+
+    Examples
+    --------
+    >>> table, cells = torch.eye(5), torch.tensor([[1]])
+    >>> gather(table, cells, torch.tensor([[[0.1], [0.2], [0.3], [0.4]]]), sparse=False)
+    tensor([[0.0000, 0.1000, 0.2000, 0.3000, 0.4000]])
+    """
+    if is_exporting():
+        return plain_gather(table, cells, weights)
+    return cast(Tensor, Gather.apply(table, cells, weights, sparse))
+
+
+class Gather(torch.autograd.Function):
+    """∂T/∂slopes: the sums F, G, H of each point, from four rows of the table for each input."""
+
+    @staticmethod
+    def forward(table: Tensor, cells: Tensor, weights: Tensor, sparse: bool) -> Tensor:
+        return torch.nn.functional.embedding_bag(
+            active_rows(cells).flatten(1),
+            table.detach(),  # a table that needs a gradient would take a slower path, though this has its own
+            mode="sum",
+            per_sample_weights=weights.detach().flatten(1),
+        )
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        table, cells, weights, ctx.sparse = inputs
+        ctx.save_for_backward(table, cells, weights)
+
+    @staticmethod
+    def backward(ctx: Any, slopes: Tensor) -> tuple[Tensor | None, ...]:
+        table, cells, weights = ctx.saved_tensors
+        to_table, _, to_weights, _ = ctx.needs_input_grad
+        return (
+            Scatter.apply(cells, weights, slopes, len(table), ctx.sparse) if to_table else None,
+            None,
+            Dot.apply(table, cells, slopes, ctx.sparse) if to_weights else None,
+            None,
+        )
+
+    @staticmethod
+    def vmap(info: Any, dims: Any, table: Tensor, cells: Tensor, weights: Tensor, sparse: bool) -> Any:
+        """One gather for the whole batch; each entry may bring a table of its own."""
+        sums = Gather.apply(*fold_all(info.batch_size, dims, table, cells, weights), False)
+        return sums.unflatten(0, (info.batch_size, -1)), 0
+
+
+class Scatter(torch.autograd.Function):
+    """∂T/∂table: the slopes of each point, added to four rows for each input."""
+
+    @staticmethod
+    def forward(cells: Tensor, weights: Tensor, slopes: Tensor, rows: int, sparse: bool) -> Tensor:
+        return (
+            scatter_sparse(cells, weights, slopes, rows) if sparse else scatter(cells, weights, slopes, rows)
+        )
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        cells, weights, slopes, ctx.rows, ctx.sparse = inputs
+        ctx.save_for_backward(cells, weights, slopes)
+
+    @staticmethod
+    def backward(ctx: Any, table: Tensor) -> tuple[Tensor | None, ...]:
+        cells, weights, slopes = ctx.saved_tensors
+        _, to_weights, to_slopes, _, _ = ctx.needs_input_grad
+        return (
+            None,
+            Dot.apply(table, cells, slopes, ctx.sparse) if to_weights else None,
+            Gather.apply(table, cells, weights, ctx.sparse) if to_slopes else None,
+            None,
+            None,
+        )
+
+    @staticmethod
+    def vmap(
+        info: Any, dims: Any, cells: Tensor, weights: Tensor, slopes: Tensor, rows: int, sparse: bool
+    ) -> Any:
+        """One scatter into the tables of the whole batch, one below the other."""
+        batch = info.batch_size
+        cells = own_rows(fold(cells, dims[0], batch), rows, batch)
+        tables = Scatter.apply(
+            cells, fold(weights, dims[1], batch), fold(slopes, dims[2], batch), batch * rows, False
+        )
+        return tables.unflatten(0, (batch, rows)), 0
+
+
+class Dot(torch.autograd.Function):
+    """∂T/∂weights: the inner product of the slopes of each point with each of its rows."""
+
+    @staticmethod
+    def forward(table: Tensor, cells: Tensor, slopes: Tensor, sparse: bool) -> Tensor:
+        indices = active_rows(cells)
+        points, per_point = len(cells), cells.shape[1] * ACTIVE
+        bags = torch.arange(points, device=cells.device, dtype=cells.dtype)
+        products = torch.ops.aten._embedding_bag_per_sample_weights_backward(
+            slopes, table, indices.flatten(), bags * per_point, bags.repeat_interleave(per_point), 0
+        )
+        return products.view(indices.shape)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        table, cells, slopes, ctx.sparse = inputs
+        ctx.save_for_backward(table, cells, slopes)
+
+    @staticmethod
+    def backward(ctx: Any, weights: Tensor) -> tuple[Tensor | None, ...]:
+        table, cells, slopes = ctx.saved_tensors
+        to_table, _, to_slopes, _ = ctx.needs_input_grad
+        return (
+            Scatter.apply(cells, weights, slopes, len(table), ctx.sparse) if to_table else None,
+            None,
+            Gather.apply(table, cells, weights, ctx.sparse) if to_slopes else None,
+            None,
+        )
+
+    @staticmethod
+    def vmap(info: Any, dims: Any, table: Tensor, cells: Tensor, slopes: Tensor, sparse: bool) -> Any:
+        """As for the gather."""
+        products = Dot.apply(*fold_all(info.batch_size, dims, table, cells, slopes), False)
+        return products.unflatten(0, (info.batch_size, -1)), 0
+
+
+def active_rows(cells: Tensor) -> Tensor:
+    """Rows of the four functions that are active in each cell: (points, 4, inputs)."""
+    return cells[:, None] + torch.arange(ACTIVE, device=cells.device, dtype=cells.dtype)[:, None]
+
+
+def plain_gather(table: Tensor, cells: Tensor, weights: Tensor) -> Tensor:
+    """The gather in operations that every format knows; slower, and it needs more memory."""
+    rows = torch.nn.functional.embedding(active_rows(cells).long(), table)  # (points, 4, inputs, channels)
+    return (rows * weights[..., None]).sum((1, 2))
+
+
+def is_exporting() -> bool:
+    """Whether the module is written to another format now; PyTorch of old does not tell it from compiling."""
+    return bool(getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)())
+
+
+def scatter(cells: Tensor, weights: Tensor, slopes: Tensor, rows: int) -> Tensor:
+    """Slopes times weights, added up by row: (rows, channels).
+
+    Sorting the points by cell makes it a gather: far faster than adding row by row in random order, and
+    the order of the sums does not depend on luck.
+    """
+    every_cell = torch.arange(rows, device=cells.device, dtype=cells.dtype)
+    cells, order = cells.flatten().sort()
+    by_cell = sum_by_cell(order, weights, slopes, torch.searchsorted(cells, every_cell))
+    total = by_cell[0]  # (rows, channels)
+    for d in range(1, ACTIVE):
+        total[d:] += by_cell[d, :-d]  # function d of a cell is d rows further
+    return total
+
+
+def scatter_sparse(cells: Tensor, weights: Tensor, slopes: Tensor, rows: int) -> Tensor:
+    """The same as a sparse tensor: it has the rows that the points touch and costs nothing for the others."""
+    cells, order = cells.flatten().sort()
+    touched, counts = torch.unique_consecutive(cells, return_counts=True)
+    by_cell = sum_by_cell(order, weights, slopes, counts.cumsum(0) - counts)  # (4, touched cells, channels)
+    indices = active_rows(touched[None]).reshape(1, -1).long()
+    return torch.sparse_coo_tensor(
+        indices, by_cell.flatten(0, 1), (rows, slopes.shape[1]), check_invariants=False
+    )
+
+
+def sum_by_cell(order: Tensor, weights: Tensor, slopes: Tensor, starts: Tensor) -> Tensor:
+    """Sum over the points of each cell, for each of its four functions: (4, cells, channels)."""
+    # order (points·inputs,) sorts the coordinates by cell, starts (cells,) is where each cell begins in it
+    samples = order.div(weights.shape[2], rounding_mode="floor").repeat(ACTIVE)
+    sorted_weights = weights.transpose(0, 1).reshape(ACTIVE, -1).index_select(1, order).flatten()
+    parts = order.numel() * torch.arange(ACTIVE, device=order.device)[:, None]
+    by_cell = torch.nn.functional.embedding_bag(
+        samples, slopes, (starts + parts).flatten(), mode="sum", per_sample_weights=sorted_weights
+    )
+    return by_cell.view(ACTIVE, len(starts), -1)
+
+
+def fold(tensor: Tensor, dim: int | None, batch: int) -> Tensor:
+    """Make the batch of a vmap part of the points: (batch·points, …)."""
+    tensor = tensor.expand(batch, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
+    return tensor.flatten(0, 1)
+
+
+def fold_all(
+    batch: int, dims: Sequence[int | None], table: Tensor, cells: Tensor, factors: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Make the batch of a vmap part of the points; tables, if several, stand one below the other."""
+    cells, factors = fold(cells, dims[1], batch), fold(factors, dims[2], batch)
+    if dims[0] is None:
+        return table, cells, factors
+    table = table.movedim(dims[0], 0)
+    return table.flatten(0, 1), own_rows(cells, table.shape[1], batch), factors
+
+
+def own_rows(cells: Tensor, rows: int, batch: int) -> Tensor:
+    """Cells of each entry of a batch, in the rows of its own table."""
+    first = rows * torch.arange(batch, device=cells.device, dtype=cells.dtype)
+    return (cells.unflatten(0, (batch, -1)) + first[:, None, None]).flatten(0, 1)

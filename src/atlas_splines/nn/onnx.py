@@ -1,0 +1,91 @@
+"""Modules as ONNX files."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import logging
+import warnings
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from os import PathLike
+from typing import cast
+
+import torch
+from torch import Tensor
+
+from atlas_splines.files.archive import replace_file
+from atlas_splines.nn.estimator import EstimatorModule
+from atlas_splines.nn.module import AtlasModule
+from atlas_splines.nn.net import AtlasNet
+
+__all__ = ["export_onnx"]
+
+MAX_BYTES = 2**31 - 2**20  # of coefficients in an ONNX file
+
+
+def export_onnx(
+    module: AtlasModule | AtlasNet | EstimatorModule,
+    path: str | PathLike[str],
+    *,
+    input_name: str = "x",
+    metadata: Mapping[str, str] | None = None,
+) -> None:
+    """Write a module to one ONNX file, all at once: input of shape (rows, inputs), any number of rows.
+
+    The output is named "y". The input of an `EstimatorModule` is float64, of others what the module has.
+    Needs ``pip install 'atlas-splines[onnx]'``.
+
+    Parameters
+    ----------
+    module
+        An `AtlasModule`, with or without charts, an `AtlasNet` or an `EstimatorModule`.
+    path
+        The file to write.
+    input_name
+        Name of the input.
+    metadata
+        Written into the file, as the model's ``metadata_props``.
+    """
+    for name in ("onnx", "onnxscript"):
+        if find_spec(name) is None:
+            needs = "writing ONNX needs more packages; install them with: pip install 'atlas-splines[onnx]'"
+            raise ModuleNotFoundError(needs, name=name)
+    size = sum(tensor.nbytes for tensor in module.state_dict().values())
+    if size > MAX_BYTES:
+        raise ValueError(f"the module has {size / 2**30:.1f} GiB, but an ONNX file holds at most 2")
+    with silent_exporter():
+        program = torch.onnx.export(
+            copy.deepcopy(module).eval(), (example_rows(module),), dynamo=True, verbose=False,
+            input_names=[input_name], output_names=["y"], dynamic_shapes=({0: torch.export.Dim("rows")},),
+        )  # fmt: skip
+    proto = cast(torch.onnx.ONNXProgram, program).model_proto
+    graph = proto.graph
+    for part in (graph, *graph.node, *graph.value_info, *graph.input, *graph.output, *graph.initializer):
+        part.ClearField("metadata_props")  # stack traces, with the paths of this machine
+    for key, value in (metadata or {}).items():
+        proto.metadata_props.add(key=key, value=value)
+    replace_file(path, proto.SerializeToString())
+
+
+@contextlib.contextmanager
+def silent_exporter() -> Iterator[None]:
+    """Keep from the user what PyTorch's exporter says of its own deprecated parts and missing friends."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            warnings.simplefilter("ignore", DeprecationWarning)
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+def example_rows(module: AtlasModule | AtlasNet | EstimatorModule) -> Tensor:
+    """Any rows of the shape and dtype that a module takes."""
+    if isinstance(module, EstimatorModule):
+        return torch.zeros_like(module.fill).repeat(3, 1)
+    first = cast(AtlasModule, module.layers[0]) if isinstance(module, AtlasNet) else module
+    return torch.rand(3, first.inputs, device=first.scale.device, dtype=first.scale.dtype)

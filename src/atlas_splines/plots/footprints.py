@@ -1,0 +1,176 @@
+"""Where updates can change predictions: a footprint, and the footprints of all updates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
+from numpy.typing import ArrayLike
+
+from atlas_splines.memory.footprints import BoxFootprint, Footprint
+from atlas_splines.plots.columns import Array, Column, check_fitted, number_of, numbered
+from atlas_splines.plots.style import ACCENT, LANE_COLOUR, QUIET, REVERTED, RUG_HEIGHT
+
+if TYPE_CHECKING:
+    from atlas_splines.core.charts import Record
+    from atlas_splines.estimators.base import AtlasEstimator, ColumnFootprint
+
+__all__ = ["MOST_UPDATES", "draw_footprint", "draw_updates"]
+
+MOST_UPDATES = 20
+LANE_GAP = 0.06  # on either side of a lane
+LONGEST_NAME = 12  # letters under a lane
+
+# --- one footprint --------------------------------------------------------------------------------------
+
+
+def draw_footprint(
+    axes: Axes,
+    footprint: Footprint | ColumnFootprint,
+    columns: Sequence[Column] = (0,),
+    *,
+    points: ArrayLike | None = None,
+) -> Axes:
+    """Draw the footprint of an update along one input, as bars, or along two, as areas.
+
+    Boxes are projected to the inputs shown. Of a cross, which plain training leaves, only the arms along
+    these inputs are drawn: further inputs have arms of their own, which would cover everything.
+
+    Parameters
+    ----------
+    axes
+        Where to draw.
+    footprint
+        From `footprint`, an entry of ``model.updates``, or an estimator's `footprint`: then in its units.
+    columns
+        Number of one input or of two; names, too, if it comes from an estimator.
+    points
+        Rows to show with it, such as the data of the update, shape (rows, inputs).
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from atlas_splines import Atlas, footprint
+    >>> area = footprint(Atlas(inputs=2), [[0.1, 0.1], [0.3, 0.3]])
+    >>> axes = draw_footprint(Figure().subplots(), area, columns=(0, 1))
+    >>> axes.get_xlabel(), axes.get_ylabel(), len(axes.patches)
+    ('input 0', 'input 1', 1)
+    """
+    area, names, to_units = explained(footprint)
+    inputs = [number_of(column, names) for column in columns]
+    if len(inputs) not in (1, 2):
+        raise ValueError(f"columns names {len(inputs)} inputs; give one or two")
+    rows = None if points is None else np.asarray(points, np.float64)
+    limits = [to_units(j, area.domain[j]) for j in inputs]
+    axes.set(xlabel=names[inputs[0]], xlim=limits[0])
+    if len(inputs) == 1:
+        draw_bars(axes, footprint.intervals(inputs[0]), 0.5, ACCENT)
+        axes.set(ylim=(0, 1), yticks=[])
+        if rows is not None:
+            axes.vlines(rows[:, inputs[0]], 0, RUG_HEIGHT, color="black", lw=0.8, alpha=0.5)
+        return axes
+    axes.set(ylabel=names[inputs[1]], ylim=limits[1])
+    for (left, right), (bottom, top) in projected_boxes(footprint, inputs, limits):
+        size = (right - left, top - bottom)
+        axes.add_patch(Rectangle((left, bottom), *size, facecolor=(ACCENT, 0.3), edgecolor=ACCENT))
+    if rows is not None:
+        axes.plot(*rows[:, inputs].T, ".", color="black", ms=2, alpha=0.5)
+    return axes
+
+
+def explained(
+    footprint: Footprint | ColumnFootprint,
+) -> tuple[Footprint, Sequence[str], Callable[[int, Array], Array]]:
+    """A footprint in the model's coordinates, the names of its inputs, and the map to its own units."""
+    if isinstance(footprint, Footprint):
+        return footprint, numbered("input", footprint.inputs), lambda _, values: values
+    return footprint.area, footprint.names, footprint.domain.to_raw
+
+
+def projected_boxes(
+    footprint: Footprint | ColumnFootprint, inputs: list[int], limits: list[Array]
+) -> list[Any]:
+    """Areas of two inputs, each as the (low, high) of both: of boxes, or of the arms of a cross."""
+    (area, _, to_units), (a, b) = explained(footprint), inputs
+    if isinstance(area, BoxFootprint):
+        return [(to_units(a, fence.box[a]), to_units(b, fence.box[b])) for fence in area.fences]
+    upright = [(part, limits[1]) for part in footprint.intervals(a)]
+    return upright + [(limits[0], part) for part in footprint.intervals(b)]
+
+
+def draw_bars(axes: Axes, intervals: Sequence[tuple[float, float]], height: float, colour: str) -> None:
+    """Draw intervals as horizontal bars at a height, each at least as wide as a line."""
+    spans = [(low, high - low) for low, high in intervals]
+    axes.broken_barh(spans, (height - 0.3, 0.6), facecolor=colour, edgecolor=colour, lw=0.8)
+
+
+# --- all updates ----------------------------------------------------------------------------------------
+
+
+def draw_updates(axes: Axes, estimator: AtlasEstimator, columns: Sequence[Column] | None = None) -> Axes:
+    """Draw the footprint of each update, one row for each, oldest first; reverted ones are pale.
+
+    Each column of the data has a lane from the low to the high end of its domain; bars are the parts of it
+    that the footprint projects to. A consolidation has no footprint, and is a line through all lanes.
+
+    Parameters
+    ----------
+    axes
+        Where to draw.
+    estimator
+        A fitted estimator. Of more than 20 updates the newest 20 are drawn.
+    columns
+        Which columns, by number or name; by default all.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from atlas_splines import AtlasRegressor
+    >>> X = np.random.default_rng(0).random((200, 2))
+    >>> model = AtlasRegressor(terms=0, density=0, random_state=0).fit(X, X[:, 0])
+    >>> axes = draw_updates(Figure().subplots(), model.partial_fit(X / 4, X[:, 1]))
+    >>> [label.get_text() for label in axes.get_yticklabels()]
+    ['1: chart, 200 rows']
+    """
+    check_fitted(estimator)
+    names = estimator.column_names
+    lanes = [number_of(column, names) for column in (range(len(names)) if columns is None else columns)]
+    records = estimator.update_log_[-MOST_UPDATES:]
+    for row, record in enumerate(records):
+        draw_row(axes, estimator, record, lanes, row)
+    axes.set_yticks(range(len(records)), [row_label(record) for record in records])
+    axes.set_xticks(np.arange(len(lanes)) + 0.5, [lane_label(estimator, j, names[j]) for j in lanes])
+    for lane in range(len(lanes)):
+        axes.axvspan(lane + LANE_GAP, lane + 1 - LANE_GAP, color=LANE_COLOUR, lw=0, zorder=0)
+    axes.tick_params(length=0, labelsize="small")
+    axes.spines[:].set_visible(False)
+    axes.set(xlim=(0, len(lanes)), ylim=(max(len(records), 1) - 0.5, -0.5))
+    return axes
+
+
+def draw_row(axes: Axes, estimator: AtlasEstimator, record: Record, lanes: Sequence[int], row: int) -> None:
+    """Draw one row of `draw_updates`."""
+    area = getattr(record, "footprint", None)
+    if area is None:
+        axes.plot([LANE_GAP, len(lanes) - LANE_GAP], [row, row], color=QUIET, lw=1)
+        return
+    for lane, j in enumerate(lanes):
+        low, high = estimator.domain_.to_raw(j, estimator.model_.domain[j])
+        parts = estimator.domain_.to_raw(j, np.array(area.intervals(j)).reshape(-1, 2))
+        shares = LANE_GAP + (1 - 2 * LANE_GAP) * (parts - low) / (high - low)
+        draw_bars(axes, (lane + shares).tolist(), row, REVERTED if record.reverted else ACCENT)
+
+
+def row_label(record: Record) -> str:
+    """A row's label."""
+    return f"{record.id}: {record.kind}, {record.rows} rows" + (" (reverted)" if record.reverted else "")
+
+
+def lane_label(estimator: AtlasEstimator, j: int, name: str) -> str:
+    """Name of a column, shortened to its lane, and its domain."""
+    low, high = estimator.domain_.to_raw(j, estimator.model_.domain[j])
+    short = name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
+    return f"{short}\n{low:.4g}\nto {high:.4g}"

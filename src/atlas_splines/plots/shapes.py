@@ -1,0 +1,172 @@
+"""Shapes: the effect of one column on the predictions of an estimator."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.axes import Axes
+from numpy.typing import ArrayLike
+from scipy.special import softmax
+
+from atlas_splines.core.checks import check_size
+from atlas_splines.plots.columns import (
+    PLACES,
+    Array,
+    Column,
+    check_fitted,
+    number_of,
+    places_along,
+    sums_along,
+)
+from atlas_splines.plots.style import MAIN, QUIET, RUG_HEIGHT
+
+if TYPE_CHECKING:
+    from atlas_splines.estimators.base import AtlasEstimator
+
+__all__ = ["SAMPLE_SIZE", "draw_shape", "effect_curves", "sample_points"]
+
+SAMPLE_SIZE = 200  # points whose predictions are averaged
+BAND_PERCENTILES = (10, 90)
+DATA_PERCENTILES = (0.5, 99.5)  # the range of a column that its data says something about
+MARGIN = 0.02  # of the range shown, left free on either side
+BARS = PLACES // 3  # of the data's density
+
+
+def draw_shape(
+    axes: Axes, estimator: AtlasEstimator, column: Column, *, X: ArrayLike | None = None, output: int = 0
+) -> Axes:
+    """Draw the effect of one column on the prediction of a fitted estimator, in the column's units.
+
+    - Thick line: the partial dependence, which is the mean over up to 200 points of the prediction when the
+      column of each point is set to the value on the axis.
+    - Band: where 80 % of these points are. Each point's own curve is first shifted to the mean of all, so
+      that the band shows how much the effect differs from point to point; without interactions it has no
+      width. Probabilities are cut to [0, 1].
+    - Thin dashed line: the spline f_j of F alone, shifted to the same mean, without exponentials and charts;
+      for a regressor only. Where it leaves the thick line, the exponentials or charts act.
+    - Grey, at the bottom: how often the values on the axis occur in X.
+
+    Lines cover the domain, or with X the middle 99 % of its values.
+
+    Parameters
+    ----------
+    axes
+        Where to draw.
+    estimator
+        A fitted `AtlasRegressor` or `AtlasClassifier`.
+    column
+        Its number, or its name.
+    X
+        Rows to average over, in raw units, such as the training data; without it random points of the
+        domain. Rows outside the domain count as on its edge.
+    output
+        Target of a regressor, or class of a classifier, whose probability is drawn; counted from zero.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from atlas_splines import AtlasRegressor
+    >>> X = np.random.default_rng(0).random((200, 2))
+    >>> model = AtlasRegressor(terms=0, density=0, random_state=0).fit(X, 3 * X[:, 0])
+    >>> axes = draw_shape(Figure().subplots(), model, column=0, X=X)
+    >>> axes.get_xlabel(), axes.get_ylabel()
+    ('column 0', 'prediction')
+    """
+    check_fitted(estimator)
+    names = estimator.column_names
+    j = number_of(column, names)
+    check_size("output", output, least=0, most=estimator.model_.outputs - 1)
+    rows = None if X is None else as_rows(estimator, X)
+    places = places_along(estimator.model_, j) if rows is None else places_in_data(estimator, j, rows)
+    curves = effect_curves(estimator, j, places, sample_points(estimator, rows), output)
+    is_classifier = hasattr(estimator, "classes_")
+    x, low, high = estimator.domain_.to_raw(j, places), *np.percentile(curves, BAND_PERCENTILES, axis=1)
+    if is_classifier:
+        low, high = low.clip(0, 1), high.clip(0, 1)  # a shifted curve may leave what a probability can be
+    axes.fill_between(x, low, high, color=MAIN, alpha=0.2, lw=0, label="effect for 80 % of points")
+    axes.plot(x, curves.mean(axis=1), color=MAIN, lw=2, label="mean prediction")
+    if not is_classifier:
+        spline = additive_shape(estimator, j, places, output) + curves.mean()
+        axes.plot(x, spline, color="black", lw=0.9, ls=(0, (4, 2)), label="additive part")
+    if rows is not None:
+        draw_density(axes, rows[:, j])
+    margin = MARGIN * (x[-1] - x[0])
+    axes.set(xlabel=names[j], ylabel=output_label(estimator, output), xlim=(x[0] - margin, x[-1] + margin))
+    return axes
+
+
+def effect_curves(estimator: AtlasEstimator, j: int, places: Array, sample: Array, output: int) -> Array:
+    """Prediction of each point at places along a column, shape (places, points).
+
+    The curve of each point is shifted so that all have the same mean.
+    """
+    points = np.repeat(sample[None], places.size, axis=0)  # (places, points, inputs)
+    points[:, :, j] = places[:, None]
+    indicators = estimator.domain_.indicators
+    points[:, :, len(estimator.domain_.knots) + np.flatnonzero(indicators == j)] = 0  # it is not missing
+    curves = predict(estimator, points.reshape(-1, sample.shape[1]))[:, output].reshape(places.size, -1)
+    return curves - curves.mean(axis=0) + curves.mean()
+
+
+def predict(estimator: AtlasEstimator, points: Array) -> Array:
+    """Targets or probabilities at points in the model's coordinates, shape (points, outputs)."""
+    outputs = estimator.model_(points).astype(np.float64)
+    if hasattr(estimator, "classes_"):
+        return softmax(outputs, axis=1)
+    return outputs * estimator.target_scale_ + estimator.target_mean_
+
+
+def additive_shape(estimator: AtlasEstimator, j: int, places: Array, output: int) -> Array:
+    """The spline f_j in units of the target, with mean zero."""
+    values = sums_along(estimator.model_, j, places, output)[:, -1]
+    return (values - values.mean()) * estimator.target_scale_[output]
+
+
+def places_in_data(estimator: AtlasEstimator, j: int, rows: Array) -> Array:
+    """Coordinates that cover almost all rows evenly, or the domain if the column is constant in them."""
+    column = estimator.domain_.to_unit(rows)[:, j].clip(*estimator.model_.domain[j])
+    low, high = np.percentile(column, DATA_PERCENTILES).tolist()
+    return np.linspace(low, high, PLACES) if low < high else places_along(estimator.model_, j)
+
+
+def sample_points(estimator: AtlasEstimator, rows: Array | None) -> Array:
+    """Some of the rows, or points of the domain, in the model's coordinates; the same ones each time."""
+    random, (low, high) = np.random.default_rng(0), estimator.model_.domain.T
+    if rows is None:
+        points = low + (high - low) * random.random((SAMPLE_SIZE, low.size))
+        points[:, len(estimator.domain_.knots) :] = 0  # no value is missing
+        return points
+    chosen = rows[random.permutation(len(rows))[:SAMPLE_SIZE]]
+    return estimator.domain_.to_unit(chosen).clip(low, high)
+
+
+def as_rows(estimator: AtlasEstimator, X: ArrayLike) -> Array:
+    """X as an array, with the columns of the estimator."""
+    rows = np.asarray(X, np.float64)
+    columns = estimator.n_features_in_
+    if rows.ndim != 2 or rows.shape[1] != columns or not len(rows):
+        raise ValueError(f"X has shape {rows.shape}; expected rows of the estimator's {columns} columns")
+    return rows
+
+
+def draw_density(axes: Axes, values: Array) -> None:
+    """Show how often values occur, as grey bars at the bottom."""
+    bottom = axes.get_xaxis_transform()  # x in units of the data, y as a share of the height
+    known = values[np.isfinite(values)]
+    distinct, counts = np.unique(known, return_counts=True)
+    axes.margins(y=RUG_HEIGHT + 0.05)
+    if distinct.size <= BARS:
+        heights = RUG_HEIGHT * counts / counts.max()
+        axes.vlines(distinct, 0, heights, color=QUIET, alpha=0.6, lw=3, transform=bottom)
+    else:
+        counts, edges = np.histogram(known, bins=BARS)
+        heights = RUG_HEIGHT * np.append(counts, 0) / counts.max()
+        axes.fill_between(edges, 0, heights, step="post", color=QUIET, alpha=0.5, lw=0, transform=bottom)
+
+
+def output_label(estimator: AtlasEstimator, output: int) -> str:
+    """What an output says."""
+    if hasattr(estimator, "classes_"):
+        return f"probability of {estimator.classes_[output]}"
+    return "prediction" if estimator.model_.outputs == 1 else f"prediction of target {output}"

@@ -1,0 +1,79 @@
+import numpy as np
+import pytest
+from matplotlib.colors import same_color
+from pictures import PRODUCT, X, axes, bars
+
+from atlas_splines import Atlas, AtlasRegressor, footprint
+from atlas_splines.plots import draw_footprint, draw_updates
+from atlas_splines.plots.footprints import LANE_GAP
+from atlas_splines.plots.style import ACCENT, REVERTED
+
+NEW = np.array([[0.1, 0.2, 0.5], [0.3, 0.4, 0.6]])
+
+
+def test_one_input_shows_the_intervals():
+    area = footprint(Atlas(inputs=3), NEW)
+    drawn = draw_footprint(axes(), area, [1])
+    [(low, high, _, _)] = bars(drawn)
+    [interval] = area.intervals(1)
+    np.testing.assert_allclose((low, high), interval)
+    assert drawn.get_xlabel() == "input 1"
+    assert drawn.get_xlim() == (0, 1)
+
+
+def test_two_inputs_show_projected_boxes():
+    clusters = np.vstack([0.1 * np.random.default_rng(k).random((100, 3)) + 0.8 * k for k in (0, 1)])
+    area = footprint(Atlas(inputs=3), clusters, charts=2)
+    drawn = draw_footprint(axes(), area, [2, 0], points=clusters)
+    for patch, fence in zip(drawn.patches, area.fences, strict=True):
+        corners = patch.get_bbox().get_points().T  # (low, high) of x, of y
+        np.testing.assert_allclose(corners, fence.box[[2, 0]])
+    np.testing.assert_array_equal(drawn.lines[0].get_xydata(), clusters[:, [2, 0]])
+
+
+def test_a_cross_shows_its_arms():
+    area = footprint(Atlas(inputs=2), [[0.5, 0.5]], memory="none")
+    drawn = draw_footprint(axes(), area, [0, 1])
+    upright, flat = (patch.get_bbox() for patch in drawn.patches)
+    assert (upright.y0, upright.y1, flat.x0, flat.x1) == (0, 1, 0, 1)
+    np.testing.assert_allclose((upright.x0, upright.x1), area.intervals(0)[0])
+    points = np.random.default_rng(0).random((500, 2))
+    covered = [upright.contains(*point) or flat.contains(*point) for point in points]
+    np.testing.assert_array_equal(covered, area.contains(points))
+
+
+def test_a_footprint_of_an_estimator_is_in_raw_units(regressor):
+    area = regressor.footprint(X[:50] / 2)
+    box = draw_footprint(axes(), area, ["column 2", 0]).patches[0].get_bbox()
+    np.testing.assert_allclose((box.x0, box.x1), area.intervals("column 2")[0])
+    np.testing.assert_allclose((box.y0, box.y1), area.intervals(0)[0])
+
+
+def test_three_inputs_are_too_many():
+    with pytest.raises(ValueError, match=r"^columns names 3 inputs; give one or two$"):
+        draw_footprint(axes(), footprint(Atlas(inputs=3), NEW), [0, 1, 2])
+
+
+def test_updates_show_each_footprint_in_its_lane(updated):
+    drawn = draw_updates(axes(), updated, columns=[2, 0])
+    shown = list(bars(drawn))
+    expected = []
+    for row, record in enumerate(updated.update_log_):
+        for lane, j in enumerate([2, 0]):
+            low, high = updated.domain_.to_raw(j, updated.model_.domain[j])
+            for part in record.footprint.intervals(j):
+                shares = (updated.domain_.to_raw(j, np.array(part)) - low) / (high - low)
+                expected.append([*(lane + LANE_GAP + (1 - 2 * LANE_GAP) * shares), row])
+    np.testing.assert_allclose([bar[:3] for bar in shown], expected)
+    for *_, row, colour in shown:
+        assert same_color(colour, REVERTED if row == 0 else ACCENT)
+    labels = [label.get_text() for label in drawn.get_yticklabels()]
+    assert labels == ["1: chart, 60 rows (reverted)", "2: chart, 60 rows", "3: chart, 60 rows"]
+
+
+def test_a_consolidation_is_a_line(regressor):
+    model = AtlasRegressor(terms=0, density=1, members=1, max_iter=2, random_state=0).fit(X, PRODUCT)
+    model.partial_fit(X[:60] / 4, PRODUCT[:60]).consolidate(tolerance=100.0, samples=100, epochs=1)
+    drawn = draw_updates(axes(), model)
+    assert [bar[2] for bar in bars(drawn)] == [0, 0, 0]
+    assert drawn.lines[0].get_ydata().tolist() == [1, 1]
