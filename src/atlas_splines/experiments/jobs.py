@@ -11,7 +11,9 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-__all__ = ["RunError", "prepare", "read_json", "run_jobs", "write_whole"]
+from atlas_splines.files.writer import write_whole
+
+__all__ = ["RunError", "prepare", "read_json", "run_jobs"]
 
 ONE_THREAD = {name: "1" for name in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
 
@@ -119,19 +121,6 @@ def prepare(output: Path, folder: str, made_by: Mapping[str, Any]) -> None:
                 f"{output} holds results with {name} {found.get(name)!r}, not {value!r}; "
                 "choose another --output, or remove the folder to start again"
             )
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that it is never seen half-written."""
-    scratch = path.with_suffix(".part")
-    try:
-        with scratch.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        scratch.replace(path)
-    finally:
-        scratch.unlink(missing_ok=True)
 
 
 def read_json(path: Path) -> Any:

@@ -34,7 +34,7 @@ from atlas_splines.core.model import (
     check_reach,
     check_sizes,
 )
-from atlas_splines.files.archive import replace_file
+from atlas_splines.files.writer import replace_file
 from atlas_splines.memory.covers import Cover, plan_fences
 
 if TYPE_CHECKING:

@@ -17,7 +17,8 @@ from atlas_splines.experiments.arena.measures import Diverged, evaluate
 from atlas_splines.experiments.arena.methods import MissingPackage, find
 from atlas_splines.experiments.arena.methods.base import Setup
 from atlas_splines.experiments.arena.protocols import Cell, Size, make_problem
-from atlas_splines.experiments.jobs import RunError, prepare, read_json, run_jobs, write_whole
+from atlas_splines.experiments.jobs import RunError, prepare, read_json, run_jobs
+from atlas_splines.files.writer import write_whole
 
 __all__ = ["Key", "Record", "run", "run_one"]
 

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
 from atlas_splines import __version__
-from atlas_splines.experiments.jobs import RunError, prepare, read_json, run_jobs, write_whole
+from atlas_splines.experiments.jobs import RunError, prepare, read_json, run_jobs
 from atlas_splines.experiments.paper.trials import Key, Outcome, Settings, run_trial
+from atlas_splines.files.writer import write_whole
 
 __all__ = ["collect", "run"]
 
