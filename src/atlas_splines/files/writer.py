@@ -17,10 +17,10 @@ __all__ = ["replace_file", "whole_file", "write_whole"]
 
 @contextlib.contextmanager
 def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a file to be written; it takes its place once the block ends without an error and it is on the disk.
+    """Open a file to be written; it takes its place when the block ends without an error.
 
-    Until then it is a temporary file in the same folder, which goes away if anything fails. A file that was
-    there keeps its permissions, and a symbolic link stays one.
+    Until it is on the disk it is a temporary file in the same folder, which goes away if anything fails. A
+    file that was there keeps its permissions, and a symbolic link stays one.
 
     Parameters
     ----------

@@ -59,7 +59,9 @@ def estimator_to_archive(model: Estimator | TableModel) -> Archive:
     kind = "regressor" if isinstance(estimator, AtlasRegressor) else "classifier"
     names = getattr(estimator, "feature_names_in_", None)
     header = {
-        "parameters": {key: parameter_to_json(key, value) for key, value in estimator.get_params(deep=False).items()},
+        "parameters": {
+            key: parameter_to_json(key, value) for key, value in estimator.get_params(deep=False).items()
+        },
         "feature_names": None if names is None else names.tolist(),
         "n_iter": int(estimator.n_iter_),
         "validation_loss": [list(map(loss_to_json, losses)) for losses in estimator.validation_loss_],

@@ -12,7 +12,7 @@ __all__ = ["Reservoir", "random_numbers"]
 
 Array = NDArray[np.float64]
 
-# Goes with the user's seed. Data is often made with default_rng(seed) too, and a sample must not depend on it.
+# Goes with the user's seed: data is often made with default_rng(seed) too, and no sample may depend on it.
 OWN_SEED = 0x61746C6173
 
 

@@ -24,7 +24,7 @@ __all__ = ["TableWriter"]
 
 
 class TableWriter:
-    """Writes a table piece by piece; it appears all at once at the end, or not at all.
+    r"""Writes a table piece by piece; it appears all at once at the end, or not at all.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class TableWriter:
     >>> with TableWriter(path) as writer:
     ...     writer.write(pa.table({"x": [1, 2], "square": [1, 4]}))
     >>> Path(path).read_text()
-    'x,square\\n1,1\\n2,4\\n'
+    'x,square\n1,1\n2,4\n'
     """
 
     def __init__(self, name: str) -> None:
