@@ -172,7 +172,7 @@ class AtlasEstimator(BaseEstimator, ABC):
         retention: memory.Memory | None = None,
         random_state: int | None = None,
     ) -> Self:
-        """Teach the fitted model new data without forgetting; parameters given here hold for this call only."""
+        """Teach the fitted model new data without forgetting; what is given here holds for this call only."""
         self._check_parameters()
         model, points = self._reach(X)
         memory.update(
