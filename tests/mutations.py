@@ -17,6 +17,9 @@ import pandas as pd
 from atlas_splines import Atlas, AtlasClassifier, AtlasRegressor, consolidate, train, update
 from atlas_splines.core.charts import Record
 
+# How a sentence about a damaged file ends.
+AGAIN = "; restore it from a copy, or save the model again"
+
 ITEM_SIZES = {"F64": 8, "F32": 4, "I64": 8, "I32": 4, "U8": 1, "BOOL": 1}
 HOSTILE = [
     None, True, False, -1, 0, 1, 2, 7, 21, 64, 2**31, 2**53, 2**63, 2**64, 10**30, -(2**63), 0.5, -0.5, 1e308, 1e-320,

@@ -316,13 +316,11 @@ def test_an_interrupt_leaves_nothing_behind(work, tmp_path_factory, interruptibl
         stderr=subprocess.PIPE,
         env={**os.environ, "TMPDIR": str(scratch)},
     )
-    process.stdin.write(
-        b"x,y\n" * 500_000
-    )  # far more than a pipe holds: when this ends, the command reads it
+    # far more than a pipe holds: when all is written, the command reads it
+    process.stdin.write(b"x,y\n" * 500_000)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate()
-    assert process.returncode != 0
-    assert b"Aborted" in errors
+    assert process.returncode in (1, 130)  # interrupted, and not refused with 2
     assert b"Traceback" not in errors
     assert files(work) == before
     assert list(scratch.iterdir()) == []
