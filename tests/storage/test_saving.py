@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mutations import SEALED, outputs_of, small_classifier, small_model, small_regressor
+from mutations import SEALED, outputs_of, small_classifier, small_model, small_regressor, small_table_model
 
 from atlas_splines import StorageError, load, save
 from atlas_splines.files import archive, errors, fields, writer
@@ -19,7 +19,7 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 def all_bytes(rich_bytes, tmp_path_factory):
     """Files of each kind."""
     path, found = tmp_path_factory.getbasetemp() / "kind.atlas", [rich_bytes]
-    for thing in (small_regressor(), small_classifier()):
+    for thing in (small_regressor(), small_classifier(), small_table_model()):
         save(thing, path)
         found.append(path.read_bytes())
     return found
@@ -54,7 +54,7 @@ def test_nothing_in_a_file_is_run():
 
 
 @settings(max_examples=300)
-@given(seed=st.integers(0, 2**32), mutate=st.sampled_from(SEALED), which=st.integers(0, 2))
+@given(seed=st.integers(0, 2**32), mutate=st.sampled_from(SEALED), which=st.integers(0, 3))
 def test_edited_files_are_refused_or_valid(seed, mutate, which, all_bytes, tmp_path_factory):
     path = tmp_path_factory.getbasetemp() / "fuzz.atlas"
     path.write_bytes(mutate(Random(seed), all_bytes[which]))

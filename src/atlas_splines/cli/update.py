@@ -134,5 +134,6 @@ def tell_extension(estimator: Estimator, encoding: Encoding, old: NDArray[np.flo
 
 
 def tell_id(record: Record, output: Path, say: Say) -> None:
+    """Say which update it was, and how to take it back."""
     way_back = f"; atlas revert {output} {record.id} takes it back" if record.kind == "chart" else ""
     say(f"This is update {record.id} of {output}{way_back}.")
