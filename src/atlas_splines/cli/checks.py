@@ -11,7 +11,7 @@ from atlas_splines.storage.saving import load
 from atlas_splines.tables.reading import TableError
 from atlas_splines.tables.wording import counted
 
-__all__ = ["check_folder", "check_other", "check_picture", "check_replaceable", "check_there"]
+__all__ = ["PICTURES", "check_folder", "check_other", "check_picture", "check_replaceable", "check_there"]
 
 # Endings of pictures that can be drawn.
 PICTURES = (".png", ".svg", ".pdf")
