@@ -21,7 +21,8 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-from atlas_splines.tables.reading import TableWriter, frame
+from atlas_splines.tables.encoding import frame
+from atlas_splines.tables.writing import TableWriter
 
 PIECE = 100_000
 COMMAND = [sys.executable, "-c", "from atlas_splines.cli.app import app; app()"]

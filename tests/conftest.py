@@ -1,4 +1,5 @@
 import signal
+import tracemalloc
 
 import pytest
 from hypothesis import settings
@@ -13,3 +14,54 @@ def interruptible():
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture(scope="session")
+def rich_bytes(tmp_path_factory):
+    """A file with all that a model can have."""
+    from mutations import rich_model  # tests of the core need not wait for these
+
+    from atlas_splines import save
+
+    path = tmp_path_factory.mktemp("rich") / "model.atlas"
+    save(rich_model(), path)
+    return path.read_bytes()
+
+
+@pytest.fixture
+def path(tmp_path):
+    """A name for a model file."""
+    return tmp_path / "model.atlas"
+
+
+@pytest.fixture
+def refusal(path):
+    """What `load` says of a wrong file; it must not take much more memory than the file."""
+    from atlas_splines import StorageError, load
+
+    def message(data):
+        path.write_bytes(data)
+        tracemalloc.start()
+        try:
+            with pytest.raises(StorageError) as caught:
+                load(path)
+            assert tracemalloc.get_traced_memory()[1] < 2**20 + 10 * len(data)
+        finally:
+            tracemalloc.stop()
+        assert str(caught.value).startswith(f"{path} ")
+        return str(caught.value).removeprefix(f"{path} ")
+
+    return message
+
+
+@pytest.fixture
+def refusal_of_edit(rich_bytes, refusal):
+    """What is wrong with a file that was edited and has the right checksum."""
+    from mutations import AGAIN, File
+
+    def message(edit):
+        file = File.open(rich_bytes)
+        edit(file)
+        return refusal(file.seal()).removeprefix("cannot be loaded: ").removesuffix(AGAIN)
+
+    return message

@@ -14,8 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from atlas_splines import Atlas, AtlasClassifier, AtlasRegressor, consolidate, train, update
+from atlas_splines import Atlas, AtlasClassifier, AtlasRegressor, TableModel, consolidate, train, update
 from atlas_splines.core.charts import Record
+from atlas_splines.tables.encoding import Column, Encoding
+
+# How a sentence about a damaged file ends.
+AGAIN = "; restore it from a copy, or save the model again"
 
 ITEM_SIZES = {"F64": 8, "F32": 4, "I64": 8, "I32": 4, "U8": 1, "BOOL": 1}
 HOSTILE = [
@@ -102,8 +106,15 @@ def small_classifier() -> AtlasClassifier:
     return AtlasClassifier(domain=[(-4, 4), (-5, 5)], random_state=0, **FEW).fit(X, y)
 
 
-def outputs_of(loaded: Atlas | AtlasRegressor | AtlasClassifier) -> np.ndarray:
+def small_table_model() -> TableModel:
+    """A regressor that knows its table."""
+    return TableModel(small_regressor(), Encoding((Column("size"), Column("age")), "price"))
+
+
+def outputs_of(loaded: Atlas | AtlasRegressor | AtlasClassifier | TableModel) -> np.ndarray:
     """What a loaded thing says at some points; large coefficients may overflow, an overflow is NaN."""
+    if isinstance(loaded, TableModel):
+        loaded = loaded.estimator
     random = np.random.default_rng(0)
     with np.errstate(all="ignore"):
         if isinstance(loaded, Atlas):

@@ -23,10 +23,11 @@ if TYPE_CHECKING:
     from atlas_splines.core.model import Atlas
     from atlas_splines.core.training import History, Trainer, TrainingDiverged, train
     from atlas_splines.estimators.base import AtlasClassifier, AtlasRegressor
-    from atlas_splines.files.archive import StorageError
+    from atlas_splines.files.errors import StorageError
     from atlas_splines.memory.footprints import Footprint
     from atlas_splines.memory.updates import Consolidation, Update, consolidate, footprint, update
     from atlas_splines.storage.saving import load, save
+    from atlas_splines.tables.table_model import TableModel
 
 __all__ = [
     "Atlas",
@@ -36,6 +37,7 @@ __all__ = [
     "Footprint",
     "History",
     "StorageError",
+    "TableModel",
     "Trainer",
     "TrainingDiverged",
     "Update",
@@ -61,7 +63,8 @@ _HOME = {
     "Consolidation": "memory.updates",
     "Footprint": "memory.footprints",
     "History": "core.training",
-    "StorageError": "files.archive",
+    "StorageError": "files.errors",
+    "TableModel": "tables.table_model",
     "Trainer": "core.training",
     "TrainingDiverged": "core.training",
     "Update": "memory.updates",

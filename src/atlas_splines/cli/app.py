@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
 from atlas_splines import __version__
+from atlas_splines.cli.messages import fail, note, sentences, silent
 
 
 class Optimizer(str, Enum):
@@ -36,8 +35,8 @@ class Extrapolation(str, Enum):
     error = "error"
 
 
-class Memory(str, Enum):
-    """How an update learns."""
+class Retention(str, Enum):
+    """How an update keeps what was learned before."""
 
     chart = "chart"
     rehearsal = "rehearsal"
@@ -120,10 +119,10 @@ def fit(
     if classify and regress:
         fail("--classify and --regress exclude each other; give one of them")
     with sentences():
-        from atlas_splines.cli import commands
+        from atlas_splines.cli.fit import fit_table
 
         size = {"density": density, "terms": terms, "loss": loss and loss.value}
-        commands.fit(
+        fit_table(
             data,
             target,
             output,
@@ -149,7 +148,7 @@ def update(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the model here, and leave the old one.")
     ] = None,
-    memory: Annotated[Memory | None, typer.Option(help="How to learn; by charts.")] = None,
+    retention: Annotated[Retention | None, typer.Option(help="How to learn; by charts.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what could change.")] = False,
     skip_missing: SkipMissing = False,
     unknown: UnknownOption = Unknown.error,
@@ -158,13 +157,13 @@ def update(
 ) -> None:
     """Teach a model new rows, and tell what can change and what cannot."""
     with sentences():
-        from atlas_splines.cli import commands
+        from atlas_splines.cli.update import update_model
 
-        commands.update(
+        update_model(
             model,
             data,
             output=output,
-            memory=None if memory is None else memory.value,
+            retention=None if retention is None else retention.value,
             dry_run=dry_run,
             skip_missing=skip_missing,
             refuse_unknown=unknown is Unknown.error,
@@ -185,10 +184,10 @@ def predict(
 ) -> None:
     """Write a table again with a column of predictions."""
     with sentences():
-        from atlas_splines.cli import commands
+        from atlas_splines.cli.predict import predict_table
 
         refuse = unknown is Unknown.error
-        commands.predict(model, rows, output, probabilities=probabilities, refuse_unknown=refuse, note=note)
+        predict_table(model, rows, output, probabilities=probabilities, refuse_unknown=refuse, note=note)
 
 
 @app.command()
@@ -200,9 +199,9 @@ def inspect(
 ) -> None:
     """Tell what a model file holds: configuration, size, domain, and the log of its updates."""
     with sentences():
-        from atlas_splines.cli import commands
+        from atlas_splines.cli.inspect import inspect_model
 
-        commands.inspect(model, plot, typer.echo)
+        inspect_model(model, plot, typer.echo)
 
 
 @app.command()
@@ -215,9 +214,9 @@ def revert(
 ) -> None:
     """Take back an update, exactly."""
     with sentences():
-        from atlas_splines.cli import commands
+        from atlas_splines.cli.revert import revert_update
 
-        commands.revert(model, id, wait=wait, say=typer.echo, note=note)
+        revert_update(model, id, wait=wait, say=typer.echo, note=note)
 
 
 @app.command()
@@ -230,9 +229,9 @@ def export(
     It takes numbers as they are; the output tells how categories become numbers.
     """
     with sentences():
-        from atlas_splines.cli import commands
+        from atlas_splines.cli.export import export_model
 
-        commands.export(model, output, typer.echo)
+        export_model(model, output, typer.echo)
 
 
 @app.command()
@@ -242,12 +241,8 @@ def demo(
     ),
 ) -> None:
     """Run the commands above on a small table, and draw what was forgotten."""
-    if not output.parent.is_dir():
-        fail(f"cannot write {output}: the folder {output.parent} does not exist")
-    if output.suffix not in (".png", ".svg", ".pdf"):
-        fail(f"cannot write {output}: a picture ends in .png, .svg or .pdf")
     with sentences():
-        from atlas_splines.cli.demonstration import demonstrate
+        from atlas_splines.cli.demo import demonstrate
 
         demonstrate(output, run=run_or_stop, say=typer.echo)
 
@@ -275,20 +270,16 @@ def paper(
 
     A run that was stopped goes on where it was; a finished one only draws again.
     """
-    try:
-        import pandas  # noqa: F401
-    except ImportError:
-        fail("this command needs more packages: pip install 'atlas-splines[paper]'")
-    from atlas_splines.experiments.jobs import RunError
-    from atlas_splines.experiments.paper.reproduction import reproduce
-    from atlas_splines.experiments.paper.trials import Settings
+    from atlas_splines.cli.paper import reproduce_paper
 
-    settings = Settings(damping=damping, optimizer=optimizer.value)
-    try:
-        report = reproduce(output, 1 if quick else trials, settings, jobs=jobs, scheduler=scheduler)
-    except RunError as error:
-        fail(str(error))
-    typer.echo(f"The report is {report}.")
+    reproduce_paper(
+        output,
+        1 if quick else trials,
+        jobs=jobs,
+        scheduler=scheduler,
+        damping=damping,
+        optimizer=optimizer.value,
+    )
 
 
 @app.command()
@@ -313,43 +304,18 @@ def arena(
 
     A run that was stopped goes on where it was; a finished one only draws again.
     """
-    from atlas_splines.experiments.arena.competition import compete, make_competition
-    from atlas_splines.experiments.arena.report import findings, text_table
-    from atlas_splines.experiments.jobs import RunError
+    from atlas_splines.cli.arena import compare_methods
 
-    try:
-        competition = make_competition(quick, seeds, method or [], protocol or [])
-        competition = competition.with_data(data or [], target or [], split_by or [], drop or [])
-        results = compete(output, competition, jobs=jobs, scheduler=scheduler)
-    except (RunError, ValueError) as error:
-        fail(str(error))
-    typer.echo(text_table(results))
-    typer.echo("\n".join(["", *findings(results), f"The report is {output / 'report.html'}."]))
-
-
-@contextlib.contextmanager
-def sentences() -> Iterator[None]:
-    """Turn whatever is wrong with files and options into one line and exit code 2."""
-    try:
-        yield
-    except BrokenPipeError:
-        raise
-    except (ValueError, OSError, ArithmeticError, MemoryError, RuntimeError) as error:
-        if isinstance(error, typer.Exit | typer.Abort):
-            raise
-        fail(" ".join(str(error).split()) or type(error).__name__)
-
-
-def note(message: str) -> None:
-    """Tell something beside the result, on standard error."""
-    typer.echo(message, err=True)
-
-
-def silent(message: str) -> None:
-    """Say nothing."""
-
-
-def fail(message: str) -> NoReturn:
-    """End the command with one line on standard error."""
-    typer.echo(f"atlas: {message}", err=True)
-    raise typer.Exit(2)
+    compare_methods(
+        output,
+        quick=quick,
+        seeds=seeds,
+        jobs=jobs,
+        scheduler=scheduler,
+        methods=method or [],
+        protocols=protocol or [],
+        data=data or [],
+        targets=target or [],
+        split_by=split_by or [],
+        drop=drop or [],
+    )

@@ -164,20 +164,28 @@ class AtlasEstimator(BaseEstimator, ABC):
         self.validation_loss_ = [member.validation for member in members]
         return self
 
-    def _update(self: Self, X: Array, y: Array, weights: Array) -> Self:
-        """Teach the fitted model new data, without forgetting."""
+    def _update(
+        self: Self,
+        X: Array,
+        y: Array,
+        weights: Array,
+        *,
+        retention: memory.Memory | None = None,
+        random_state: int | None = None,
+    ) -> Self:
+        """Teach the fitted model new data without forgetting; what is given here holds for this call only."""
         self._check_parameters()
         model, points = self._reach(X)
         memory.update(
             model,
             points,
             self._targets(y),
-            memory=self.memory,
+            memory=retention or self.memory,
             batch_size=self.batch_size,
             learning_rate=self.learning_rate,
             loss=self._loss,
             sample_weight=weights,
-            random_state=self._seed(),
+            random_state=self._seed(random_state),
             progress=self.verbose > 1,
         )
         self.model_ = model
@@ -243,9 +251,14 @@ class AtlasEstimator(BaseEstimator, ABC):
         X
             Inputs of the new data.
         """
+        return self._footprint(X)
+
+    def _footprint(self, X: ArrayLike, *, retention: memory.Memory | None = None) -> ColumnFootprint:
+        """The footprint of `_update` with the same parameters."""
         check_is_fitted(self, "model_")
         model, points = self._reach(self._inputs(X))
-        return self.in_columns(memory.footprint(model, points, memory=self.memory), known=self.model_.domain)
+        area = memory.footprint(model, points, memory=retention or self.memory)
+        return self.in_columns(area, known=self.model_.domain)
 
     def in_columns(self, area: Footprint, known: Array | None = None) -> ColumnFootprint:
         """A footprint, such as that of an entry of `update_log_`, in the units of the columns.
@@ -311,24 +324,17 @@ class AtlasEstimator(BaseEstimator, ABC):
         options = {"random_state": self._seed(), "progress": self.verbose > 1, **options}
         return memory.consolidate(self.model_, points, tolerance=tolerance, **options)
 
-    # --- columns --------------------------------------------------------------------------------------
+    # --- columns and domain ---------------------------------------------------------------------------
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """Names of the columns, or their numbers if the data of `fit` had no names.
-
-        Examples
-        --------
-        >>> X = np.random.default_rng(0).random((50, 2))
-        >>> AtlasRegressor(members=1, max_iter=1).fit(X, X[:, 0]).column_names
-        ('column 0', 'column 1')
-        """
+        """Names of the columns of X: those of the data frame in `fit`, or else "column 0" and so on."""
         check_is_fitted(self, "model_")
         names = getattr(self, "feature_names_in_", [f"column {j}" for j in range(self.n_features_in_)])
         return tuple(map(str, names))
 
     def in_domain(self, X: ArrayLike) -> NDArray[np.bool_]:
-        """Whether each row of X lies in the domain, shape (rows,): outside it predictions are extrapolated.
+        """Tell which rows lie in the domain, shape (rows,); predictions for others are extrapolated.
 
         Parameters
         ----------
@@ -337,14 +343,14 @@ class AtlasEstimator(BaseEstimator, ABC):
 
         Examples
         --------
-        >>> X = np.random.default_rng(0).random((50, 2))
-        >>> model = AtlasRegressor(members=1, max_iter=1).fit(X, X[:, 0])
-        >>> model.in_domain([[0.5, 0.5], [0.5, 2.0]])
-        array([ True, False])
+        >>> X = np.linspace(0, 10, 60)[:, None]
+        >>> model = AtlasRegressor(density=1, terms=0, members=1).fit(X, X[:, 0])
+        >>> model.in_domain([[5.0], [10.4], [12.0]])
+        array([ True,  True, False])
         """
         check_is_fitted(self, "model_")
         points = self.domain_.to_unit(self._inputs(X))
-        return (points == points.clip(*self.model_.domain.T)).all(axis=1)
+        return np.asarray((points == points.clip(*self.model_.domain.T)).all(axis=1))
 
     # --- prediction -----------------------------------------------------------------------------------
 
@@ -445,8 +451,9 @@ class AtlasEstimator(BaseEstimator, ABC):
     def _map(self, function: Callable[[int], Member], numbers: Iterable[int]) -> list[Member]:
         return list(Parallel(n_jobs=self.n_jobs, require="sharedmem")(delayed(function)(k) for k in numbers))
 
-    def _seed(self) -> int:
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
+    def _seed(self, random_state: int | None = None) -> int:
+        source = self.random_state if random_state is None else random_state
+        return int(check_random_state(source).randint(2**31 - 1))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

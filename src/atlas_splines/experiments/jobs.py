@@ -19,6 +19,7 @@ from typing import Any, Protocol, TypeVar
 from tqdm.auto import tqdm
 
 from atlas_splines import __version__
+from atlas_splines.files.writer import write_whole
 
 __all__ = [
     "RunError",
@@ -28,7 +29,6 @@ __all__ = [
     "result_path",
     "run_jobs",
     "run_missing",
-    "write_whole",
 ]
 
 ONE_THREAD = {name: "1" for name in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
@@ -205,19 +205,6 @@ def keep(path: Path, result: Done, write: Callable[[Path, Done], None]) -> None:
 def write_json(path: Path, content: Any) -> None:
     """Write a file as JSON, whole or not at all."""
     write_whole(path, json.dumps(content).encode())
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that it is never seen half-written."""
-    scratch = path.with_suffix(".part")
-    try:
-        with scratch.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        scratch.replace(path)
-    finally:
-        scratch.unlink(missing_ok=True)
 
 
 def read_json(path: Path) -> Any:

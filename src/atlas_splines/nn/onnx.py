@@ -14,7 +14,7 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from atlas_splines.files.archive import replace_file
+from atlas_splines.files.writer import replace_file
 from atlas_splines.nn.estimator import EstimatorModule
 from atlas_splines.nn.module import AtlasModule
 from atlas_splines.nn.net import AtlasNet

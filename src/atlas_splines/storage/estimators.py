@@ -5,20 +5,23 @@ docs/format.md describes them.
 
 from __future__ import annotations
 
-import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines.estimators.base import AtlasClassifier, AtlasRegressor
 from atlas_splines.estimators.column_map import Domain
-from atlas_splines.files.archive import Archive, Fields
-from atlas_splines.storage.models import model_from_archive, model_to_archive
+from atlas_splines.files.archive import Archive
+from atlas_splines.files.fields import Fields
+from atlas_splines.storage.models import loss_to_json, model_from_archive, model_to_archive
+
+if TYPE_CHECKING:
+    from atlas_splines.tables.encoding import Encoding
+    from atlas_splines.tables.table_model import Estimator, TableModel
 
 __all__ = ["check_estimator", "estimator_from_archive", "estimator_to_archive"]
 
-Estimator = AtlasRegressor | AtlasClassifier
 CLASSES: dict[str, type[Estimator]] = {"regressor": AtlasRegressor, "classifier": AtlasClassifier}
 HEADER = ("estimator", "model")
 ESTIMATOR = ("parameters", "feature_names", "n_iter", "validation_loss", "table")
@@ -29,30 +32,40 @@ TEXT = ("str", "object")
 FLAGS, WHOLE_OR_NULL = ("early_stopping", "warm_start"), ("n_jobs", "random_state")
 
 
-def check_estimator(model: object) -> Estimator:
-    """Return a fitted estimator, or say what is wrong."""
+def check_estimator(model: object) -> tuple[Estimator, Encoding | None]:
+    """Return a fitted estimator and the encoding of its table, if it has one, or say what is wrong."""
+    estimator, encoding = model, None
     if not isinstance(model, AtlasRegressor | AtlasClassifier):
+        from atlas_splines.tables.table_model import TableModel  # estimators are saved without pyarrow
+
+        if isinstance(model, TableModel):
+            estimator, encoding = model.estimator, model.encoding
+    if not isinstance(estimator, AtlasRegressor | AtlasClassifier):
         raise TypeError(
-            f"save takes an Atlas, an AtlasRegressor or an AtlasClassifier, not {type(model).__name__}"
+            "save takes an Atlas, an AtlasRegressor, an AtlasClassifier or a TableModel, "
+            f"not {type(model).__name__}"
         )
-    if not hasattr(model, "model_"):
-        raise ValueError(f"this {type(model).__name__} has learned nothing yet; call fit first")
-    return model
+    if not hasattr(estimator, "model_"):
+        raise ValueError(f"this {type(estimator).__name__} has learned nothing yet; call fit first")
+    return estimator, encoding
 
 
 # --- taking apart -------------------------------------------------------------------------------------
 
 
-def estimator_to_archive(estimator: Estimator) -> Archive:
-    """Take an estimator apart."""
+def estimator_to_archive(model: Estimator | TableModel) -> Archive:
+    """Take an estimator apart, and the encoding of its table if it has one."""
+    estimator, encoding = check_estimator(model)
     kind = "regressor" if isinstance(estimator, AtlasRegressor) else "classifier"
     names = getattr(estimator, "feature_names_in_", None)
     header = {
-        "parameters": {key: plain(key, value) for key, value in estimator.get_params(deep=False).items()},
+        "parameters": {
+            key: parameter_to_json(key, value) for key, value in estimator.get_params(deep=False).items()
+        },
         "feature_names": None if names is None else names.tolist(),
         "n_iter": int(estimator.n_iter_),
-        "validation_loss": [[loss_to_text(loss) for loss in losses] for losses in estimator.validation_loss_],
-        "table": getattr(estimator, "table_", None),
+        "validation_loss": [list(map(loss_to_json, losses)) for losses in estimator.validation_loss_],
+        "table": None if encoding is None else encoding.to_json(),
     }
     domain = estimator.domain_
     tensors = {f"domain.{part}": getattr(domain, part) for part in ("knots", "fill", "indicators")}
@@ -65,7 +78,7 @@ def estimator_to_archive(estimator: Estimator) -> Archive:
     return Archive(kind, {"estimator": header, **inside.header}, tensors | inside.tensors)
 
 
-def plain(name: str, value: Any) -> Any:
+def parameter_to_json(name: str, value: Any) -> Any:
     """A parameter as JSON has it."""
     if isinstance(value, np.random.RandomState):
         raise TypeError("random_state is a RandomState, which has no place in a file: set a number or None")
@@ -76,11 +89,6 @@ def plain(name: str, value: Any) -> Any:
     if value is not None and not isinstance(value, bool | int | float | str):
         raise TypeError(f"{name} is a {type(value).__name__}, which has no place in a file")
     return value
-
-
-def loss_to_text(loss: float) -> float | str:
-    """A number, or the text "inf" or "nan", which JSON does not have as numbers."""
-    return float(loss) if np.isfinite(loss) else str(float(loss)).removeprefix("-")
 
 
 def labels_to_json(labels: NDArray[Any]) -> dict[str, Any]:
@@ -95,8 +103,11 @@ def labels_to_json(labels: NDArray[Any]) -> dict[str, Any]:
 # --- putting together ---------------------------------------------------------------------------------
 
 
-def estimator_from_archive(archive: Archive) -> Estimator:
-    """Put an estimator together again, or raise a ValueError that says what is wrong with it."""
+def estimator_from_archive(archive: Archive) -> Estimator | TableModel:
+    """Put an estimator together again, or raise a ValueError that says what is wrong with it.
+
+    One that came with the encoding of a table becomes a `TableModel`.
+    """
     header = Fields(archive.header, "the header", HEADER)
     own = REGRESSOR if archive.kind == "regressor" else CLASSIFIER
     fields = Fields(header.value["estimator"], "'estimator' of the header", ESTIMATOR + own)
@@ -108,13 +119,19 @@ def estimator_from_archive(archive: Archive) -> Estimator:
     estimator.n_iter_ = fields.whole("n_iter")
     estimator.validation_loss_ = [read_losses(losses) for losses in fields.items("validation_loss")]
     read_names(estimator, fields)
-    if not fields.is_null("table"):
-        estimator.table_ = json.loads(json.dumps(fields.mapping("table")))  # a copy of its own
     if isinstance(estimator, AtlasRegressor):
         read_targets(estimator, fields, archive)
     else:
         read_labels(estimator, Fields(fields.value["labels"], "the labels", LABELS))
-    return estimator
+    return estimator if fields.is_null("table") else with_table(estimator, fields.mapping("table"))
+
+
+def with_table(estimator: Estimator, table: dict[str, Any]) -> TableModel:
+    """An estimator with the encoding of its table."""
+    from atlas_splines.tables.encoding import Encoding  # other files load without pyarrow
+    from atlas_splines.tables.table_model import TableModel
+
+    return TableModel(estimator, Encoding.from_json(table))
 
 
 def read_parameters(kind: str, value: object) -> Estimator:

@@ -17,11 +17,12 @@ from atlas_splines.core.charts import Chart, Fence, Record
 from atlas_splines.core.lattice import MAX_DENSITY, MAX_WIDTH, Domain, Lattice, cell_range, check_reach
 from atlas_splines.core.model import Atlas
 from atlas_splines.core.training import History
-from atlas_splines.files.archive import Archive, Fields
+from atlas_splines.files.archive import Archive
+from atlas_splines.files.fields import Fields
 from atlas_splines.memory.footprints import BoxFootprint, CrossFootprint, Footprint
 from atlas_splines.memory.updates import Consolidation, Update
 
-__all__ = ["model_from_archive", "model_to_archive"]
+__all__ = ["loss_to_json", "model_from_archive", "model_to_archive"]
 
 CONFIGURATION = ("inputs", "outputs", "terms", "density", "trainable", "damping", "dtype")
 MODEL = ("configuration", "charts", "updates")
@@ -221,8 +222,8 @@ def _record_header(record: Record) -> dict[str, Any]:
         header |= {
             "type": "update",
             "seconds": record.seconds,
-            "error_before": _loss_to_json(record.error_before),
-            "error_after": _loss_to_json(record.error_after),
+            "error_before": loss_to_json(record.error_before),
+            "error_after": loss_to_json(record.error_after),
             "footprint": _footprint_header(record.footprint),
             "history": {key: getattr(record.history, key) for key in HISTORY},
         }
@@ -291,9 +292,9 @@ def _read_consolidation(fields: Fields) -> Consolidation:
     )
 
 
-def _loss_to_json(loss: float) -> float | str:
-    """Before an update the model may have overflowed on its data, and JSON has no infinity."""
-    return loss if math.isfinite(loss) else str(loss)
+def loss_to_json(loss: float) -> float | str:
+    """A number, or the text "inf" or "nan" where a model had overflowed on its data: JSON has neither."""
+    return float(loss) if math.isfinite(loss) else str(float(loss)).removeprefix("-")
 
 
 def _loss_from_json(fields: Fields, key: str) -> float:

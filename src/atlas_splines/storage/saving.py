@@ -6,21 +6,23 @@ docs/format.md describes the file. No pickle, and no name in a file is ever impo
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from atlas_splines.core.model import Atlas
-from atlas_splines.files.archive import Archive, StorageError, lock, naming, read_archive, write_archive
+from atlas_splines.files.archive import Archive, read_archive, write_archive
+from atlas_splines.files.errors import StorageError, naming
 from atlas_splines.storage.models import model_from_archive, model_to_archive
 
 if TYPE_CHECKING:
     from atlas_splines.estimators.base import AtlasClassifier, AtlasRegressor
+    from atlas_splines.tables.table_model import TableModel
 
-__all__ = ["StorageError", "load", "lock", "save"]
+__all__ = ["load", "save"]
 
 KINDS = ("model", "regressor", "classifier")
 
 
-def save(model: Atlas | AtlasRegressor | AtlasClassifier, path: str | os.PathLike[str]) -> None:
+def save(model: Atlas | AtlasRegressor | AtlasClassifier | TableModel, path: str | os.PathLike[str]) -> None:
     """Save a model or a fitted estimator, with its charts and its log, to one file.
 
     The file appears all at once: if saving fails, or the machine does, what was there before is still there.
@@ -28,7 +30,7 @@ def save(model: Atlas | AtlasRegressor | AtlasClassifier, path: str | os.PathLik
     Parameters
     ----------
     model
-        The model or estimator.
+        The model or estimator, or an estimator with the encoding of its table.
     path
         The file, by custom with the ending ``.atlas``; a file of that name is replaced.
 
@@ -54,7 +56,7 @@ def save(model: Atlas | AtlasRegressor | AtlasClassifier, path: str | os.PathLik
     write_archive(path, archive)
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+def load(path: str | os.PathLike[str]) -> Atlas | AtlasRegressor | AtlasClassifier | TableModel:
     """Load what `save` wrote; its predictions are the same to the bit.
 
     Everything is checked first. A file that is damaged, or that was made to do harm, gets a `StorageError`:
@@ -67,9 +69,9 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    Atlas, AtlasRegressor or AtlasClassifier
-        An estimator that the command `atlas` wrote also has an attribute ``table_``: how the columns of a
-        table became its inputs. It is saved again with the estimator.
+    Atlas, AtlasRegressor, AtlasClassifier or TableModel
+        What was saved. For a file that the command `atlas` wrote it is a `TableModel`: its ``estimator``
+        predicts from numbers, and its ``encoding`` says how the columns of a table become these numbers.
 
     Examples
     --------
@@ -88,7 +90,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         return loaded
 
 
-def _to_archive(model: Atlas | AtlasRegressor | AtlasClassifier) -> Archive:
+def _to_archive(model: Atlas | AtlasRegressor | AtlasClassifier | TableModel) -> Archive:
     if isinstance(model, Atlas):
         return model_to_archive(model)
     from atlas_splines.storage.estimators import estimator_to_archive
@@ -96,7 +98,7 @@ def _to_archive(model: Atlas | AtlasRegressor | AtlasClassifier) -> Archive:
     return estimator_to_archive(model)
 
 
-def _from_archive(archive: Archive) -> Any:
+def _from_archive(archive: Archive) -> Atlas | AtlasRegressor | AtlasClassifier | TableModel:
     if archive.kind == "model":
         return model_from_archive(archive)
     from atlas_splines.storage.estimators import estimator_from_archive

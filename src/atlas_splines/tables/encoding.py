@@ -2,114 +2,29 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from atlas_splines.files.archive import Fields
-from atlas_splines.tables.reading import (
-    DATES,
-    LEAVE_OUT,
-    MISSING_TARGET,
-    WITH_COMMA,
-    Cells,
-    Label,
-    Source,
-    Table,
-    as_labels,
-    frame,
-    has_comma,
-)
+from atlas_splines.files.fields import Fields
+from atlas_splines.tables.cells import MISSING_TARGET, Cells, Label
+from atlas_splines.tables.reading import Piece, Table
 
-__all__ = ["Column", "Encoding", "Survey"]
+__all__ = ["Column", "Encoding", "frame"]
 
 Array = NDArray[np.float64]
 Interval = tuple[float, float]
 
-MOST_ONE_HOT = 20  # categories that get an input each; more are put in an order
-MOST_CATEGORIES = 10_000
-MOST_CLASSES = 100
-DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}\b.*|\d{1,2}:\d{2}\b.*")
+# Categories that get an input each; more are put in an order.
+MOST_ONE_HOT = 20
+
+# What to do about a category, or a class, that was not there in fit.
 UNKNOWN = "correct it, or treat it as missing with --unknown missing"
 UNKNOWN_CLASS = "correct it, or fit again with all classes"
-
-
-class Survey:
-    """Finds out, piece by piece, whether a column holds numbers or categories, and which.
-
-    Parameters
-    ----------
-    category
-        Whether to take it as categories in any case.
-    option
-        The option of the command that says so.
-    """
-
-    def __init__(self, *, category: bool, option: str) -> None:
-        self.forced, self.option = category, option
-        self.is_text = category
-        self.any_number = False
-        self.categories: dict[str, str] = {}  # by name, as spelled first
-        self.stored: Any = None
-
-    def add(self, cells: Cells) -> None:
-        """See one piece."""
-        found = None if self.is_text else cells.numbers_or_none()
-        if found is None:
-            self.is_text = True
-            self._add_texts(cells)
-        else:
-            self.any_number |= not np.isnan(found).all()
-
-    def _add_texts(self, cells: Cells) -> None:
-        new = {name: text for name, text in cells.spellings().items() if name not in self.categories}
-        if not self.forced:
-            if any(map(has_comma, new)) and all(has_comma(text) or is_number(text) for text in new):
-                self._refuse_comma(cells)
-            if new and not self.categories and all(map(DATE.fullmatch, new)):
-                cells.fail(None, DATES)
-            if self.any_number or any(map(is_number, new)):
-                self._refuse_mixture(cells)
-        self.categories |= new
-        if len(self.categories) > MOST_CATEGORIES:
-            cells.fail(None, f"there are more than {MOST_CATEGORIES:,} different texts; {LEAVE_OUT}")
-        self.stored = cells.stored
-
-    def _refuse_comma(self, cells: Cells) -> None:
-        values = cells.values.to_pylist()
-        at = next(i for i, value in enumerate(values) if value and has_comma(value))
-        cells.fail(at, f"{values[at]!r} {WITH_COMMA}, or add {self.option}")
-
-    def _refuse_mixture(self, cells: Cells) -> None:
-        values = cells.values.to_pylist()
-        if self.categories:
-            at = next(i for i, value in enumerate(values) if value and is_number(value))
-            what = "is a number among texts"
-        else:
-            at, what = cells.first_text(), "is not a number, as other cells are"
-        text = values[at]
-        cells.fail(at, f"{text!r} {what}; correct it, leave it empty, or add {self.option}")
-
-    @property
-    def labels(self) -> list[Label]:
-        """The categories as they are in the file."""
-        return as_labels(self.categories.values(), self.stored)
-
-    def column(self, name: str) -> Column:
-        """The column as a model's input."""
-        return Column(name, tuple(sorted(self.categories)) or None)
-
-
-def is_number(text: str) -> bool:
-    """Whether a text can be read as a number."""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 @dataclass(frozen=True)
@@ -248,18 +163,19 @@ class Encoding:
         """Names of the inputs."""
         return [name for column in self.columns for name in column.inputs]
 
-    def encode(self, source: Source, first_row: int, piece: Table, unknown: str | None = UNKNOWN) -> Table:
-        """Inputs by name, all of them numbers; a missing one is NaN."""
+    def encode(self, piece: Piece, unknown: str | None = UNKNOWN) -> Table:
+        """Inputs by name, all of them numbers; a missing one is NaN.
+
+        For a category that was not there in fit `unknown` says what to do, or is None to treat it as missing.
+        """
         arrays: list[Array] = []
         for column in self.columns:
-            arrays += column.encode(Cells.of(source, column.name, first_row, piece), unknown)
+            arrays += column.encode(Cells.of(piece, column.name), unknown)
         return frame(self.inputs, arrays)
 
-    def targets(
-        self, source: Source, first_row: int, piece: Table, skip: bool
-    ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    def targets(self, piece: Piece, skip: bool) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """Targets, as numbers or class labels, and which rows have one; the others are refused or skipped."""
-        cells = Cells.of(source, self.target, first_row, piece)
+        cells = Cells.of(piece, self.target)
         found: NDArray[Any]
         if self.classes is None:
             found = cells.numbers()
@@ -307,3 +223,8 @@ def _texts(fields: Fields, key: str) -> tuple[str, ...] | None:
     if not texts or any(type(text) is not str for text in texts) or len({*texts}) < len(texts):
         raise ValueError(f"{key!r} of {fields.name} must be different texts")
     return tuple(texts)
+
+
+def frame(names: Sequence[str], arrays: Sequence[Array]) -> pa.Table:
+    """Arrays as a data frame that scikit-learn knows the column names of."""
+    return pa.table(list(arrays), names=list(names))

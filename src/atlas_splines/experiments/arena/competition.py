@@ -17,7 +17,8 @@ from atlas_splines.experiments.arena.ranking import Results
 from atlas_splines.experiments.arena.report import write_report
 from atlas_splines.experiments.arena.runner import FOLDER, Record, RunKey, run
 from atlas_splines.experiments.arena.tuning import Choice, tune
-from atlas_splines.experiments.jobs import RunError, result_path, write_whole
+from atlas_splines.experiments.jobs import RunError, result_path
+from atlas_splines.files.writer import write_whole
 
 __all__ = ["FULL", "QUICK", "Competition", "compete", "make_competition"]
 

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines.experiments.arena.tasks import Problem, split
-from atlas_splines.tables.encoding import DATE, Survey, is_number
-from atlas_splines.tables.reading import Cells, Source
+from atlas_splines.tables.cells import Cells
+from atlas_splines.tables.reading import Source
+from atlas_splines.tables.survey import DATE, Survey, is_number
 
 __all__ = ["DataFile", "check_data", "csv_tasks", "read_columns"]
 
@@ -142,7 +143,7 @@ def read_columns(path: Path, leave_out: tuple[str, ...] = ()) -> dict[str, Array
         source = Source.of(complete, str(path))
         pieces = list(source.pieces())
     names = [name for name in source.columns if name not in leave_out]
-    return {name: encoded([Cells.of(source, name, *piece) for piece in pieces]) for name in names}
+    return {name: encoded([Cells.of(piece, name) for piece in pieces]) for name in names}
 
 
 def encoded(cells: Sequence[Cells]) -> Array:

@@ -13,8 +13,8 @@ from atlas_splines.experiments.arena.methods import METHODS
 from atlas_splines.experiments.arena.protocols import PROTOCOLS
 from atlas_splines.experiments.arena.ranking import Results, Row, table
 from atlas_splines.experiments.drawings import Saved, save_all
-from atlas_splines.experiments.jobs import write_whole
 from atlas_splines.experiments.page import Section, bullets, facts_html, figures_html, page_html, table_html
+from atlas_splines.files.writer import write_whole
 
 __all__ = ["findings", "markdown_table", "text_table", "write_report"]
 

@@ -12,7 +12,7 @@ from atlas_splines.experiments.arena.measures import scores
 from atlas_splines.experiments.arena.methods import MissingPackage, find
 from atlas_splines.experiments.arena.protocols import Cell, Size
 from atlas_splines.experiments.arena.runner import Record, RunKey, run
-from atlas_splines.experiments.jobs import write_whole
+from atlas_splines.files.writer import write_whole
 
 __all__ = ["Choice", "tune"]
 

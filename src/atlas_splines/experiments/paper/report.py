@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 
 from atlas_splines.experiments.drawings import NotInThisRun, Saved, save_all
-from atlas_splines.experiments.jobs import write_whole
 from atlas_splines.experiments.page import Section, bullets, facts_html, figures_html, page_html, table_html
 from atlas_splines.experiments.paper.differences import Difference, differences
 from atlas_splines.experiments.paper.figures import DRAWINGS
@@ -27,6 +26,7 @@ from atlas_splines.experiments.paper.results import (
 )
 from atlas_splines.experiments.paper.trials import STAGES
 from atlas_splines.experiments.style import count
+from atlas_splines.files.writer import write_whole
 
 __all__ = ["write_report"]
 

@@ -1,10 +1,14 @@
-"""Estimators in files; models and the file itself are tested in test_storage."""
+"""Estimators in files, with or without the encoding of a table."""
+
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
-from atlas_splines import AtlasClassifier, AtlasRegressor, StorageError, load, save
+from atlas_splines import AtlasClassifier, AtlasRegressor, StorageError, TableModel, load, save
 from atlas_splines.files.archive import Archive, read_archive, write_archive
+from atlas_splines.tables.encoding import Column, Encoding, frame
 
 SMALL = {"density": 1, "terms": 2, "members": 2, "max_iter": 20, "random_state": 0}
 
@@ -30,11 +34,6 @@ def classifier():
     )
 
 
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "m.atlas"
-
-
 def test_a_regressor_comes_back_to_the_bit_and_goes_on(regressor, path):
     save(regressor, path)
     twin = load(path)
@@ -45,7 +44,7 @@ def test_a_regressor_comes_back_to_the_bit_and_goes_on(regressor, path):
     assert twin.validation_loss_ == regressor.validation_loss_
     assert twin.n_features_in_ == 3
     assert not hasattr(twin, "feature_names_in_")
-    assert not hasattr(twin, "table_")
+    assert isinstance(twin, AtlasRegressor)
     again = load(path)
     for model in (twin, again):
         model.partial_fit(X[:50], y[:50])
@@ -86,7 +85,7 @@ def test_classes_keep_their_type(path, labels):
     assert load(path).classes_.tolist() == model.classes_.tolist()
 
 
-def test_names_limits_several_targets_and_the_table_come_back(path):
+def test_names_limits_and_several_targets_come_back(path):
     pandas = pytest.importorskip("pandas")
     X, y = data()
     X = np.nan_to_num(X)
@@ -94,15 +93,42 @@ def test_names_limits_several_targets_and_the_table_come_back(path):
         **SMALL, domain=[(0, 100), (-5, 100), (0, 200)], loss="huber", learning_rate=np.float64(0.02)
     )
     model.fit(pandas.DataFrame(X, columns=list("abc")), np.column_stack([y, -y]))
-    model.table_ = {"columns": ["any JSON"]}
     save(model, path)
     twin = load(path)
     assert twin.feature_names_in_.tolist() == ["a", "b", "c"]
     assert twin.domain == [(0, 100), (-5, 100), (0, 200)]
-    assert twin.table_ == model.table_
     frame = pandas.DataFrame(X, columns=list("abc"))
     assert (twin.predict(frame) == model.predict(frame)).all()
     assert twin.predict(frame).shape == (150, 2)
+
+
+@pytest.fixture(scope="module")
+def table_model():
+    X, y = data()
+    columns = tuple(Column(name) for name in "abc")
+    model = AtlasRegressor(missing="learn", **SMALL).fit(frame("abc", list(X.T)), y)
+    return TableModel(model, Encoding(columns, "target"))
+
+
+def test_a_table_model_comes_back(table_model, path, tmp_path):
+    save(table_model, path)
+    twin = load(path)
+    assert isinstance(twin, TableModel)
+    assert twin.encoding == table_model.encoding
+    X = frame("abc", list(data(seed=1)[0].T))
+    assert (twin.estimator.predict(X) == table_model.estimator.predict(X)).all()
+    save(twin, tmp_path / "again.atlas")
+    assert (tmp_path / "again.atlas").read_bytes() == path.read_bytes()
+    save(twin.estimator, path)
+    assert isinstance(load(path), AtlasRegressor)
+
+
+def test_an_estimator_without_a_table_is_loaded_without_tables(regressor, path):
+    save(regressor, path)
+    code = f"import sys; from atlas_splines import load, save; save(load({str(path)!r}), {str(path)!r}); "
+    code += "print('atlas_splines.tables' in sys.modules)"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout == "False\n"
 
 
 def test_what_has_no_place_in_a_file(path):
@@ -139,6 +165,9 @@ def drop_label(header, tensors):
         ("regressor", lambda h, t: h["estimator"].update(feature_names=["a"]), "'feature_names' must be 3 texts"),
         ("regressor", lambda h, t: h["estimator"].update(validation_loss=[["x"]]), "'validation_loss' must be lists of numbers"),
         ("regressor", lambda h, t: h["estimator"].update(table=[]), "'table' of 'estimator' of the header must be a JSON object"),
+        ("table", lambda h, t: h["estimator"]["table"].update(target=1), "'target' of the table must be a text, not 1"),
+        ("table", lambda h, t: h["estimator"]["table"]["columns"].pop(), "its table does not go with its model"),
+        ("table", lambda h, t: h["estimator"].update(feature_names=None), "its table does not go with its model"),
         ("regressor", lambda h, t: t.update({"domain.knots": t["domain.knots"][:, ::-1].copy()}), "tensor 'domain.knots' must have rising"),
         ("regressor", lambda h, t: t.update({"domain.indicators": np.array([5])}), "tensor 'domain.indicators' must be rising numbers"),
         ("regressor", lambda h, t: t.update({"domain.indicators": np.array([], np.int64)}), "the model and the domain have different numbers"),
@@ -152,8 +181,8 @@ def drop_label(header, tensors):
         ("classifier", lambda h, t: h["estimator"]["labels"].update(dtype="complex64"), "'dtype' of the labels must be one of"),
     ],
 )  # fmt: skip
-def test_wrong_files_are_refused(kind, edit, says, path, regressor, classifier):
-    save({"regressor": regressor, "classifier": classifier}[kind], path)
+def test_wrong_files_are_refused(kind, edit, says, path, regressor, classifier, table_model):
+    save({"regressor": regressor, "classifier": classifier, "table": table_model}[kind], path)
     archive = read_archive(path)
     edit(archive.header, archive.tensors)
     write_archive(path, Archive(archive.kind, archive.header, archive.tensors))

@@ -1,4 +1,4 @@
-"""The demonstration: the command itself on a small table, and a picture of what was forgotten."""
+"""`atlas demo`: the command itself on a small table, and a picture of what was forgotten."""
 
 from __future__ import annotations
 
@@ -11,16 +11,23 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from atlas_splines.cli.checks import PICTURES
+from atlas_splines.cli.messages import Say
+from atlas_splines.cli.model_files import load_table_model
 from atlas_splines.plots import save_maps
-from atlas_splines.storage.saving import load
-from atlas_splines.tables.reading import TableWriter, frame
+from atlas_splines.tables.encoding import frame
+from atlas_splines.tables.reading import TableError
+from atlas_splines.tables.writing import TableWriter
 
 __all__ = ["demonstrate"]
 
 Array = NDArray[np.float64]
 
+# Where the function changes: (low, high) of each input.
 BOX = ((0.55, 0.8), (0.3, 0.55))
-SIDE = 200  # points of the grid along each input
+
+# Points of the grid along each input.
+SIDE = 200
 
 
 def old_target(X: Array) -> Array:
@@ -39,7 +46,7 @@ def write_table(name: str, X: Array, y: Array) -> None:
         writer.write(frame(["x1", "x2", "y"], [*X.T, y]))
 
 
-def demonstrate(output: Path, run: Callable[[list[str]], None], say: Callable[[str], None]) -> None:
+def demonstrate(output: Path, run: Callable[[list[str]], None], say: Say) -> None:
     """Fit a function on the unit square, update it with new values in one box, and draw what changed.
 
     Parameters
@@ -51,6 +58,10 @@ def demonstrate(output: Path, run: Callable[[list[str]], None], say: Callable[[s
     say
         Prints a line.
     """
+    if not output.parent.is_dir():
+        raise TableError(f"cannot write {output}: the folder {output.parent} does not exist")
+    if output.suffix not in PICTURES:
+        raise TableError(f"cannot write {output}: a picture ends in .png, .svg or .pdf")
     output, home = output.resolve(), Path.cwd()
 
     def show(line: str) -> None:
@@ -68,7 +79,7 @@ def demonstrate(output: Path, run: Callable[[list[str]], None], say: Callable[[s
             show("predict after.atlas new.csv -o predicted.csv")
             show("inspect after.atlas")
             say("\nThe paper's plain training, for comparison:")
-            show("update model.atlas new.csv --memory none -o plain.atlas")
+            show("update model.atlas new.csv --retention none -o plain.atlas")
             tell_and_draw(output, say)
         finally:
             os.chdir(home)
@@ -85,14 +96,17 @@ def write_tables() -> None:
     write_table("new.csv", X, new_target(X))
 
 
-def tell_and_draw(output: Path, say: Callable[[str], None]) -> None:
+def tell_and_draw(output: Path, say: Say) -> None:
     """Compare the three models on a grid."""
     side = (np.arange(SIDE) + 0.5) / SIDE
     grid = np.stack(np.meshgrid(side, side, indexing="ij"), axis=-1).reshape(-1, 2)
     low, high = np.array(BOX).T
     inside = ((grid >= low) & (grid <= high)).all(axis=1)
     table = frame(["x1", "x2"], list(grid.T))
-    before, after, plain = (load(f"{name}.atlas").predict(table) for name in ("model", "after", "plain"))
+    before, after, plain = (
+        load_table_model(Path(f"{name}.atlas")).estimator.predict(table)
+        for name in ("model", "after", "plain")
+    )
     say("\nOn a grid of 40,000 points:")
     changes = {}
     for name, values in (("plain training", plain), ("a chart", after)):

@@ -1,0 +1,40 @@
+"""`atlas arena`: compare memory retention with other methods, and write a report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import typer
+
+from atlas_splines.cli.messages import fail
+from atlas_splines.experiments.arena.competition import compete, make_competition
+from atlas_splines.experiments.arena.report import findings, text_table
+from atlas_splines.experiments.jobs import RunError
+
+__all__ = ["compare_methods"]
+
+
+def compare_methods(
+    output: Path,
+    *,
+    quick: bool,
+    seeds: int | None,
+    jobs: int,
+    scheduler: str | None,
+    methods: Sequence[str],
+    protocols: Sequence[int],
+    data: Sequence[Path],
+    targets: Sequence[str],
+    split_by: Sequence[str],
+    drop: Sequence[str],
+) -> None:
+    """Run what is missing, and tell the results and where the report is."""
+    try:
+        competition = make_competition(quick, seeds, methods, protocols)
+        competition = competition.with_data(data, targets, split_by, drop)
+        results = compete(output, competition, jobs=jobs, scheduler=scheduler)
+    except (RunError, ValueError) as error:
+        fail(str(error))
+    typer.echo(text_table(results))
+    typer.echo("\n".join(["", *findings(results), f"The report is {output / 'report.html'}."]))

@@ -1,0 +1,66 @@
+"""Refusals of names of files, before anything is read, computed or locked."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from atlas_splines.cli.model_files import model_of
+from atlas_splines.files.errors import StorageError
+from atlas_splines.storage.saving import load
+from atlas_splines.tables.reading import TableError
+from atlas_splines.tables.wording import counted
+
+__all__ = ["PICTURES", "check_folder", "check_other", "check_picture", "check_replaceable", "check_there"]
+
+# Endings of pictures that can be drawn.
+PICTURES = (".png", ".svg", ".pdf")
+
+
+def check_there(path: Path) -> None:
+    """Refuse the name of a model file that is not there, before anything is read or locked."""
+    if not path.is_file():
+        raise TableError(f"{path} does not exist or is not a file; check the name")
+
+
+def check_folder(path: Path) -> None:
+    """Refuse an output before anything is computed for it."""
+    if str(path) == "-":
+        raise TableError("- is no file: only tables go to standard output; give the name of a file")
+    if not path.parent.is_dir():
+        raise TableError(f"{path} cannot be written: there is no folder {path.parent}; check the name")
+    if path.is_dir():
+        raise TableError(f"{path} cannot be written: it is a folder; give the name of a file")
+    if not os.access(path.parent, os.W_OK):
+        raise TableError(
+            f"{path} cannot be written: nothing can in the folder {path.parent}; choose another one"
+        )
+
+
+def check_replaceable(output: Path) -> None:
+    """Refuse to replace a model that has learned since its fit, or a file that is no model."""
+    if not output.exists():
+        return
+    way_out = "choose another name, or replace it with --force"
+    try:
+        loaded = load(output)
+    except (StorageError, OSError):
+        raise TableError(
+            f"{output} is there already, and is not a model that can be read; {way_out}"
+        ) from None
+    count = len(model_of(loaded).updates)
+    if count:
+        raise TableError(f"{output} has a log of {counted(count, 'update')}, which would be lost; {way_out}")
+
+
+def check_other(data: str, output: Path, what: str = "the model", over: str = "the table") -> None:
+    """Refuse to write something over what it is made from."""
+    if data != "-" and output.exists() and Path(data).exists() and output.samefile(data):
+        raise TableError(f"{output} is {over} itself, and would be lost; give {what} another name")
+
+
+def check_picture(path: Path) -> None:
+    """Refuse a picture that could not be written."""
+    check_folder(path)
+    if path.suffix not in PICTURES:
+        raise TableError(f"{path} cannot be written: a picture ends in .png, .svg or .pdf")

@@ -1,0 +1,195 @@
+"""`atlas fit`: learn a table, and save the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from atlas_splines.cli.checks import check_folder, check_other, check_replaceable
+from atlas_splines.cli.messages import Say
+from atlas_splines.cli.model_files import alone_with
+from atlas_splines.cli.rows import Labels, labelled_pieces, sample_size
+from atlas_splines.cli.scores import Score, has_answer, in_units
+from atlas_splines.core.training import TrainingDiverged
+from atlas_splines.estimators.base import AtlasClassifier, AtlasRegressor
+from atlas_splines.storage.saving import save
+from atlas_splines.tables.cells import as_narrow
+from atlas_splines.tables.encoding import UNKNOWN, Encoding
+from atlas_splines.tables.reading import Piece, Source, Table, TableError, opened
+from atlas_splines.tables.sampling import Reservoir, random_numbers
+from atlas_splines.tables.survey import Task, survey_table
+from atlas_splines.tables.table_model import Estimator, TableModel
+from atlas_splines.tables.wording import counted
+
+__all__ = ["fit_table"]
+
+# Share of the sample of a larger table that is kept aside to judge by.
+TEST_SHARE = 0.1
+
+# A piece of a table is learned together with rows of the sample: one for so many of its own.
+ROWS_PER_REMINDER = 4
+
+# Seconds to wait for another process that changes the same model file.
+WAIT = 600
+
+
+def fit_table(
+    data: str,
+    target: str,
+    output: Path,
+    *,
+    task: Task = "auto",
+    columns: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    category: Sequence[str] = (),
+    skip_missing: bool = False,
+    force: bool = False,
+    seed: int = 0,
+    say: Say,
+    **parameters: Any,
+) -> None:
+    """Learn a table, and save the model."""
+    check_folder(output)
+    check_other(data, output)
+    if not force:
+        check_replaceable(output)
+    if target in category:
+        if task == "regress":
+            raise TableError(f"--category {target} and --regress exclude each other; give one of them")
+        task = "classify"
+    with opened(data) as source:
+        names = input_names(source, target, columns, ignore, category)
+        reservoir = Reservoir(sample_size(len(names)), seed)
+        encoding = survey_table(
+            source,
+            names,
+            target,
+            task=task,
+            category=category,
+            skip_missing=skip_missing,
+            reservoir=reservoir,
+        )
+        maker = AtlasRegressor if encoding.classes is None else AtlasClassifier
+        estimator = maker(missing="learn", random_state=seed, n_jobs=-1, **parameters)
+        say(f"{source.name}: {counted(reservoir.seen, 'row')}, target {target!r}, {described(encoding)}.")
+        if reservoir.seen > reservoir.capacity:
+            learn_large(estimator, encoding, source, reservoir, skip_missing, seed, say)
+        else:
+            learn_small(estimator, encoding, source, reservoir, say)
+    if isinstance(estimator, AtlasClassifier):
+        estimator.classes_ = as_narrow(estimator.classes_, reservoir.sample()[0], target)
+    with alone_with(output, WAIT, say):
+        if not force:
+            check_replaceable(output)  # it may have been updated meanwhile
+        save(TableModel(estimator, encoding), output)
+    say(f"The model is {output}, with {estimator.model_.n_parameters:,} coefficients.")
+
+
+def input_names(
+    source: Source, target: str, columns: Sequence[str], ignore: Sequence[str], category: Sequence[str]
+) -> list[str]:
+    """Columns of a table that are inputs."""
+    source.need([target, *columns, *ignore, *category])
+    names = [name for name in dict.fromkeys(columns or source.columns) if name not in (target, *ignore)]
+    if not names:
+        raise TableError(f"{source.name} has no column left to predict {target!r} from; name some")
+    return names
+
+
+def described(encoding: Encoding) -> str:
+    """What is learned from what, in a few words."""
+    texts = sum(column.categories is not None for column in encoding.columns)
+    parts = f"{counted(len(encoding.columns) - texts, 'column')} of numbers and {texts} of categories"
+    kind = "numbers" if encoding.classes is None else f"{len(encoding.classes)} classes"
+    return f"{kind}, from {parts}"
+
+
+def learn(estimator: Estimator, encoding: Encoding, X: Table, y: Labels) -> None:
+    """Fit; a classifier must know all classes of the table, also those that are not in the sample."""
+    if isinstance(estimator, AtlasClassifier):
+        estimator.partial_fit(X, y, classes=np.array(encoding.classes))
+    else:
+        estimator.fit(X, y)
+
+
+def learn_small(
+    estimator: Estimator, encoding: Encoding, source: Source, reservoir: Reservoir, say: Say
+) -> None:
+    """Learn all rows at once."""
+    learn(estimator, encoding, *sampled_rows(encoding, source, reservoir))
+    say(f"Error on held-out rows: {validation_error(estimator)}.")
+
+
+def sampled_rows(encoding: Encoding, source: Source, reservoir: Reservoir) -> tuple[Table, Labels]:
+    """Inputs and targets of the sample; its cells were checked when they were read."""
+    sample = Piece(source, 1, reservoir.sample()[0])
+    return encoding.encode(sample), encoding.targets(sample, skip=True)[0]
+
+
+def validation_error(estimator: Estimator) -> str:
+    """Lowest validation loss, mean of the members, in the units of the target where it has units."""
+    losses = [min(member) for member in estimator.validation_loss_ if member]
+    if not losses:
+        return "unknown, with fewer than 40 rows none are held out"
+    return in_units(estimator, float(np.mean(losses)))
+
+
+def learn_large(
+    estimator: Estimator,
+    encoding: Encoding,
+    source: Source,
+    reservoir: Reservoir,
+    skip_missing: bool,
+    seed: int,
+    say: Say,
+) -> None:
+    """Learn a sample of the rows, then all of them in one pass, which is kept if it helps."""
+    X, y = sampled_rows(encoding, source, reservoir)
+    _, row_numbers = reservoir.sample()
+    random = random_numbers(seed, 1)
+    aside = random.random(len(y)) < TEST_SHARE
+    learned_X, learned_y = X.filter(~aside), y[~aside]
+    learn(estimator, encoding, learned_X, learned_y)
+    judged_X, judged_y = X.filter(aside), y[aside]
+    inside = has_answer(estimator, judged_X)
+    judged_X, judged_y = judged_X.filter(inside), judged_y[inside]
+    before, model = Score().add(estimator, judged_X, judged_y), estimator.model_.copy()
+    say(f"Learned a sample of {len(learned_y):,} rows; on {before.rows:,} others: {before}.")
+    others = labelled_pieces(
+        source, encoding, skip_missing=skip_missing, unknown=UNKNOWN, without=row_numbers[aside]
+    )
+    try:
+        pass_through(estimator, others, learned_X, learned_y, random)
+        after = Score().add(estimator, judged_X, judged_y)
+    except (TrainingDiverged, OverflowError):
+        after = None
+    if after is None or after.badness > before.badness:
+        estimator.model_ = model
+        say(f"A pass over all rows did not help ({after or 'it diverged'}), so it was dropped.")
+    else:
+        say(f"After a pass over all rows: {after}.")
+
+
+def pass_through(
+    estimator: Estimator,
+    pieces: Iterator[tuple[Table, Labels]],
+    sample: Table,
+    labels: Labels,
+    random: np.random.Generator,
+) -> None:
+    """Learn all rows once, together with some of the sample again.
+
+    A table may be sorted: the sample keeps the model from leaning to what it saw last.
+    """
+    for X, y in pieces:
+        if len(y):
+            again = random.integers(len(labels), size=len(y) // ROWS_PER_REMINDER)
+            estimator.fit_more(stacked(X, sample.take(again)), np.concatenate([y, labels[again]]))
+
+
+def stacked(above: Table, below: Table) -> Table:
+    """Rows of two tables."""
+    return type(above).from_batches([*above.to_batches(), *below.to_batches()])

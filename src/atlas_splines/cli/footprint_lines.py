@@ -1,0 +1,56 @@
+"""Footprints in the values of a table's columns."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atlas_splines.estimators.base import ColumnFootprint
+from atlas_splines.tables.encoding import Column, Encoding, within
+
+__all__ = ["footprint_lines", "share_of_domain"]
+
+# Random rows that a share of the domain is measured with.
+RANDOM_ROWS = 20_000
+
+
+def share_of_domain(area: ColumnFootprint, encoding: Encoding) -> str:
+    """Share of the domain, where each category counts as much as the others.
+
+    With categories it is the share of random rows: in the model's coordinates, a category is but a point.
+    """
+    volume = area.volume
+    if any(column.categories is not None for column in encoding.columns):
+        random = np.random.default_rng(0)
+        columns: list[NDArray[np.float64]] = []
+        for column in encoding.columns:
+            j = len(columns)
+            if column.categories is None:
+                low, high = area.area.domain[j]
+                columns.append(area.domain.to_raw(j, random.uniform(low, high, RANDOM_ROWS)))
+            else:
+                columns += column.random(RANDOM_ROWS, random)
+        volume = float(area.contains(np.stack(columns, axis=1)).mean())
+    return f"{volume:.2%}" if volume >= 0.0001 else "less than 0.01%"
+
+
+def footprint_lines(area: ColumnFootprint, encoding: Encoding, rim: float) -> list[str]:
+    """One line for each column, in its own values; what happens in the rim of the domain happens beyond."""
+    width = max(map(len, encoding.names))
+    lines, j = [], 0
+    for column in encoding.columns:
+        parts = [area.intervals(j + k) for k in range(len(column.inputs))]
+        low, high = area.domain.to_raw(j, area.area.domain[j] + np.array([rim, -rim])).tolist()
+        words = column.covered(parts, (low, high), float(area.domain.fill[j]))
+        lines.append(f"  {column.name:{width}}  {words}{missing_too(area, column, j)}")
+        j += len(parts)
+    return lines
+
+
+def missing_too(area: ColumnFootprint, column: Column, j: int) -> str:
+    """Whether rows without this number can change too: they are read as its median, and marked as missing."""
+    if column.categories is not None or not within(float(area.domain.fill[j]), area.intervals(j)):
+        return ""
+    marks = np.flatnonzero(area.domain.indicators == j)
+    marked = not marks.size or within(1.0, area.area.intervals(len(area.domain.knots) + int(marks[0])))
+    return ", or missing" if marked else ""

@@ -1,0 +1,124 @@
+"""`atlas inspect`: tell what a model file holds, and draw it."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from atlas_splines.cli.checks import check_picture, check_there
+from atlas_splines.cli.footprint_lines import share_of_domain
+from atlas_splines.cli.messages import Say, aligned
+from atlas_splines.cli.model_files import Loaded, model_of, without_table
+from atlas_splines.cli.scores import in_units
+from atlas_splines.core.charts import Record
+from atlas_splines.core.model import Atlas
+from atlas_splines.files.writer import replace_file
+from atlas_splines.memory.updates import Consolidation, Update
+from atlas_splines.storage.saving import load
+from atlas_splines.tables.encoding import Column
+from atlas_splines.tables.reading import TableError
+from atlas_splines.tables.table_model import Estimator, TableModel
+from atlas_splines.tables.wording import counted, listed
+
+__all__ = ["inspect_model"]
+
+
+def inspect_model(path: Path, plot: Path | None, say: Say) -> None:
+    """Say what a file holds: configuration, size, domain and log."""
+    check_there(path)
+    loaded = load(path)
+    model = model_of(loaded)
+    inner = without_table(loaded)
+    say(f"{path}: {type(inner).__name__}, {path.stat().st_size:,} bytes")
+    ends = f"{counted(model.inputs, 'input')}, {counted(model.outputs, 'output')}"
+    size = f"density {model.density}, {counted(model.n_parameters, 'coefficient')}"
+    charts = counted(len(model.charts), "chart")
+    say(f"model: {ends}, {counted(model.terms, 'term')}, {size}, {charts}")
+    if not isinstance(inner, Atlas):
+        tell_options(inner, say)
+        tell_columns(loaded, inner, say)
+    tell_log(loaded, say)
+    if plot is not None:
+        if isinstance(inner, Atlas):
+            raise TableError(f"{path} is a bare model; only a regressor or a classifier can be drawn")
+        draw(inner, plot)
+        say(f"The picture is {plot}.")
+
+
+def tell_options(estimator: Estimator, say: Say) -> None:
+    """Parameters that are not the usual ones."""
+    usual = type(estimator)().get_params()
+    changed = [f"{k}={v!r}" for k, v in estimator.get_params().items() if v != usual[k] and k != "n_jobs"]
+    say(f"options: {', '.join(changed) or 'the usual ones'}")
+
+
+def tell_columns(loaded: Loaded, estimator: Estimator, say: Say) -> None:
+    """The target if it is known, and the domain of each column."""
+    if isinstance(loaded, TableModel):
+        encoding = loaded.encoding
+        classes = f", one of {listed(encoding.classes)}" if encoding.classes else ", a number"
+        say(f"target: {encoding.target}{classes}")
+        rows = [(column.name, *kind_and_domain(loaded, column)) for column in encoding.columns]
+    else:
+        names = estimator.column_names
+        rows = [(name, "number", domain_text(estimator, j)) for j, name in enumerate(names)]
+    for line in aligned([("column", "kind", "domain"), *rows]):
+        say(line)
+
+
+def kind_and_domain(model: TableModel, column: Column) -> tuple[str, str]:
+    """Kind and domain of a column of a table."""
+    if column.categories is not None:
+        return "category", f"{len(column.categories)}: {listed(column.categories, 6)}"
+    return "number", domain_text(model.estimator, model.encoding.inputs.index(column.name))
+
+
+def domain_text(estimator: Estimator, j: int) -> str:
+    """Domain of an input that is a number."""
+    low, high = estimator.domain_.to_raw(j, estimator.model_.domain[j])
+    missing = ", or missing" if j in estimator.domain_.indicators else ""
+    return f"{low:.6g} to {high:.6g}{missing}"
+
+
+def tell_log(loaded: Loaded, say: Say) -> None:
+    """The log as a table."""
+    records = model_of(loaded).updates
+    if not records:
+        say("updates: none")
+        return
+    head = ("id", "time (UTC)", "kind", "rows", "before", "after", "of the domain", "")
+    for line in aligned([head, *(log_row(loaded, record) for record in records)]):
+        say(line)
+
+
+def log_row(loaded: Loaded, record: Record) -> tuple[str, ...]:
+    """Cells of one entry of the log."""
+    inner = without_table(loaded)
+    before = after = share = ""
+    if isinstance(record, Update):
+        before, after = in_units(inner, record.error_before), in_units(inner, record.error_after)
+        share = share_of_update(loaded, record)
+    elif isinstance(record, Consolidation):
+        after = f"changed {record.error:.3g}"
+    gone = f"reverted {record.reverted:%Y-%m-%d %H:%M}" if record.reverted else ""
+    entry = str(record.id), f"{record.time:%Y-%m-%d %H:%M}", record.kind, f"{record.rows:,}"
+    return *entry, before, after, share, gone
+
+
+def share_of_update(loaded: Loaded, record: Update) -> str:
+    """Share of the domain of then that an update could change."""
+    area = record.footprint
+    if not isinstance(loaded, TableModel):
+        return f"{area.volume:.2%}"
+    return share_of_domain(loaded.estimator.in_columns(area, known=area.domain), loaded.encoding)
+
+
+def draw(estimator: Estimator, plot: Path) -> None:
+    """Draw what each input does, and the footprint of each update."""
+    check_picture(plot)
+    from atlas_splines.plots import save_inspection
+
+    with tempfile.TemporaryDirectory(prefix="atlas-") as folder:
+        draft = Path(folder) / plot.name
+        save_inspection(draft, estimator)
+        replace_file(plot, draft.read_bytes())

@@ -1,0 +1,55 @@
+"""What commands print: lines, tables, notes, and the one line that they fail with."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import NoReturn
+
+import typer
+
+__all__ = ["Say", "aligned", "fail", "note", "sentences", "silent"]
+
+Say = Callable[[str], None]
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of a table with straight columns.
+
+    Examples
+    --------
+    >>> aligned([("id", "rows"), ("1", "200")])
+    ['id  rows', '1   200']
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]
+
+
+@contextlib.contextmanager
+def sentences() -> Iterator[None]:
+    """Turn whatever is wrong with files and options into one line and exit code 2."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except (ValueError, OSError, ArithmeticError, MemoryError, RuntimeError) as error:
+        if isinstance(error, typer.Exit | typer.Abort):
+            raise
+        fail(" ".join(str(error).split()) or type(error).__name__)
+
+
+def note(message: str) -> None:
+    """Tell something beside the result, on standard error."""
+    typer.echo(message, err=True)
+
+
+def silent(message: str) -> None:
+    """Say nothing."""
+
+
+def fail(message: str) -> NoReturn:
+    """End the command with one line on standard error."""
+    typer.echo(f"atlas: {message}", err=True)
+    raise typer.Exit(2)

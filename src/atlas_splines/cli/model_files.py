@@ -1,0 +1,50 @@
+"""Model files: what is in them, and who may change them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from atlas_splines.cli.messages import Say
+from atlas_splines.core.model import Atlas
+from atlas_splines.files.errors import LockedError
+from atlas_splines.files.locks import lock
+from atlas_splines.storage.saving import load
+from atlas_splines.tables.reading import TableError
+from atlas_splines.tables.table_model import Estimator, TableModel
+
+__all__ = ["Loaded", "alone_with", "load_table_model", "model_of", "without_table"]
+
+Loaded = Atlas | Estimator | TableModel
+
+
+def load_table_model(path: Path) -> TableModel:
+    """A model that `fit` wrote; others do not know their columns."""
+    loaded = load(path)
+    if not isinstance(loaded, TableModel):
+        raise TableError(f"{path} does not know the columns of a table; make it with atlas fit")
+    return loaded
+
+
+def without_table(loaded: Loaded) -> Atlas | Estimator:
+    """The estimator or bare model that a file holds."""
+    return loaded.estimator if isinstance(loaded, TableModel) else loaded
+
+
+def model_of(loaded: Loaded) -> Atlas:
+    """The model inside whatever a file holds."""
+    inner = without_table(loaded)
+    return inner if isinstance(inner, Atlas) else inner.model_
+
+
+@contextlib.contextmanager
+def alone_with(path: Path, wait: float, note: Say) -> Iterator[None]:
+    """Keep others from changing a file meanwhile; wait for those who do already, and say so."""
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(lock(path, timeout=0))
+        except LockedError:
+            note(f"another process is changing {path}; waiting for it")
+            stack.enter_context(lock(path, timeout=wait))
+        yield

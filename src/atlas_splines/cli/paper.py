@@ -1,0 +1,28 @@
+"""`atlas paper`: run every experiment of the paper, and write a report."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from atlas_splines.cli.messages import fail
+
+__all__ = ["reproduce_paper"]
+
+
+def reproduce_paper(output: Path, trials: int, *, jobs: int, scheduler: str | None, **settings: Any) -> None:
+    """Run the experiments that are missing, draw the figures, and tell where the report is."""
+    if find_spec("pandas") is None:
+        fail("this command needs more packages: pip install 'atlas-splines[paper]'")
+    from atlas_splines.experiments.jobs import RunError
+    from atlas_splines.experiments.paper.reproduction import reproduce
+    from atlas_splines.experiments.paper.trials import Settings
+
+    try:
+        report = reproduce(output, trials, Settings(**settings), jobs=jobs, scheduler=scheduler)
+    except RunError as error:
+        fail(str(error))
+    typer.echo(f"The report is {report}.")

@@ -1,0 +1,89 @@
+"""`atlas predict`: write a table again with its predictions beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atlas_splines.cli.checks import check_folder, check_other, check_there
+from atlas_splines.cli.messages import Say
+from atlas_splines.cli.model_files import load_table_model
+from atlas_splines.cli.rows import note_unused_columns
+from atlas_splines.cli.scores import has_answer
+from atlas_splines.estimators.base import AtlasRegressor
+from atlas_splines.tables.cells import Cells
+from atlas_splines.tables.encoding import UNKNOWN
+from atlas_splines.tables.reading import Piece, Table, TableError, opened
+from atlas_splines.tables.table_model import TableModel
+from atlas_splines.tables.wording import counted
+from atlas_splines.tables.writing import TableWriter
+
+__all__ = ["predict_table"]
+
+
+def predict_table(
+    path: Path,
+    rows: str,
+    output: str,
+    *,
+    probabilities: bool = False,
+    refuse_unknown: bool = True,
+    note: Say,
+) -> None:
+    """Write a table with its predictions beside it."""
+    check_there(path)
+    if output != "-":
+        check_folder(Path(output))
+        check_other(rows, Path(output), "the predictions")
+        check_other(str(path), Path(output), "the predictions", "the model")
+    model = load_table_model(path)
+    with opened(rows) as source, TableWriter(output) as writer:
+        source.need(model.encoding.names)
+        note_unused_columns(source, model.encoding, note)
+        count = 0
+        for piece in source.pieces():
+            X = model.encoding.encode(piece, UNKNOWN if refuse_unknown else None)
+            refuse_outside(model, piece, X)
+            table = piece.table
+            for name, values in prediction_columns(model, X, probabilities).items():
+                if name in source.columns:
+                    raise TableError(f"{source.name} has a column {name!r} already; rename it")
+                table = table.append_column(name, [values])
+            writer.write(table)
+            count += table.num_rows
+        if not count:
+            raise TableError(f"{source.name} has no rows below its header; check the file")
+    note(f"{counted(count, 'row')} predicted{'' if output == '-' else f', written to {output}'}.")
+
+
+def prediction_columns(model: TableModel, X: Table, probabilities: bool) -> dict[str, NDArray[Any]]:
+    """New columns by name: the prediction, and probabilities of classes."""
+    estimator, target = model.estimator, model.encoding.target
+    if isinstance(estimator, AtlasRegressor):
+        return {f"{target}_predicted": estimator.predict(X)}
+    shares = estimator.predict_proba(X)  # (rows, classes)
+    columns = {
+        f"{target}_predicted": estimator.classes_[shares.argmax(axis=1)],
+        f"{target}_probability": shares.max(axis=1),
+    }
+    if probabilities:
+        columns |= {f"{target}={label}": shares[:, k] for k, label in enumerate(estimator.classes_)}
+    return columns
+
+
+def refuse_outside(model: TableModel, piece: Piece, X: Table) -> None:
+    """Name the first cell outside the domain, if the model was told not to extrapolate."""
+    answered = has_answer(model.estimator, X)
+    if answered.all():
+        return
+    row, columns = int(np.argmin(answered)), model.estimator.domain_
+    ends = model.estimator.model_.domain  # (inputs, 2)
+    point = columns.to_unit(np.asarray(X)[[row]])[0]
+    j = int(np.argmax(point != point.clip(*ends.T)))
+    name = next(c.name for c in model.encoding.columns if model.encoding.inputs[j] in c.inputs)
+    low, high = columns.to_raw(j, ends[j])
+    what = f"the model knows {low:.6g} to {high:.6g} only; teach it such rows with atlas update"
+    Cells.of(piece, name).fail(row, what)

@@ -1,0 +1,80 @@
+"""How well a model does, in the units of the target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atlas_splines.cli.rows import Labels
+from atlas_splines.estimators.base import AtlasClassifier, AtlasRegressor
+from atlas_splines.tables.reading import Table
+from atlas_splines.tables.table_model import Estimator
+from atlas_splines.tables.wording import counted
+
+__all__ = ["Score", "has_answer", "in_units"]
+
+
+@dataclass
+class Score:
+    """Error over rows that are seen in pieces, in the units of the target.
+
+    A model that must not extrapolate says nothing of rows outside its domain: they are only counted.
+    """
+
+    rows: int = 0
+    outside: int = 0
+    absolute: float = 0.0
+    squared: float = 0.0
+    right: int = 0
+    of_classes: bool = False
+
+    def add(self, estimator: Estimator, X: Table, y: Labels) -> Score:
+        """Take in the predictions for one piece."""
+        inside = has_answer(estimator, X)
+        self.outside += int((~inside).sum())
+        X, y = X.filter(inside), y[inside]
+        if not len(y):
+            return self
+        predicted = estimator.predict(X)
+        self.rows += len(y)
+        self.of_classes = isinstance(estimator, AtlasClassifier)
+        if self.of_classes:
+            self.right += int((predicted == y).sum())
+        else:
+            self.absolute += float(np.abs(predicted - y).sum())
+            self.squared += float(((predicted - y) ** 2).sum())
+        return self
+
+    @property
+    def badness(self) -> float:
+        """The smaller, the better."""
+        return -self.right / self.rows if self.of_classes else self.squared / self.rows
+
+    def __str__(self) -> str:
+        if not self.rows:
+            return "unknown: outside the domain"
+        where = f" on the {counted(self.rows, 'row')} inside the domain" if self.outside else ""
+        if self.of_classes:
+            return f"{self.right / self.rows:.2%} right{where}"
+        rmse = (self.squared / self.rows) ** 0.5
+        return f"MAE {self.absolute / self.rows:.4g}, RMSE {rmse:.4g}{where}"
+
+
+def has_answer(estimator: Estimator, X: Table) -> NDArray[np.bool_]:
+    """Which rows the model has a prediction for, shape (rows,)."""
+    if estimator.extrapolation != "error" or not X.num_rows:
+        return np.ones(X.num_rows, np.bool_)
+    return estimator.in_domain(X)
+
+
+def in_units(estimator: object, loss: float) -> str:
+    """A mean loss of the model as a user of the estimator understands it."""
+    if isinstance(estimator, AtlasRegressor) and estimator.model_.outputs == 1:
+        scale = float(estimator.target_scale_[0])
+        if estimator._loss == "mse":
+            return f"RMSE {scale * loss**0.5:.4g}"
+        if estimator._loss == "mae":
+            return f"MAE {scale * loss:.4g}"
+    return f"loss {loss:.4g}"

@@ -1,0 +1,139 @@
+"""`atlas update`: teach a saved model new rows, and tell what can change and what cannot."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atlas_splines.cli.checks import check_folder, check_other, check_there
+from atlas_splines.cli.footprint_lines import footprint_lines, share_of_domain
+from atlas_splines.cli.messages import Say
+from atlas_splines.cli.model_files import alone_with, load_table_model
+from atlas_splines.cli.rows import Labels, labelled_pieces, note_unused_columns, sample_size
+from atlas_splines.cli.scores import Score
+from atlas_splines.core.charts import Record
+from atlas_splines.estimators.base import SLOPE_STEP
+from atlas_splines.memory.footprints import BoxFootprint
+from atlas_splines.memory.updates import Memory
+from atlas_splines.storage.saving import save
+from atlas_splines.tables.encoding import UNKNOWN, Encoding
+from atlas_splines.tables.reading import Table, TableError, opened
+from atlas_splines.tables.sampling import Reservoir
+from atlas_splines.tables.table_model import Estimator, TableModel
+from atlas_splines.tables.wording import counted
+
+__all__ = ["update_model"]
+
+# What a share of the domain says when it is all of it.
+EVERYTHING = "100.00%"
+
+
+def update_model(
+    path: Path,
+    data: str,
+    *,
+    output: Path | None = None,
+    retention: Memory | None = None,
+    dry_run: bool = False,
+    skip_missing: bool = False,
+    refuse_unknown: bool = True,
+    seed: int = 0,
+    wait: float = 600,
+    say: Say,
+    note: Say,
+) -> None:
+    """Teach a saved model new rows; say what can change and what cannot, and how well it did."""
+    check_there(path)
+    output = output or path
+    if not dry_run:
+        check_folder(output)
+    check_other(data, output)
+    with opened(data) as source, contextlib.nullcontext() if dry_run else alone_with(output, wait, note):
+        table_model = load_table_model(path)
+        estimator, encoding = table_model.estimator, table_model.encoding
+        source.need([*encoding.names, encoding.target])
+        note_unused_columns(source, encoding, note)
+
+        def pieces() -> Iterator[tuple[Table, Labels]]:
+            unknown = UNKNOWN if refuse_unknown else None
+            return labelled_pieces(source, encoding, skip_missing=skip_missing, unknown=unknown)
+
+        before, X, y = score_and_sample(table_model, pieces(), source.name, seed)
+        rows = before.rows + before.outside
+        say(f"{source.name}: {counted(rows, 'row')}, {learned_from(len(y), rows, dry_run)}.")
+        old_domain = estimator.model_.domain.copy()
+        retention = retention or estimator.memory
+        tell_footprint(table_model, X, retention, say)
+        if dry_run:
+            say(f"Error on these rows: {before}. Nothing was written.")
+            return
+        estimator._update(*estimator._checked(X, y, None), retention=retention, random_state=seed)
+        after = Score()
+        for inputs, targets in pieces():
+            after.add(estimator, inputs, targets)
+        tell_extension(estimator, encoding, old_domain, say)
+        say(f"Error on these rows before: {before}")
+        say(f"Error on these rows after:  {after}")
+        save(table_model, output)
+    tell_id(estimator.update_log_[-1], output, say)
+
+
+def score_and_sample(
+    model: TableModel, pieces: Iterator[tuple[Table, Labels]], name: str, seed: int
+) -> tuple[Score, Table, Labels]:
+    """Read a table once: the model's error on it, and inputs and targets of a sample of its rows."""
+    score, reservoir = Score(), Reservoir(sample_size(len(model.encoding.inputs)), seed)
+    for X, y in pieces:
+        score.add(model.estimator, X, y)
+        reservoir.add(X, y)
+    if not reservoir.seen:
+        raise TableError(f"{name} has no rows with a target below its header; check the file")
+    return score, *reservoir.sample()
+
+
+def learned_from(sample: int, rows: int, dry_run: bool) -> str:
+    """How much of a table is learned, or would be."""
+    which = "all of them" if sample == rows else f"a random sample of {sample:,} of them"
+    verb = "would be learned" if dry_run else "learned"
+    return verb if rows == 1 else f"{which} {verb}"
+
+
+def tell_footprint(model: TableModel, X: Table, retention: Memory, say: Say) -> None:
+    """Say what an update with these inputs can change, and what it cannot."""
+    estimator = model.estimator
+    area = estimator._footprint(X, retention=retention)
+    if retention in ("rehearsal", "both"):
+        say(f"Can change: every prediction, a little; that is how {retention!r} learns.")
+        return
+    share = share_of_domain(area, model.encoding)
+    if share == EVERYTHING:
+        say("Can change: every prediction.")
+        return
+    which = "one" if retention == "none" else "all"
+    boxes = len(area.area.fences) if isinstance(area.area, BoxFootprint) else 1
+    several = f" (in {boxes} boxes)" if boxes > 1 else ""
+    say(f"Can change: rows with {which} of these{several}, {share} of the domain:")
+    rim = SLOPE_STEP if estimator.extrapolation == "linear" else 0
+    for line in footprint_lines(area, model.encoding, rim):
+        say(line)
+    where = "" if estimator.in_domain(X).all() else " in the domain it had"
+    say(f"Cannot change: every other prediction{where}; it stays the same to the bit.")
+
+
+def tell_extension(estimator: Estimator, encoding: Encoding, old: NDArray[np.float64], say: Say) -> None:
+    """Say how far the domain reaches now, where that is new."""
+    new = estimator.model_.domain
+    for j, name in enumerate(encoding.inputs):
+        if (new[j] != old[j]).any():
+            (was_low, was_high), (low, high) = (estimator.domain_.to_raw(j, ends[j]) for ends in (old, new))
+            say(f"Domain: {name} is now {low:.6g} to {high:.6g}; it was {was_low:.6g} to {was_high:.6g}.")
+
+
+def tell_id(record: Record, output: Path, say: Say) -> None:
+    """Say which update it was, and how to take it back."""
+    way_back = f"; atlas revert {output} {record.id} takes it back" if record.kind == "chart" else ""
+    say(f"This is update {record.id} of {output}{way_back}.")

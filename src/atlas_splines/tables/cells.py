@@ -1,0 +1,209 @@
+"""Cells: what one column of a piece of a table says, as numbers, texts or classes."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from atlas_splines.tables.reading import MISSING, Piece, TableError
+from atlas_splines.tables.wording import listed
+
+__all__ = ["Cells", "Label", "as_labels", "as_narrow", "has_comma"]
+
+Array = NDArray[np.float64]
+Label = str | bool | int | float
+
+# Numbers beyond it are refused: its square is a number too.
+LARGEST = 1e150
+NUMBER_TYPES = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_null)
+
+# Parts of messages that several places say.
+MISSING_TARGET = "the target is missing; fill it in, or add --skip-missing"
+WITH_COMMA = "has a comma; write numbers without commas and with a decimal point, such as 3.5"
+LEAVE_OUT = "leave the column out with --ignore"
+DATES = (
+    "dates and times are not understood; turn them into numbers, such as days since a start or the hour of "
+    f"the day, or {LEAVE_OUT}"
+)
+
+
+@dataclass(frozen=True)
+class Cells:
+    """One column of a piece of a table.
+
+    Attributes
+    ----------
+    piece
+        The piece of a table that they are in.
+    column
+        Name of the column.
+    values
+        The cells, as float64 or as text, whatever they were stored as.
+    stored
+        The type they were stored as.
+    """
+
+    piece: Piece
+    column: str
+    values: pa.Array
+    stored: pa.DataType
+
+    @classmethod
+    def of(cls, piece: Piece, column: str) -> Cells:
+        """Cells of a piece, read in the way their type asks for."""
+        values = piece.table[column].combine_chunks()
+        if pa.types.is_dictionary(values.type):
+            values = values.dictionary_decode()
+        return cls(piece, column, values, values.type)._as_text_or_numbers()
+
+    def _as_text_or_numbers(self) -> Cells:
+        kind = self.values.type
+        if is_text(kind) or pa.types.is_boolean(kind):
+            return replace(self, values=self.values.cast(pa.string()))
+        if any(test(kind) for test in NUMBER_TYPES):
+            return replace(self, values=self.values.cast(pa.float64(), safe=False))
+        if pa.types.is_temporal(kind):
+            self.fail(None, DATES)
+        self.fail(None, f"values of type {kind} are not understood; {LEAVE_OUT}")
+
+    def fail(self, at: int | None, what: str) -> NoReturn:
+        """Say what is wrong with a cell, or with the column."""
+        row = "" if at is None else f"row {self.piece.first_row + at}, "
+        raise TableError(f"{self.piece.source.name}, {row}column {self.column!r}: {what}")
+
+    def numbers_or_none(self) -> Array | None:
+        """Numbers with NaN for missing ones, or None if some text is no number."""
+        found = as_numbers(self.values)
+        if found is not None and (np.abs(found) > LARGEST).any():
+            at = int(np.argmax(np.abs(found) > LARGEST))
+            what = "infinite" if np.isinf(found[at]) else f"beyond {LARGEST:g}, too large to compute with"
+            self.fail(at, f"the number is {what}; correct it or leave it empty")
+        return found
+
+    def numbers(self) -> Array:
+        """Numbers with NaN for missing ones."""
+        found = self.numbers_or_none()
+        if found is None:
+            at = self.first_text()
+            text = self.values[at].as_py()
+            what = WITH_COMMA if has_comma(text) else "is not a number; correct it or leave it empty"
+            self.fail(at, f"{text!r} {what}")
+        return found
+
+    def codes(self, categories: Sequence[Label], unknown: str | None) -> NDArray[np.int64]:
+        """Position of each text among the categories, −1 for a missing one.
+
+        For an unknown one `unknown` says what to do, or is None to treat it as missing.
+        """
+        encoded = as_text(self.values).dictionary_encode()
+        texts = as_names(encoded.dictionary)
+        found = pc.index_in(texts, as_names(as_text(pa.array(categories))))
+        # the one beyond the texts stands for missing cells: (texts + 1,)
+        position = np.append(pc.fill_null(found, -1).to_numpy(zero_copy_only=False), -1).astype(np.int64)
+        index = pc.fill_null(encoded.indices, len(texts)).to_numpy(zero_copy_only=False)
+        strange = pc.and_(pc.is_null(found), pc.is_valid(texts)).to_numpy(zero_copy_only=False)
+        if unknown is not None and strange.any():
+            at = int(np.flatnonzero(np.append(strange, False)[index])[0])
+            had = f"was not there in fit, which had {listed(categories, 6)}"
+            self.fail(at, f"{self.values[at].as_py()!r} {had}; {unknown}")
+        return position[index]
+
+    def present(self, skip: bool) -> NDArray[np.bool_]:
+        """Which cells of a target are not missing; a missing one is refused, or skipped."""
+        if pa.types.is_floating(self.values.type):
+            there = ~np.isnan(with_nan(self.values))
+        else:
+            there = trimmed(self.values).is_valid().to_numpy(zero_copy_only=False)
+        if not skip and not there.all():
+            self.fail(int(np.argmin(there)), MISSING_TARGET)
+        return there
+
+    def spellings(self) -> dict[str, str]:
+        """The different texts by name, each as it is spelled first."""
+        texts = trimmed(as_text(self.values).unique())
+        pairs = zip(as_names(texts).to_pylist(), texts.to_pylist(), strict=True)
+        return {name: text for name, text in reversed([*pairs]) if name is not None}
+
+    def first_text(self) -> int:
+        """Index of the first cell that is no number, by halving; there must be one."""
+        low, high = 0, len(self.values)
+        while high - low > 1:
+            middle = (low + high) // 2
+            in_first_half = as_numbers(self.values.slice(low, middle - low)) is None
+            low, high = (low, middle) if in_first_half else (middle, high)
+        return low
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a column of that type holds text."""
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or str(kind) == "string_view"
+
+
+def has_comma(text: str) -> bool:
+    """Whether a text is a number with commas in it.
+
+    Examples
+    --------
+    >>> has_comma("-3,5"), has_comma("1,234.5"), has_comma("3.5"), has_comma("a,b")
+    (True, True, False, False)
+    """
+    return re.fullmatch(r"\s*[+-]?[\d.]+(,[\d.]+)+(e[+-]?\d+)?\s*", text, re.IGNORECASE) is not None
+
+
+def as_text(values: pa.Array) -> pa.Array:
+    """Numbers as texts, where they serve as categories; whole ones are written as such."""
+    if not pa.types.is_floating(values.type):
+        return values.cast(pa.string())
+    whole = pc.and_(pc.equal(values, pc.floor(values)), pc.less(pc.abs(values), 2.0**53))
+    digits = values.cast(pa.int64(), safe=False).cast(pa.string())
+    return pc.if_else(whole, digits, values.cast(pa.string()))
+
+
+def as_labels(texts: Iterable[str], stored: pa.DataType) -> list[Label]:
+    """Classes as the values they were stored as; fractions stay texts, for they are no classes elsewhere."""
+    array = pa.array(texts, pa.string())
+    if pa.types.is_floating(stored) and not all(text.lstrip("-").isdigit() for text in array.to_pylist()):
+        return array.to_pylist()
+    typed = any(test(stored) for test in (pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating))
+    return array.cast(stored).to_pylist() if typed else array.to_pylist()
+
+
+def as_narrow(labels: NDArray[Any], rows: pa.Table, column: str) -> NDArray[Any]:
+    """Classes that are whole numbers with as many bits as in the column they come from."""
+    stored = rows.schema.field(column).type
+    return labels.astype(stored.to_pandas_dtype()) if pa.types.is_integer(stored) else labels
+
+
+def as_numbers(values: pa.Array) -> Array | None:
+    """Numbers with NaN for missing ones, or None if some text is no number."""
+    with contextlib.suppress(pa.ArrowInvalid):
+        return with_nan(values)
+    with contextlib.suppress(pa.ArrowInvalid):  # space around a number costs time, and is rare
+        return with_nan(trimmed(values))
+    return None
+
+
+def with_nan(values: pa.Array) -> Array:
+    """Values or texts as numbers."""
+    return pc.fill_null(values.cast(pa.float64()), np.nan).to_numpy(zero_copy_only=False)
+
+
+def trimmed(texts: pa.Array) -> pa.Array:
+    """Texts without space around them, with missing ones as null."""
+    texts = pc.utf8_trim_whitespace(texts)
+    return pc.if_else(pc.is_in(texts, pa.array(MISSING)), pa.scalar(None, pa.string()), texts)
+
+
+def as_names(texts: pa.Array) -> pa.Array:
+    """Trimmed texts in one spelling: true and false in small letters, whole numbers without a point."""
+    texts = pc.replace_substring_regex(trimmed(texts), r"^([+-]?\d+)\.0*$", r"\1")
+    is_flag = pc.is_in(texts, pa.array(["True", "TRUE", "False", "FALSE"]))
+    return pc.if_else(is_flag, pc.utf8_lower(texts), texts)

@@ -1,0 +1,164 @@
+"""Surveys: what the columns of a table hold, found out piece by piece."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from atlas_splines.tables.cells import DATES, LEAVE_OUT, WITH_COMMA, Cells, Label, as_labels, has_comma
+from atlas_splines.tables.encoding import MOST_ONE_HOT, Column, Encoding
+from atlas_splines.tables.reading import Piece, Source, TableError
+from atlas_splines.tables.sampling import Reservoir
+from atlas_splines.tables.wording import listed
+
+__all__ = ["Survey", "Task", "survey_table"]
+
+Task = Literal["auto", "classify", "regress"]
+
+# Different texts that a column may hold.
+MOST_CATEGORIES = 10_000
+
+# Classes that a target may have.
+MOST_CLASSES = 100
+DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}\b.*|\d{1,2}:\d{2}\b.*")
+
+
+class Survey:
+    """Finds out, piece by piece, whether a column holds numbers or categories, and which.
+
+    Parameters
+    ----------
+    category
+        Whether to take it as categories in any case.
+    option
+        The option of the command that says so.
+    """
+
+    def __init__(self, *, category: bool, option: str) -> None:
+        self.forced, self.option = category, option
+        self.is_text = category
+        self.any_number = False
+        self.categories: dict[str, str] = {}  # by name, as spelled first
+        self.stored: Any = None
+
+    def add(self, cells: Cells) -> None:
+        """See one piece."""
+        found = None if self.is_text else cells.numbers_or_none()
+        if found is None:
+            self.is_text = True
+            self._add_texts(cells)
+        else:
+            self.any_number |= not np.isnan(found).all()
+
+    def _add_texts(self, cells: Cells) -> None:
+        new = {name: text for name, text in cells.spellings().items() if name not in self.categories}
+        if not self.forced:
+            if any(map(has_comma, new)) and all(has_comma(text) or is_number(text) for text in new):
+                self._refuse_comma(cells)
+            if new and not self.categories and all(map(DATE.fullmatch, new)):
+                cells.fail(None, DATES)
+            if self.any_number or any(map(is_number, new)):
+                self._refuse_mixture(cells)
+        self.categories |= new
+        if len(self.categories) > MOST_CATEGORIES:
+            cells.fail(None, f"there are more than {MOST_CATEGORIES:,} different texts; {LEAVE_OUT}")
+        self.stored = cells.stored
+
+    def _refuse_comma(self, cells: Cells) -> None:
+        values = cells.values.to_pylist()
+        at = next(i for i, value in enumerate(values) if value and has_comma(value))
+        cells.fail(at, f"{values[at]!r} {WITH_COMMA}, or add {self.option}")
+
+    def _refuse_mixture(self, cells: Cells) -> None:
+        values = cells.values.to_pylist()
+        if self.categories:
+            at = next(i for i, value in enumerate(values) if value and is_number(value))
+            what = "is a number among texts"
+        else:
+            at, what = cells.first_text(), "is not a number, as other cells are"
+        text = values[at]
+        cells.fail(at, f"{text!r} {what}; correct it, leave it empty, or add {self.option}")
+
+    @property
+    def labels(self) -> list[Label]:
+        """The categories as they are in the file."""
+        return as_labels(self.categories.values(), self.stored)
+
+    def column(self, name: str) -> Column:
+        """The column as a model's input."""
+        return Column(name, tuple(sorted(self.categories)) or None)
+
+
+def is_number(text: str) -> bool:
+    """Whether a text can be read as a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def survey_table(
+    source: Source,
+    names: Sequence[str],
+    target: str,
+    *,
+    task: Task,
+    category: Collection[str],
+    skip_missing: bool,
+    reservoir: Reservoir,
+) -> Encoding:
+    """Read a table once: how its columns become inputs and targets; a sample of its rows fills the reservoir.
+
+    Beside each row of the sample is its number in the table.
+    """
+    surveys = {name: Survey(category=name in category, option=f"--category {name}") for name in names}
+    of_target = Survey(category=task == "classify", option="--classify")
+    for piece in source.pieces([*names, target]):
+        for name, seen in surveys.items():
+            seen.add(Cells.of(piece, name))
+        cells = Cells.of(piece, target)
+        if task == "regress":
+            cells.numbers()
+        of_target.add(cells)
+        there = cells.present(skip_missing)
+        reservoir.add(piece.table.filter(there), piece.row_numbers[there])
+    if not reservoir.seen:
+        raise TableError(f"{source.name} has no rows with a target below its header; check the file")
+    classes = check_classes(source, target, of_target) if of_target.is_text else None
+    encoding = Encoding(tuple(seen.column(name) for name, seen in surveys.items()), target, classes)
+    encoding = with_ordered_categories(encoding, source, reservoir)
+    if len({*encoding.inputs}) < len(encoding.inputs):
+        raise TableError(f"{source.name}: a column has the name of another one's category; rename it")
+    return encoding
+
+
+def check_classes(source: Source, target: str, seen: Survey) -> tuple[Label, ...]:
+    """Classes of the target, neither too few nor too many."""
+    count = len(seen.categories)
+    where = f"{source.name}, column {target!r}"
+    if count > MOST_CLASSES:
+        raise TableError(f"{where}: {count:,} classes are too many, at most {MOST_CLASSES}; check --target")
+    if count < 2:
+        raise TableError(f"{where}: there is one class only, {listed(seen.categories)}; two are needed")
+    return tuple(np.unique(seen.labels).tolist())
+
+
+def with_ordered_categories(encoding: Encoding, source: Source, reservoir: Reservoir) -> Encoding:
+    """Put the categories of columns that have many into an order, and refuse texts that tell nothing."""
+    sample = Piece(source, 1, reservoir.sample()[0])
+    y, _ = encoding.targets(sample, skip=True)
+    if encoding.classes is not None:
+        y = np.searchsorted(encoding.classes, y).astype(np.float64)
+    columns = []
+    for column in encoding.columns:
+        if column.categories is not None and len(column.categories) > MOST_ONE_HOT:
+            cells = Cells.of(sample, column.name)
+            if len(column.categories) > reservoir.seen / 2:
+                cells.fail(None, f"nearly every text is different, so they tell nothing; {LEAVE_OUT}")
+            column = column.ordered(cells.codes(column.categories, None), y)
+        columns.append(column)
+    return Encoding(tuple(columns), encoding.target, encoding.classes)

@@ -1,0 +1,326 @@
+import os
+import re
+import signal
+import subprocess
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+from command import COMMAND, HEADER, SMALL, estimator_of, files, homes, ok, records, refused, write_csv
+
+from atlas_splines import AtlasClassifier, AtlasRegressor
+from atlas_splines.cli import fit
+
+
+def test_fit_tells_and_writes(work):
+    output = ok("fit", "homes.csv", "--target", "price", "-o", "a.atlas", *SMALL).output
+    assert (
+        "homes.csv: 120 rows, target 'price', numbers, from 2 columns of numbers and 2 of categories."
+        in output
+    )
+    assert re.search(r"Error on held-out rows: RMSE [\d.]+\.\n", output)
+    model = estimator_of("a.atlas")
+    assert isinstance(model, AtlasRegressor)
+    assert model.feature_names_in_.tolist() == [
+        "size",
+        "age",
+        "city=Aarhus",
+        "city=Bergen",
+        "city=Cadiz",
+        "garden",
+    ]
+    assert (work / "a.atlas").read_bytes() == (work / "m.atlas").read_bytes()  # the seed settles it
+
+
+def test_classes(work):
+    output = ok("fit", "homes.csv", "--target", "city", "-o", "c.atlas", *SMALL).output
+    assert "3 classes" in output
+    assert isinstance(estimator_of("c.atlas"), AtlasClassifier)
+    ok("predict", "c.atlas", "new.csv", "-o", "out.csv", "--probabilities")
+    rows = records("out.csv")
+    for row in rows:
+        shares = {city: float(row[f"city={city}"]) for city in ("Aarhus", "Bergen", "Cadiz")}
+        assert sum(shares.values()) == pytest.approx(1)
+        assert shares[row["city_predicted"]] == max(shares.values()) == float(row["city_probability"])
+    output = ok("update", "c.atlas", "new.csv").output
+    right = np.mean([row["city"] == row["city_predicted"] for row in rows])
+    assert f"Error on these rows before: {right:.2%} right" in output
+    assert "loss" in ok("inspect", "c.atlas").output
+
+
+def test_numbers_as_classes(work):
+    write_csv("n.csv", ["x", "y"], [(k, k % 3) for k in range(90)])
+    ok("fit", "n.csv", "--target", "y", "--classify", "-o", "n.atlas", *SMALL)
+    assert estimator_of("n.atlas").classes_.tolist() == ["0", "1", "2"]
+    ok("fit", "n.csv", "--target", "y", "--category", "y", "-o", "twin.atlas", *SMALL)
+    assert (work / "twin.atlas").read_bytes() == (work / "n.atlas").read_bytes()
+    assert (
+        refused("fit", "n.csv", "--target", "y", "--category", "y", "--regress", *SMALL)
+        == "--category y and --regress exclude each other; give one of them"
+    )
+    ok("fit", "n.csv", "--target", "y", "-o", "r.atlas", *SMALL)
+    assert isinstance(estimator_of("r.atlas"), AtlasRegressor)
+
+
+@pytest.mark.parametrize(
+    ("labels", "kind"),
+    [
+        (["2", "10", "-1"], pa.int16()),
+        (["2", "10", "-1"], pa.float64()),
+        (["0.5", "1.5", "2"], pa.float64()),
+        (["true", "false"], pa.bool_()),
+        (["True", "False"], pa.string()),
+        (["2.0", "10.0"], pa.string()),
+    ],
+)
+def test_classes_come_back_as_they_were(work, labels, kind):
+    values = pa.array(labels).cast(kind)
+    table = pa.table({"x": np.arange(90.0), "y": values.take(pa.array(np.arange(90) % len(labels)))})
+    parquet.write_table(table, "n.parquet")
+    ok("fit", "n.parquet", "--target", "y", "--classify", "-o", "n.atlas", *SMALL)
+    ok("predict", "n.atlas", "n.parquet", "-o", "out.parquet", "--probabilities")
+    predicted = parquet.read_table("out.parquet")["y_predicted"]
+    fractions = labels[0] == "0.5"
+    assert predicted.type == (pa.string() if fractions else kind)
+    assert set(predicted.to_pylist()) <= set(labels if fractions else values.to_pylist())
+    assert "% right\n" in ok("update", "n.atlas", "n.parquet").output
+    write_csv("n.csv", ["x", "y"], [(k, labels[k % len(labels)]) for k in range(90)])
+    ok("fit", "n.csv", "--target", "y", "--classify", "-o", "c.atlas", *SMALL)
+    ok("predict", "c.atlas", "n.csv", "-o", "out.csv")
+    assert {row["y_predicted"] for row in records("out.csv")} <= set(labels)
+    ok("update", "c.atlas", "n.parquet")  # either file teaches either model
+    ok("update", "n.atlas", "n.csv")
+
+
+def test_columns_to_use_and_to_leave(work):
+    ok(
+        "fit",
+        "homes.csv",
+        "-t",
+        "price",
+        "--columns",
+        "size",
+        "--columns",
+        "age",
+        "-o",
+        "a.atlas",
+        "-q",
+        *SMALL,
+    )
+    assert estimator_of("a.atlas").feature_names_in_.tolist() == ["size", "age"]
+    assert (
+        ok(
+            "fit",
+            "homes.csv",
+            "-t",
+            "price",
+            "--ignore",
+            "city",
+            "--category",
+            "garden",
+            "-o",
+            "a.atlas",
+            "-q",
+            *SMALL,
+        ).output
+        == ""
+    )
+    assert estimator_of("a.atlas").feature_names_in_.tolist() == ["size", "age", "garden"]
+    result = ok("update", "a.atlas", "new.csv")
+    assert result.stderr == "new.csv: not used: 'city'\n"
+
+
+def test_many_categories(work):
+    random = np.random.default_rng(0)
+    codes = random.integers(0, 40, 400)
+    write_csv("z.csv", ["zip", "y"], [(f"z{(k * 7) % 40}", k) for k in codes])
+    ok("fit", "z.csv", "-t", "y", "-o", "z.atlas", "--members", "1")
+    ok("predict", "z.atlas", "z.csv", "-o", "out.csv")
+    rows = records("out.csv")
+    assert np.mean([abs(float(row["y"]) - float(row["y_predicted"])) for row in rows]) < 1
+
+
+def test_large_tables_are_learned_from_a_sample_and_a_pass(work, streams):
+    write_csv("large.csv", HEADER, sorted(homes(3000), key=lambda row: row[0]))
+    output = ok(
+        "fit", "large.csv", "-t", "price", "-o", "l.atlas", "--members", "1", "--terms", "4", "--density", "2"
+    ).output
+    assert "large.csv: 3,000 rows" in output
+    learned, others = map(int, re.search(r"Learned a sample of (\d+) rows; on (\d+) others", output).groups())
+    assert learned + others == 500
+    assert re.search(r"After a pass over all rows: MAE|did not help", output)
+    ok("predict", "l.atlas", "large.csv", "-o", "out.csv")
+    rows = records("out.csv")
+    assert len(rows) == 3000
+    assert np.mean([abs(float(row["price"]) - float(row["price_predicted"])) for row in rows]) < 20
+    output = ok("update", "l.atlas", "large.csv").output
+    assert "large.csv: 3,000 rows, a random sample of 500 of them learned." in output
+    assert estimator_of("l.atlas").update_log_[-1].rows == 500
+
+
+def test_a_pass_that_harms_is_dropped(work, streams, monkeypatch):
+    write_csv("large.csv", HEADER, homes(1500))
+
+    def spoil(self, X, y):
+        self.model_.table[:] *= 1.1
+        return self
+
+    monkeypatch.setattr(AtlasRegressor, "fit_more", spoil)
+    output = ok("fit", "large.csv", "-t", "price", "-o", "l.atlas", *SMALL).output
+    assert "A pass over all rows did not help" in output
+    spoiled = float(re.search(r"did not help \(MAE ([\d.]+)", output)[1])
+    kept = float(
+        re.search(r"rows: MAE ([\d.]+)", ok("update", "l.atlas", "large.csv", "--dry-run").output)[1]
+    )
+    assert kept < spoiled / 3
+
+
+def test_a_pass_that_diverges_is_dropped(work, streams, monkeypatch):
+    write_csv("large.csv", HEADER, homes(1500))
+
+    def spoil(self, X, y):
+        self.model_.table[:] += 100
+        return self
+
+    monkeypatch.setattr(AtlasRegressor, "fit_more", spoil)
+    assert (
+        "A pass over all rows did not help (it diverged)"
+        in ok("fit", "large.csv", "-t", "price", "-o", "l.atlas", *SMALL).output
+    )
+    assert np.isfinite(estimator_of("l.atlas").model_.table).all()
+
+
+def test_a_class_that_is_not_in_the_sample_is_known(work, streams):
+    write_csv("c.csv", ["x", "c"], [(k, "rare" if k == 1500 else "ab"[k % 2]) for k in range(3000)])
+    ok("fit", "c.csv", "-t", "c", "-o", "c.atlas", *SMALL)
+    assert estimator_of("c.atlas").classes_.tolist() == ["a", "b", "rare"]
+
+
+def test_a_large_table_and_a_model_that_must_not_extrapolate(work, streams, monkeypatch):
+    monkeypatch.setattr(fit, "TEST_SHARE", 0.5)
+    rows = [
+        (row[0] * 2.0 ** (k % 40), *row[1:]) for k, row in enumerate(homes(1500))
+    ]  # few are near the largest
+    write_csv("large.csv", HEADER, rows)
+    totals = []
+    for seed in range(3):
+        options = ["--extrapolation", "error", "--seed", seed, "-o", "l.atlas", *SMALL]
+        output = ok("fit", "large.csv", "-t", "price", *options).output
+        judged = re.search(r"Learned a sample of (\d+) rows; on (\d+) others: MAE", output)
+        totals.append(sum(map(int, judged.groups())))
+    assert max(totals) <= 500
+    assert min(totals) < 500  # rows kept aside that lie outside the domain are not judged by
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "says"),
+    [
+        ("a,y\n1,2\n", ["-t", "z"], "bad.csv has no column 'z'; it has 'a', 'y'"),
+        ("a,y\n1,2\n", ["-t", "y", "--ignore", "b"], "bad.csv has no column 'b'; it has 'a', 'y'"),
+        ("y\n1\n", ["-t", "y"], "bad.csv has no column left to predict 'y' from; name some"),
+        ("a,y\n", ["-t", "y"], "bad.csv has no rows with a target below its header; check the file"),
+        (
+            "a,y\n1,2\nb,3\n",
+            ["-t", "y"],
+            "bad.csv, row 2, column 'a': 'b' is not a number, as other cells are; correct it, leave it empty, or add --category a",
+        ),
+        (
+            "a,y\n1,2\n2,b\n",
+            ["-t", "y"],
+            "bad.csv, row 2, column 'y': 'b' is not a number, as other cells are; correct it, leave it empty, or add --classify",
+        ),
+        (
+            "a,y\n1,2\n2,b\n",
+            ["-t", "y", "--regress"],
+            "bad.csv, row 2, column 'y': 'b' is not a number; correct it or leave it empty",
+        ),
+        (
+            "a,y\n1,2\n2,\n",
+            ["-t", "y"],
+            "bad.csv, row 2, column 'y': the target is missing; fill it in, or add --skip-missing",
+        ),
+        ("a,y\n1,2\n2,3,4\n", ["-t", "y"], "bad.csv, row 2 has 3 cells instead of 2; correct that row"),
+        ("a,y\n1,b\n2,b\n", ["-t", "y"], "bad.csv, column 'y': there is one class only, 'b'; two are needed"),
+        (
+            "a,y\n" + "".join(f"1,c{k}\n" for k in range(101)),
+            ["-t", "y"],
+            "bad.csv, column 'y': 101 classes are too many, at most 100; check --target",
+        ),
+        (
+            "a,y\n" + "".join(f"n{k},{k}\n" for k in range(30)),
+            ["-t", "y"],
+            "bad.csv, column 'a': nearly every text is different, so they tell nothing; leave the column out with --ignore",
+        ),
+        (
+            "a,y\n2024-01-05,1\n",
+            ["-t", "y"],
+            "bad.csv, column 'a': dates and times are not understood; turn them into numbers, such as days since a start or the hour of the day, or leave the column out with --ignore",
+        ),
+        (
+            "a=x,a,y\n1,x,1\n1,z,1\n1,w,1\n",
+            ["-t", "y"],
+            "bad.csv: a column has the name of another one's category; rename it",
+        ),
+        (
+            "a,y\n1,2\n",
+            ["-t", "y", "--classify", "--regress"],
+            "--classify and --regress exclude each other; give one of them",
+        ),
+        (
+            "a,y\n1,x\n2,z\n",
+            ["-t", "y", "--loss", "huber"],
+            "loss must be one of auto, log_loss, not 'huber'",
+        ),
+    ],
+)
+def test_what_fit_refuses(work, text, options, says):
+    (work / "bad.csv").write_text(text, encoding="utf8")
+    before = files(work)
+    assert refused("fit", "bad.csv", "-o", "bad.atlas", *options) == says
+    assert files(work) == before
+
+
+def test_a_model_with_updates_is_not_replaced(work, monkeypatch):
+    again = ["fit", "homes.csv", "-t", "price", "-o", "m.atlas", *SMALL]
+    ok(*again)  # without updates it may be
+    ok("update", "m.atlas", "new.csv")
+    before = files(work)
+    says = (
+        "m.atlas has a log of 1 update, which would be lost; choose another name, or replace it with --force"
+    )
+    assert refused(*again) == says
+    no_model = "is there already, and is not a model that can be read; choose another name, or replace it with --force"
+    assert refused("fit", "homes.csv", "-t", "price", "-o", "new.csv", *SMALL) == f"new.csv {no_model}"
+    assert files(work) == before
+    ok(*again, "--force")
+    assert estimator_of("m.atlas").update_log_ == []
+    learn = fit.learn_small
+
+    def with_an_update(*arguments):
+        learn(*arguments)
+        (work / "m.atlas").write_bytes(before["m.atlas"])
+
+    monkeypatch.setattr(fit, "learn_small", with_an_update)
+    assert refused(*again) == says
+    assert files(work) == before
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs signals")
+def test_an_interrupt_leaves_nothing_behind(work, tmp_path_factory, interruptible):
+    before, scratch = files(work), tmp_path_factory.mktemp("scratch")
+    process = subprocess.Popen(
+        [*COMMAND, "fit", "-", "-t", "y", "-o", "a.atlas"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(scratch)},
+    )
+    # far more than a pipe holds: when all is written, the command reads it
+    process.stdin.write(b"x,y\n" * 500_000)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate()
+    assert process.returncode in (1, 130)  # interrupted, and not refused with 2
+    assert b"Traceback" not in errors
+    assert files(work) == before
+    assert list(scratch.iterdir()) == []

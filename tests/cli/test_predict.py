@@ -1,0 +1,103 @@
+import re
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+from command import HEADER, SMALL, estimator_of, files, homes, ok, read_csv, records, refused, write_csv
+
+from atlas_splines.files.archive import read_archive, write_archive
+from atlas_splines.tables.encoding import frame
+
+
+def test_predict_keeps_the_cells_as_they_were(work):
+    result = ok("predict", "m.atlas", "new.csv", "-o", "out.csv")
+    assert result.stdout == ""
+    assert result.stderr == "60 rows predicted, written to out.csv.\n"
+    old = read_csv("new.csv")
+    new = read_csv("out.csv")
+    assert [row[:-1] for row in new] == old
+    assert new[0][-1] == "price_predicted"
+    X = np.array(
+        [
+            [
+                float(r[0]),
+                float(r[1] or "nan"),
+                *(r[2] == c for c in ("Aarhus", "Bergen", "Cadiz")),
+                r[3] == "yes",
+            ]
+            for r in old[1:]
+        ]
+    )
+    model = estimator_of("m.atlas")
+    expected = model.predict(frame(model.feature_names_in_, list(X.T.astype(float))))
+    assert [float(row[-1]) for row in new[1:]] == expected.tolist()
+
+
+def test_csv_and_parquet_and_pipes_agree(work):
+    ok("predict", "m.atlas", "new.csv", "-o", "a.csv")
+    text = ok("predict", "m.atlas", "-", "-o", "-", input=(work / "new.csv").read_bytes()).stdout
+    assert text == (work / "a.csv").read_text()
+    typed = pa.csv.read_csv("new.csv")
+    parquet.write_table(typed, "new.parquet")
+    ok("predict", "m.atlas", "new.parquet", "-o", "b.parquet")
+    table = parquet.read_table("b.parquet")
+    assert table.schema.field("size").type == pa.float64()
+    predicted = [float(row["price_predicted"]) for row in records("a.csv")]
+    assert table["price_predicted"].to_pylist() == predicted
+    for name, data in (("new.parquet", None), ("-", (work / "new.parquet").read_bytes()), ("new.csv", None)):
+        ok("update", "m.atlas", name, "-o", f"from{name}.atlas", input=data)
+    twins = [
+        estimator_of(f"from{name}.atlas").model_.fingerprint() for name in ("new.parquet", "-", "new.csv")
+    ]
+    assert len(set(twins)) == 1
+    ok("fit", "-", "--target", "price", "-o", "piped.atlas", *SMALL, input=(work / "homes.csv").read_bytes())
+    assert (work / "piped.atlas").read_bytes() == (work / "m.atlas").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "says"),
+    [
+        (["size", "age", "city", "garden"], [50, 3, "Cadiz", "no"], "bad.csv has no column 'price'; it has 'size', 'age', 'city', 'garden'"),
+        (HEADER, ["big", 3, "Cadiz", "no", 9], "bad.csv, row 61, column 'size': 'big' is not a number; correct it or leave it empty"),
+        (HEADER, [50, 3, "Oslo", "no", 9], "bad.csv, row 61, column 'city': 'Oslo' was not there in fit, which had 'Aarhus', 'Bergen', 'Cadiz'; correct it, or treat it as missing with --unknown missing"),
+        (HEADER, [50, 3, "Cadiz", "no", ""], "bad.csv, row 61, column 'price': the target is missing; fill it in, or add --skip-missing"),
+        (HEADER, [50, 3, "Cadiz", "no", "dear"], "bad.csv, row 61, column 'price': 'dear' is not a number; correct it or leave it empty"),
+        (HEADER, [50, 3, "Cadiz", "no", "inf"], "bad.csv, row 61, column 'price': the number is infinite; correct it or leave it empty"),
+    ],
+)  # fmt: skip
+def test_rows_that_update_and_predict_refuse(work, header, row, says):
+    write_csv("bad.csv", header, [*(r[: len(header)] for r in homes(60)), row])
+    before = files(work)
+    assert refused("update", "m.atlas", "bad.csv") == says
+    if "'price'" not in says:
+        assert refused("predict", "m.atlas", "bad.csv", "-o", "out.csv") == says
+        assert refused("predict", "m.atlas", "bad.csv", "-o", "-") == says
+    assert files(work) == before
+
+
+def test_a_model_that_must_not_extrapolate(work):
+    ok("fit", "homes.csv", "-t", "price", "--extrapolation", "error", "-o", "e.atlas", *SMALL)
+    write_csv("far.csv", HEADER[:4], [(100, 3, "Cadiz", "no"), (900, 3, "Cadiz", "no")])
+    says = refused("predict", "e.atlas", "far.csv", "-o", "out.csv")
+    assert re.fullmatch(
+        r"far.csv, row 2, column 'size': the model knows [\d.]+ to [\d.]+ only; teach it such rows with atlas update",
+        says,
+    )
+
+
+def test_a_column_that_is_there_already(work):
+    ok("predict", "m.atlas", "new.csv", "-o", "out.csv")
+    assert (
+        refused("predict", "m.atlas", "out.csv", "-o", "b.csv")
+        == "out.csv has a column 'price_predicted' already; rename it"
+    )
+
+
+def test_a_table_of_another_model_is_refused(work):
+    archive = read_archive("m.atlas")
+    archive.header["estimator"]["table"]["columns"][0]["name"] = "length"
+    write_archive("m.atlas", archive)
+    assert "m.atlas cannot be loaded: its table does not go with its model" in refused(
+        "predict", "m.atlas", "new.csv"
+    )

@@ -1,0 +1,207 @@
+import os
+import re
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+from command import COMMAND, HEADER, SMALL, estimator_of, files, homes, ok, records, refused, write_csv
+
+from atlas_splines.cli import fit
+from atlas_splines.files.locks import lock
+from atlas_splines.tables.encoding import Column, Encoding, frame
+
+
+def test_update_tells_what_it_did(work):
+    before = estimator_of("m.atlas")
+    output = ok("update", "m.atlas", "new.csv").output
+    assert "new.csv: 60 rows, all of them learned." in output
+    assert re.search(
+        r"Can change: rows with all of these.*, [\d.]+% of the domain:\n  size    (?:79|80)\.\d+ to 1\d\d\.\d+",
+        output,
+    )
+    assert "Cannot change: every other prediction; it stays the same to the bit." in output
+    (mae_before, mae_after) = map(float, re.findall(r"Error on these rows \w+: +MAE ([\d.]+)", output))
+    assert mae_after < mae_before / 3
+    assert "This is update 1 of m.atlas; atlas revert m.atlas 1 takes it back." in output
+    after = estimator_of("m.atlas")
+    X = np.column_stack(
+        [np.linspace(30, 75, 50), np.full(50, 40.0), np.eye(3)[np.arange(50) % 3], np.arange(50) % 2]
+    )
+    X = frame(before.feature_names_in_, list(X.T))
+    assert (before.predict(X) == after.predict(X)).all()
+    assert after.get_params() == before.get_params()
+
+
+def test_errors_are_those_of_the_estimator(work):
+    output = ok("update", "m.atlas", "new.csv").output
+    ok("predict", "m.atlas", "new.csv", "-o", "out.csv")
+    rows = records("out.csv")
+    errors = np.array([float(row["price"]) - float(row["price_predicted"]) for row in rows])
+    mae, rmse = np.abs(errors).mean(), np.sqrt((errors**2).mean())
+    assert f"after:  MAE {mae:.4g}, RMSE {rmse:.4g}" in output
+
+
+def test_dry_run_writes_nothing(work):
+    before = files(work)
+    output = ok("update", "m.atlas", "new.csv", "--dry-run").output
+    assert "Can change" in output
+    assert "Nothing was written." in output
+    assert files(work) == before
+    head, *promised = output.splitlines()[:6]
+    assert head == "new.csv: 60 rows, all of them would be learned."
+    assert ok("update", "m.atlas", "new.csv").output.splitlines()[1:6] == promised
+
+
+def test_one_of_something_is_not_several(work):
+    write_csv("one.csv", HEADER, homes(1, 80, 120, seed=1))
+    assert "one.csv: 1 row, would be learned." in ok("update", "m.atlas", "one.csv", "--dry-run").output
+    assert "one.csv: 1 row, learned." in ok("update", "m.atlas", "one.csv").output
+    assert ok("predict", "m.atlas", "one.csv", "-o", "out.csv").stderr.startswith("1 row predicted")
+    assert re.search(r"7 inputs, 1 output, .* coefficients, 1 chart\n", ok("inspect", "m.atlas").output)
+    assert "Update 1 of m.atlas (1 row) was taken back" in ok("revert", "m.atlas", "1").output
+    assert (
+        fit.described(Encoding((Column("x"),), "y"))
+        == "numbers, from 1 column of numbers and 0 of categories"
+    )
+
+
+@pytest.mark.parametrize(
+    ("retention", "says"),
+    [("none", "Can change: every prediction.\n"), ("rehearsal", "every prediction, a little")],
+)
+def test_other_kinds_of_retention(work, retention, says):
+    assert says in ok("update", "m.atlas", "new.csv", "--retention", retention).output
+    assert estimator_of("m.atlas").update_log_[-1].kind == retention
+    assert estimator_of("m.atlas").memory == "chart"
+
+
+def test_a_domain_that_grows_is_told(work):
+    write_csv("far.csv", HEADER, homes(60, 250, 300, seed=2))
+    output = ok("update", "m.atlas", "far.csv").output
+    assert re.search(
+        r"Domain: size is now 2\d\.\d+ to [23]\d\d\.?\d*; it was 2\d\.\d+ to 20\d\.\d+\.", output
+    )
+    assert "Cannot change: every other prediction in the domain it had; it stays" in output
+    assert re.search(r"  size    2[45]\d\.?\d* (?:or more|to \d+)", output)
+
+
+def test_rows_can_be_skipped_and_categories_can_be_missing(work):
+    write_csv("odd.csv", HEADER, [*homes(60), (50, 3, "Cadiz", "no", ""), (50, 3, "Oslo", "maybe", 9)])
+    output = ok("update", "m.atlas", "odd.csv", "--skip-missing", "--unknown", "missing").output
+    assert "odd.csv: 61 rows" in output
+    ok("predict", "m.atlas", "odd.csv", "--unknown", "missing")
+    ok("fit", "odd.csv", "-t", "price", "--skip-missing", "-o", "odd.atlas", *SMALL)
+    write_csv("none.csv", HEADER, [(50, 3, "Cadiz", "no", "")])
+    assert (
+        refused("update", "m.atlas", "none.csv", "--skip-missing")
+        == "none.csv has no rows with a target below its header; check the file"
+    )
+
+
+def test_a_model_that_must_not_extrapolate_learns_rows_beyond_its_domain(work):
+    ok("fit", "homes.csv", "-t", "price", "--extrapolation", "error", "-o", "e.atlas", *SMALL)
+    far = homes(60, 250, 300, seed=2)
+    write_csv("far.csv", HEADER, far)
+    write_csv("both.csv", HEADER, [*far, *homes(40, 80, 120, seed=3)])
+    output = ok("update", "e.atlas", "both.csv", "--dry-run").output
+    assert "both.csv: 100 rows" in output
+    assert re.search(r"Error on these rows: MAE [\d.]+, RMSE [\d.]+ on the 40 rows inside the domain", output)
+    output = ok("update", "e.atlas", "far.csv").output
+    assert "Error on these rows before: unknown: outside the domain\n" in output
+    assert re.search(r"Error on these rows after:  MAE [\d.]+, RMSE [\d.]+\n", output)
+    ok("predict", "e.atlas", "far.csv", "-o", "out.csv")
+    ok("fit", "homes.csv", "-t", "city", "--extrapolation", "error", "-o", "c.atlas", *SMALL)
+    assert re.search(
+        r"% right on the 40 rows inside", ok("update", "c.atlas", "both.csv", "--dry-run").output
+    )
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_target_that_is_too_large_is_refused(work):
+    write_csv("huge.csv", HEADER, [*homes(60), (50, 3, "Cadiz", "no", 1e300)])
+    write_csv("far.csv", HEADER, [*homes(60), (50, 3, "Cadiz", "no", 1e30)])
+    huge = "huge.csv, row 61, column 'price': the number is beyond 1e+150, too large to compute with; correct it or leave it empty"
+    assert refused("fit", "huge.csv", "-t", "price", "-o", "h.atlas", *SMALL) == huge
+    assert refused("update", "m.atlas", "huge.csv") == huge
+    assert re.fullmatch(
+        r"y has 1e\+30, too far from the targets of fit, which are [\d.]+ on average; correct it, or fit again",
+        refused("update", "m.atlas", "far.csv"),
+    )
+
+
+def test_a_kill_at_any_moment_leaves_a_whole_file(work):
+    """Processes with everything imported fork, update, and are killed: at the file's last step, or at random."""
+    script = textwrap.dedent("""
+        import os, random, signal, sys, time
+        from atlas_splines import load
+        from atlas_splines.cli.app import app
+        random.seed(0)
+        app(["update", "m.atlas", "new.csv", "-o", "other.atlas"], standalone_mode=False)  # children need not load the kernels
+
+        replace = os.replace
+
+        def die(*_):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        def replace_and_die(*names):
+            replace(*names)
+            die()
+
+        def child(kill_after, at_the_end=replace):
+            start = time.perf_counter()
+            pid = os.fork()
+            if not pid:
+                os.replace = at_the_end
+                os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+                app(["update", "m.atlas", "new.csv", "--retention", random.choice(["chart", "none", "none"])])
+            if kill_after is not None:
+                time.sleep(kill_after)
+                os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            return time.perf_counter() - start
+
+        span = max(child(None), child(None))
+        moments = [(None, die), (None, replace_and_die), (None, replace)]
+        moments += [(random.uniform(0.1, 1.3) * span, replace) for _ in range(12)]
+        for moment in moments:
+            child(*moment)
+            print("log", len(load("m.atlas").estimator.update_log_), flush=True)
+    """)
+    one_thread = {**os.environ, "NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}  # threads do not fork
+    result = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, env=one_thread
+    )
+    lengths = [2, *map(int, re.findall(r"log (\d+)", result.stdout))]
+    steps = np.diff(lengths)
+    assert len(steps) == 15
+    assert steps[:3].tolist() == [
+        0,
+        1,
+        1,
+    ]  # killed with all written but in its place, killed then, not killed
+    assert set(steps) <= {0, 1}  # each update is there or is not
+    ok("update", "m.atlas", "new.csv")  # no lock was left behind
+    assert len(estimator_of("m.atlas").update_log_) == lengths[-1] + 1
+
+
+def test_updates_at_once_are_all_kept(work):
+    processes = [
+        subprocess.Popen([*COMMAND, "update", "m.atlas", "new.csv"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]  # fmt: skip
+    for process in processes:
+        _, errors = process.communicate()
+        assert process.returncode == 0, errors
+        assert errors in ("", "another process is changing m.atlas; waiting for it\n")
+    assert [record.id for record in estimator_of("m.atlas").update_log_] == [1, 2]
+
+
+def test_who_does_not_want_to_wait_is_told(work):
+    with lock("m.atlas"):
+        for command in (["update", "m.atlas", "new.csv"], ["revert", "m.atlas", "1"]):
+            assert (
+                refused(*command, "--wait", "0")
+                == "another process is updating m.atlas; try again, or wait longer"
+            )

@@ -1,0 +1,231 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.numpy
+from mutations import File, places, rich_model, small_model
+
+from atlas_splines import Atlas, StorageError, load, save, update
+from atlas_splines.files.archive import Archive, read_archive, write_archive
+from atlas_splines.storage import models
+from atlas_splines.storage.models import model_from_archive, model_to_archive
+
+
+def points_for(model, rows=200):
+    low, high = model.domain.T
+    return (low + (high - low) * np.random.default_rng(1).random((rows, model.inputs))).astype(model.dtype)
+
+
+@pytest.fixture(scope="module", params=[("float32", 1), ("float64", 3)], ids=["float32", "float64-3"])
+def rich(request):
+    return rich_model(*request.param)
+
+
+def header(file):
+    return file.envelope["header"]["model"]
+
+
+def set_value(*keys, to):
+    def edit(file):
+        place = header(file)
+        for key in keys[:-1]:
+            place = place[key]
+        place[keys[-1]] = to
+
+    return edit
+
+
+def test_predictions_are_the_same_to_the_bit(rich, path):
+    save(rich, path)
+    loaded = load(path)
+    X = points_for(rich)
+    assert loaded(X).tobytes() == rich(X).tobytes()
+    assert loaded.fingerprint() == rich.fingerprint()
+    assert loaded.table.flags.writeable
+    assert repr(loaded) == repr(rich)
+
+
+def test_the_log_comes_back(rich, path):
+    save(rich, path)
+    for old, new in zip(rich.updates, load(path).updates, strict=True):
+        assert type(old) is type(new)
+        assert repr(old) == repr(new)
+        assert (old.time, old.before, old.after, old.reverted) == (
+            new.time,
+            new.before,
+            new.after,
+            new.reverted,
+        )
+        if hasattr(old, "history"):
+            assert old.history == new.history
+            X = points_for(old.footprint)
+            assert (old.footprint.contains(X) == new.footprint.contains(X)).all()
+            assert old.footprint.volume == new.footprint.volume
+            assert repr(old.footprint) == repr(new.footprint)
+
+
+def test_a_loaded_model_goes_on_as_the_saved_one_would(path):
+    model = rich_model()
+    save(model, path)
+    loaded = load(path)
+    X = points_for(model)
+    for each in (model, loaded):
+        update(each, 0.5 * X, X[:, 0], epochs=2, density=1, random_state=3)
+        each.revert(6)
+    assert loaded(X).tobytes() == model(X).tobytes()
+    assert loaded.updates[-1].id == model.updates[-1].id
+
+
+def test_every_option_of_the_model_comes_back(path):
+    save(small_model(), path)
+    loaded = load(path)
+    assert (loaded.trainable, loaded.damping, loaded.terms) == ("all", 0.5, 1)
+    assert loaded.fingerprint() == small_model().fingerprint()
+
+
+def test_losses_that_overflowed_are_kept(path):
+    model = rich_model()
+    model.updates[0].error_before, model.updates[0].error_after = np.inf, np.nan
+    save(model, path)
+    update = load(path).updates[0]
+    assert update.error_before == np.inf
+    assert np.isnan(update.error_after)
+
+
+def test_saving_twice_gives_the_same_bytes(rich, path, tmp_path):
+    save(rich, path)
+    save(load(path), tmp_path / "again.atlas")
+    assert path.read_bytes() == (tmp_path / "again.atlas").read_bytes()
+
+
+def test_any_safetensors_reader_can_read_it(rich, path):
+    save(rich, path)
+    tensors = safetensors.numpy.load_file(path)
+    width = rich.outputs * (2 * rich.terms + 1)
+    assert (tensors["model.table"] == rich.table[:, :width]).all()
+    assert (tensors["model.domain"] == rich.domain).all()
+
+
+def test_models_can_be_parts_of_an_archive(path):
+    first, second = model_to_archive(small_model(), "first"), model_to_archive(rich_model(), "second")
+    whole = Archive("pair", {**first.header, **second.header}, {**first.tensors, **second.tensors})
+    write_archive(path, whole)
+    archive = read_archive(path)
+    assert model_from_archive(archive, "first").fingerprint() == small_model().fingerprint()
+    X = points_for(rich_model())
+    assert (model_from_archive(archive, "second")(X) == rich_model()(X)).all()
+    archive.check_all_taken()
+    with pytest.raises(StorageError, match="it is of an unknown kind, none of 'model'"):
+        load(path)
+
+
+@pytest.mark.parametrize("size", [2**31, 2**40, 2**62, 2**70])
+@pytest.mark.parametrize("key", ["inputs", "outputs", "terms"])
+def test_a_configuration_of_terabytes(key, size, refusal_of_edit):
+    what = refusal_of_edit(set_value("configuration", key, to=size))
+    assert ("tensor" in what and "instead of" in what) if size < 2**53 else "must be at most" in what
+
+
+@pytest.mark.parametrize(
+    ("edit", "what"),
+    [
+        (set_value("configuration", "inputs", to=0), "'inputs' of the configuration must be at least 1, not 0"),
+        (set_value("configuration", "outputs", to="1"), "'outputs' of the configuration must be a whole number, not '1'"),
+        (set_value("configuration", "terms", to=True), "'terms' of the configuration must be a whole number, not True"),
+        (set_value("configuration", "density", to=21), "'density' of the configuration must be at most 20, not 21"),
+        (set_value("configuration", "density", to=3), "tensor 'model.table' has shape (73, 7) instead of (160, 7)"),
+        (set_value("configuration", "terms", to=4), "tensor 'model.table' has shape (73, 7) instead of (73, 9)"),
+        (set_value("configuration", "dtype", to="float64"), "tensor 'model.table' has dtype float32 instead of float64"),
+        (set_value("configuration", "dtype", to="object"), "'dtype' of the configuration must be one of 'float32', 'float64', not 'object'"),
+        (set_value("configuration", "trainable", to="none"), "'trainable' of the configuration must be one of 'finest', 'all', not 'none'"),
+        (set_value("configuration", "damping", to=-1), "'damping' of the configuration must be a number of at least 0, not -1"),
+        (set_value("configuration", "extra", to=1), "'extra' has no place in the configuration"),
+        (set_value("configuration", to=[]), "the configuration must be a JSON object, not []"),
+        (set_value("charts", to={}), "'charts' of 'model' of the header must be a list, not {}"),
+        (set_value("charts", 0, "update", to=99), "a chart belongs to update 99, which is not in the log or has no charts"),
+        (set_value("charts", 0, "update", to=4), "a chart belongs to update 4, which is not in the log or has no charts"),
+        (set_value("charts", 0, "update", to=7), "a chart belongs to update 7, which is not in the log or has no charts"),
+        (set_value("charts", 0, "replaces", to=1), "'replaces' of model.charts.0 must be true or false, not 1"),
+        (set_value("charts", 0, "filled", to=[1]), "'filled' of model.charts.0 must be the densities that have coefficients"),
+        (set_value("charts", 0, "filled", to=[0, 0]), "'filled' of model.charts.0 must be the densities that have coefficients"),
+        (set_value("charts", 0, "filled", to=[[]]), "'filled' of model.charts.0 must be the densities that have coefficients"),
+        (set_value("charts", 0, "fence", to=0), "a fence of model.charts.0 leaves the functions of density 0"),
+        (set_value("charts", 1, to=None), "model.charts.1 must be a JSON object, not None"),
+        (set_value("updates", 0, "id", to=2), "two of its updates have the same id"),
+        (set_value("updates", 0, "type", to="os.system"), "'seconds' has no place in model.updates.0"),
+        (set_value("updates", 7, "type", to="os.system"), "'type' of model.updates.7 must be one of 'record', 'update', 'consolidation', not 'os.system'"),
+        (set_value("updates", 0, "kind", to="consolidation"), "'kind' of model.updates.0 must be one of 'chart', 'rehearsal', 'both', 'none', not 'consolidation'"),
+        (set_value("updates", 0, "time", to="today"), "'time' of model.updates.0 must be a time, not 'today'"),
+        (set_value("updates", 0, "time", to="2024-01-01T00:00:00"), "'time' of model.updates.0 must be a time with its offset from UTC, not '2024-01-01T00:00:00'"),
+        (set_value("updates", 0, "before", to="abc"), "'before' of model.updates.0 must be a text like [0-9a-f]{64}, not 'abc'"),
+        (set_value("updates", 0, "rows", to=-5), "'rows' of model.updates.0 must be at least 0, not -5"),
+        (set_value("updates", 0, "error_after", to=None), "'error_after' of model.updates.0 must be a finite number, not None"),
+        (set_value("updates", 0, "footprint", "type", to="cross"), "the footprint of model.updates.0 is a cross, and needs one density"),
+        (set_value("updates", 0, "footprint", "densities", to=[]), "the footprint of model.updates.0 needs densities from 0 to 20"),
+        (set_value("updates", 0, "history", "best_epoch", to=9), "'best_epoch' of the history of model.updates.0 must be at most -1, not 9"),
+        (set_value("updates", 0, "history", "stopped", to="power cut"), "'stopped' of the history of model.updates.0 must be one of 'epochs', 'patience', not 'power cut'"),
+        (set_value("updates", 1, "worst", to=-1), "'worst' of model.updates.1 must be a number of at least 0, not -1"),
+    ],
+)  # fmt: skip
+def test_a_wrong_header_is_refused(edit, what, refusal_of_edit):
+    assert refusal_of_edit(edit) == what
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "what"),
+    [
+        ("model.table", np.nan, "tensor 'model.table' holds nan"),
+        ("model.domain", 0.5, "tensor 'model.domain' leaves out a part of the unit cube"),
+        ("model.domain", -1e308, "tensor 'model.domain' reaches too far"),
+        ("model.domain", -0.5, "tensor 'model.table' has shape (73, 7) instead of (77, 7)"),
+        ("model.charts.0.domain", -0.6, "tensor 'model.charts.0.domain' reaches too far"),
+        ("model.charts.1.table", np.inf, "tensor 'model.charts.1.table' holds inf"),
+        ("model.charts.1.slope", -1, "tensor 'model.charts.1.slope' does not fall like 1/k² from a positive size"),
+        ("model.charts.0.fence", -9999, "a fence of model.charts.0 leaves the functions of density 6"),
+        ("model.charts.0.fence", 9999, "a fence of model.charts.0 leaves the functions of density 6"),
+        ("model.updates.0.fences", -1, "a fence of model.updates.0 leaves the functions of density 8"),
+        ("model.updates.0.loss", -np.inf, "tensor 'model.updates.0.loss' holds -inf"),
+        ("model.updates.3.touched", 9, "tensor 'model.updates.3.touched' must hold rising cells near the domain"),
+        ("model.updates.3.touched", -99, "tensor 'model.updates.3.touched' must hold rising cells near the domain"),
+        ("model.updates.3.counts", -1, "tensor 'model.updates.3.counts' does not add up to the cells that were touched"),
+    ],
+)  # fmt: skip
+def test_wrong_numbers_are_refused(name, number, what, refusal_of_edit):
+    def edit(file):
+        file.values(name)[0] = number
+
+    assert refusal_of_edit(edit) == what
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 900), (-900, 1)])
+def test_a_fence_that_the_kernels_could_not_count(low, high):
+    model = Atlas(inputs=1).extend([low], [high])
+    with pytest.raises(ValueError, match="a fence of part is too fine for the domain"):
+        models._read_fence(20, np.zeros((1, 2), np.int32), model.domain, model, "part")
+
+
+def test_a_fence_without_any_extent():
+    # rounded to float32, this face lies a little within a cell more
+    cell = next(m for m in range(30, 90) if np.float32(m / 29) * np.float32(29) > m)
+    domain, beyond = np.array([[0, cell / 29]]), np.full((1, 2), cell + 3, np.int32)
+    with pytest.raises(ValueError, match="a fence of part is empty"):
+        models._read_fence(3, beyond, domain, Atlas(inputs=1), "part")
+
+
+def test_the_format_is_as_documented(rich_bytes):
+    """Sealing by the documented rule gives a file with the documented parts."""
+    file = File.open(rich_bytes)
+    assert list(file.envelope) == ["format", "version", "sha256", "kind", "header"]
+    assert (file.envelope["format"], file.envelope["version"], file.envelope["kind"]) == (
+        "atlas-splines",
+        1,
+        "model",
+    )
+    documented = (Path(__file__).parents[2] / "docs" / "format.md").read_text(encoding="utf8")
+    for parent, key in places(json.loads(json.dumps(header(file)))):
+        assert isinstance(parent, list) or f"`{key}`" in documented, key
+    for name in file.entries:
+        assert f"`{'.'.join('k' if part.isdigit() else part for part in name.split('.'))}`" in documented, (
+            name
+        )

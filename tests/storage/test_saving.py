@@ -1,0 +1,84 @@
+import ast
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mutations import SEALED, outputs_of, small_classifier, small_model, small_regressor, small_table_model
+
+from atlas_splines import StorageError, load, save
+from atlas_splines.files import archive, errors, fields, writer
+from atlas_splines.storage import estimators, models, saving
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+
+@pytest.fixture(scope="module")
+def all_bytes(rich_bytes, tmp_path_factory):
+    """Files of each kind."""
+    path, found = tmp_path_factory.getbasetemp() / "kind.atlas", [rich_bytes]
+    for thing in (small_regressor(), small_classifier(), small_table_model()):
+        save(thing, path)
+        found.append(path.read_bytes())
+    return found
+
+
+@pytest.mark.parametrize("golden", sorted(GOLDEN.glob("*.atlas")), ids=lambda path: path.stem)
+def test_files_of_every_version_load(golden):
+    loaded, expected = load(golden), np.load(golden.with_suffix(".npz"))
+    model = getattr(loaded, "model_", loaded)
+    tolerance = 1e-5 if model.dtype == np.float32 else 1e-12  # another processor may round otherwise
+    np.testing.assert_allclose(outputs_of(loaded), expected["outputs"], rtol=tolerance, atol=tolerance)
+    assert model.table.tobytes() == expected["table"].tobytes()
+
+
+def test_there_are_golden_files_of_every_version():
+    versions = {path.stem.rpartition("_v")[2] for path in GOLDEN.glob("*.atlas")}
+    assert versions == {str(version) for version in range(1, archive.VERSION + 1)}
+
+
+def test_nothing_in_a_file_is_run():
+    for module in (archive, errors, fields, writer, estimators, models, saving):
+        tree = ast.parse(Path(module.__file__).read_text(encoding="utf8"))
+        names = {
+            alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names
+        }
+        names |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+        called = {
+            node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and hasattr(node.func, "id")
+        }
+        assert not {"pickle", "marshal", "shelve", "importlib", "joblib"} & names
+        assert not {"eval", "exec", "compile", "__import__"} & called
+
+
+@settings(max_examples=300)
+@given(seed=st.integers(0, 2**32), mutate=st.sampled_from(SEALED), which=st.integers(0, 3))
+def test_edited_files_are_refused_or_valid(seed, mutate, which, all_bytes, tmp_path_factory):
+    path = tmp_path_factory.getbasetemp() / "fuzz.atlas"
+    path.write_bytes(mutate(Random(seed), all_bytes[which]))
+    try:
+        loaded = load(path)
+    except StorageError:
+        return
+    before = outputs_of(loaded)
+    save(loaded, path)
+    np.testing.assert_array_equal(outputs_of(load(path)), before)
+
+
+def test_a_model_that_could_not_be_loaded_is_not_written(path):
+    save(small_model(), path)
+    broken = small_model()
+    broken.table[1, 1] = np.nan
+    with pytest.raises(StorageError) as caught:
+        save(broken, path)
+    assert (
+        str(caught.value) == f"{path} was not written: tensor 'model.table' holds nan; mend the model first"
+    )
+    assert load(path).fingerprint() == small_model().fingerprint()
+    with pytest.raises(
+        TypeError,
+        match="save takes an Atlas, an AtlasRegressor, an AtlasClassifier or a TableModel, not dict",
+    ):
+        save({}, path)

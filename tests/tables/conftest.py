@@ -1,0 +1,15 @@
+import pytest
+
+from atlas_splines.tables.reading import Source
+
+
+@pytest.fixture
+def table(tmp_path):
+    """A source with that text."""
+
+    def write(text, name="t.csv"):
+        path = tmp_path / name
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return Source.of(path, name)
+
+    return write

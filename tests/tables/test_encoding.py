@@ -1,0 +1,103 @@
+import numpy as np
+import pytest
+
+from atlas_splines.tables.encoding import Column, Encoding
+from atlas_splines.tables.reading import TableError
+
+ENCODING = Encoding(
+    (Column("n"), Column("two", ("no", "yes")), Column("few", ("a", "b", "c")), Column("many", tuple(map(str, range(30))))),
+    "y",
+)  # fmt: skip
+
+
+def test_columns_become_inputs(table):
+    source = table("n,two,few,many,y\n1.5,yes,b,3,1\n,,,,2\n")
+    X = ENCODING.encode(next(source.pieces()))
+    assert X.column_names == ["n", "two", "few=a", "few=b", "few=c", "many"]
+    np.testing.assert_array_equal(np.asarray(X), [[1.5, 1, 0, 1, 0, 3], [np.nan, 0.5, 0, 0, 0, np.nan]])
+
+
+def test_unknown_categories(table):
+    source = table("n,two,few,many,y\n1,no,a,3,1\n1,maybe,d,3,1\n")
+    piece = next(source.pieces())
+    with pytest.raises(TableError) as caught:
+        ENCODING.encode(piece)
+    assert str(caught.value) == (
+        "t.csv, row 2, column 'two': 'maybe' was not there in fit, which had 'no', 'yes'; "
+        "correct it, or treat it as missing with --unknown missing"
+    )
+    X = ENCODING.encode(piece, None)
+    assert np.asarray(X)[1].tolist() == [1, 0.5, 0, 0, 0, 3]
+
+
+def test_targets(table):
+    source = table("y,c\n1.5,red\n,\n2,blue\n")
+    piece = next(source.pieces())
+    numbers, classes = Encoding((), "y"), Encoding((), "c", ("blue", "red"))
+    for encoding, column in ((numbers, "y"), (classes, "c")):
+        with pytest.raises(
+            TableError, match=rf"row 2, column '{column}': the target is missing; fill it in, or add --skip"
+        ):
+            encoding.targets(piece, skip=False)
+        _, there = encoding.targets(piece, skip=True)
+        assert there.tolist() == [True, False, True]
+    assert classes.targets(piece, skip=True)[0][[0, 2]].tolist() == ["red", "blue"]
+    with pytest.raises(
+        TableError, match=r"row 1, column 'c': 'red' was not there in fit, .* or fit again with all classes"
+    ):
+        Encoding((), "c", ("blue", "green")).targets(piece, skip=True)
+
+
+def test_many_categories_are_put_in_the_order_of_their_mean_target():
+    column = Column("c", tuple("abcdefghijklmnopqrstuvwxyz"))
+    code = np.array([0, 0, 1, 25, 25, -1])
+    target = np.array([9.0, 11, -5, 2, 4, 3])
+    ordered = column.ordered(code, target)
+    assert ordered.categories[0] == "b"
+    assert ordered.categories[1] == "z"  # mean 3, all that were not seen have the mean of all, 4
+    assert ordered.categories[-1] == "a"
+    assert sorted(ordered.categories) == list(column.categories)
+    few = Column("c", ("a", "b", "c"))
+    assert few.ordered(code, target) is few
+
+
+def test_intervals_in_words():
+    number, two, few = Column("n"), Column("t", ("no", "yes")), Column("f", ("a", "b", "c"))
+    assert number.covered([[(1.0, 2.0), (4.0, 9.0)]], (0, 9), 5) == "1 to 2 and 4 or more"
+    assert number.covered([[(0.0, 9.0)]], (0, 9), 5) == "any value"
+    assert number.covered([[(0.0, 2.5)]], (0, 9), 5) == "2.5 or less"
+    assert two.covered([[(-0.1, 0.1)]], (0, 1), 0) == "no"
+    assert two.covered([[(-0.1, 1.1)]], (0, 1), 0) == "no, yes, missing"
+    low, high, both = [(-0.1, 0.1)], [(0.9, 1.1)], [(-0.1, 1.1)]
+    assert few.covered([low, high, low], (0, 1), 0) == "b"
+    assert few.covered([both, both, low], (0, 1), 0) == "a, b, missing"
+    assert few.covered([high, high, low], (0, 1), 0) == "nowhere"
+
+
+def test_an_encoding_comes_back_from_json():
+    labels = (("no", "yes"), (False, True), (-1, 0, 7), (1.0, 2.0))
+    for encoding in (ENCODING, *(Encoding((Column("n"),), "y", classes) for classes in labels)):
+        assert Encoding.from_json(encoding.to_json()) == encoding
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        (None, "the table must be a JSON object, not None"),
+        ({"columns": [], "target": "y"}, "'classes' of the table is missing"),
+        ({"columns": [], "target": 1, "classes": None}, "'target' of the table must be a text, not 1"),
+        ({"columns": [{}], "target": "y", "classes": None}, "'name' of a column of the table is missing"),
+        (
+            {"columns": [], "target": "y", "classes": ["a", "a"]},
+            "'classes' of the table must be different texts",
+        ),
+        (
+            {"columns": [], "target": "y", "classes": [1, True]},
+            "'classes' of the table must be different texts, or numbers, or true and false",
+        ),
+        ({"columns": [], "target": "y", "classes": [[1], [2]]}, "'classes' of the table must be different"),
+    ],
+)
+def test_a_wrong_encoding_is_refused(value, says):
+    with pytest.raises(ValueError, match=says):
+        Encoding.from_json(value)

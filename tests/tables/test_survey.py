@@ -1,0 +1,73 @@
+import pytest
+from pieces import cells_of, survey
+
+from atlas_splines.tables import reading
+from atlas_splines.tables.encoding import Column
+from atlas_splines.tables.reading import TableError
+from atlas_splines.tables.survey import MOST_CATEGORIES
+
+
+def test_a_survey_tells_numbers_from_categories(table):
+    source = table("n,c,f,e\n1,red,True,\n2, blue,FALSE,\n,NA,true,NA\n")
+    assert survey(source, "n").column("n") == Column("n")
+    assert survey(source, "c").column("c") == Column("c", ("blue", "red"))
+    assert survey(source, "f").column("f") == Column("f", ("false", "true"))
+    assert survey(source, "e").column("e") == Column("e")
+    assert survey(source, "n", category=True).column("n") == Column("n", ("1", "2"))
+
+
+@pytest.mark.parametrize(
+    ("cells", "says"),
+    [
+        (
+            ["1", "2", "abc"],
+            "row 3, column 'a': 'abc' is not a number, as other cells are; correct it, leave it",
+        ),
+        (["abc", "2"], "row 1, column 'a': 'abc' is not a number, as other cells are"),
+        (
+            ["2024-01-31", "2024-02-01"],
+            "column 'a': dates and times are not understood; turn them into numbers",
+        ),
+        (["31.12.2024 10:00"], "column 'a': dates and times"),
+        (["12:30"], "column 'a': dates and times"),
+        (
+            ["3", "NA", "3,5"],
+            "row 3, column 'a': '3,5' has a comma; write numbers without commas and with a decimal point, such as "
+            "3.5, or add --category a",
+        ),
+        (["-3,5", "2,25"], "row 1, column 'a': '-3,5' has a comma; write numbers without commas"),
+    ],
+)
+def test_mixtures_and_dates_are_refused(table, cells, says):
+    with pytest.raises(TableError) as caught:
+        survey(table("a;b\n" + ";\n".join(cells) + ";\n"), "a")
+    assert str(caught.value).startswith(f"t.csv, {says}")
+
+
+def test_mixtures_across_pieces_are_refused(table, monkeypatch):
+    monkeypatch.setattr(reading, "BLOCK", 100)
+    words, digits = ["word"] * 100, ["12.5"] * 100
+    with pytest.raises(TableError, match=r"row 101, column 'a': 'word' is not a number, as other cells are"):
+        survey(table("a\n" + "\n".join(digits + words) + "\n"), "a")
+    with pytest.raises(
+        TableError, match=r"row 101, column 'a': '12.5' is a number among texts; .* --category a"
+    ):
+        survey(table("a\n" + "\n".join(words * 1 + digits) + "\n"), "a")
+
+
+def test_commas_in_numbers(table):
+    source = table("a;b\n1;2\n3,5;4\n")
+    with pytest.raises(
+        TableError, match=r"^t.csv, row 2, column 'a': '3,5' has a comma; write numbers without"
+    ):
+        cells_of(source, "a").numbers()
+    assert survey(source, "a", category=True).column("a").categories == ("1", "3,5")
+    assert survey(table("a;b\nred,3;\nblue;\n"), "a").column("a").categories == ("blue", "red,3")
+
+
+def test_too_many_texts_are_refused(table):
+    source = table("a\n" + "\n".join(f"t{k}" for k in range(MOST_CATEGORIES + 1)) + "\n")
+    with pytest.raises(
+        TableError, match=r"column 'a': there are more than 10,000 different texts; leave the column"
+    ):
+        survey(source, "a")
