@@ -87,10 +87,11 @@ def test_each_folder_says_what_it_is_for(folder):
 
 EXPERIMENTS = [*SOURCE.glob("experiments/**/*.py")]
 IMPORTERS = {  # within the experiments
-    "torch": {"autograd", "pi_sigma", "kasam"},
+    "torch": {"autograd", "pi_sigma", "kasam", "functional", "spline_activations"},
     "kan": {"kan"},
-    "sklearn": {"stored", "protocols"},
-    "matplotlib": {"figures", "report"},
+    "river": {"river"},
+    "sklearn": {"stored", "online", "protocols"},
+    "matplotlib": {"figures", "stream_figures", "report"},
 }
 
 

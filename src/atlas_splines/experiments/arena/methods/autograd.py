@@ -10,24 +10,36 @@ import torch
 from numpy.typing import NDArray
 from torch.nn.functional import cross_entropy
 
-__all__ = ["parameter_bytes", "predict", "train", "train_on_all"]
+__all__ = ["data_loss", "minimise", "parameter_bytes", "predict", "train", "train_on_all"]
 
 Array = NDArray[np.floating]
+
+
+def minimise(
+    parameters: list[torch.nn.Parameter], loss: Callable[[], torch.Tensor], steps: int, rate: float
+) -> None:
+    """Adam with a learning rate that falls to zero as a cosine, on what ``loss()`` says at each step."""
+    optimizer = torch.optim.Adam(parameters, lr=rate, fused=True)
+    for step in range(steps):
+        optimizer.param_groups[0]["lr"] = rate * (1 + math.cos(math.pi * step / steps)) / 2
+        value = loss()
+        optimizer.zero_grad()
+        value.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+
+
+def data_loss(module: torch.nn.Module, draw: Callable[[], tuple[Array, ...]], classes: int) -> torch.Tensor:
+    """Absolute error or cross-entropy on a batch."""
+    X, targets = map(torch.from_numpy, draw())
+    outputs = module(X)
+    return cross_entropy(outputs, targets) if classes else (outputs - targets).abs().mean()
 
 
 def train(
     module: torch.nn.Module, draw: Callable[[], tuple[Array, ...]], classes: int, steps: int, rate: float
 ) -> None:
-    """Adam with a learning rate that falls to zero as a cosine, on absolute error or cross-entropy."""
-    optimizer = torch.optim.Adam(module.parameters(), lr=rate, fused=True)
-    for step in range(steps):
-        optimizer.param_groups[0]["lr"] = rate * (1 + math.cos(math.pi * step / steps)) / 2
-        X, targets = map(torch.from_numpy, draw())
-        outputs = module(X)
-        loss = cross_entropy(outputs, targets) if classes else (outputs - targets).abs().mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+    """`minimise` absolute error or cross-entropy."""
+    minimise(list(module.parameters()), lambda: data_loss(module, draw, classes), steps, rate)
 
 
 def train_on_all(module: torch.nn.Module, X: Array, targets: Array, classes: int, steps: int) -> None:
