@@ -44,7 +44,7 @@ class StreamSource:
     noise
         Columns of noise that are added to the inputs.
     most
-        Rows that are used, from the beginning; 0 for all.
+        Rows that are drawn, or used from the beginning of a file; 0 for all.
     """
 
     label: str
@@ -146,7 +146,10 @@ def make_stream(source: StreamSource, seed: int) -> Stream:
     (10, 100, [50, 50, 20])
     """
     random = np.random.default_rng([seed, *source.kind.encode()])
-    X, y = file_rows(source, random) if source.kind == "file" else DRAWN[source.kind](random)
+    if source.kind == "file":
+        X, y = file_rows(source, random)
+    else:
+        X, y = DRAWN[source.kind](random, source.most or DRAWN_ROWS)
     X = np.hstack([X, random.random((len(X), source.noise))])
     most = source.most or len(y)
     return cut(X[:most], y[:most], source)
@@ -201,9 +204,9 @@ def friedman(X: Array, trend: Array | float = 1.0) -> Array:
     return wave + 10 * trend * X[:, 3] + 5 * X[:, 4]
 
 
-def drawn_inputs(random: np.random.Generator) -> Array:
+def drawn_inputs(random: np.random.Generator, rows: int) -> Array:
     """Rows all over the cube, with columns that do not matter."""
-    return random.random((DRAWN_ROWS, 5 + NOISE_INPUTS))
+    return random.random((rows, 5 + NOISE_INPUTS))
 
 
 def with_noise(y: Array, random: np.random.Generator) -> Array:
@@ -211,35 +214,35 @@ def with_noise(y: Array, random: np.random.Generator) -> Array:
     return y + NOISE * random.normal(size=len(y))
 
 
-def steady(random: np.random.Generator) -> tuple[Array, Array]:
+def steady(random: np.random.Generator, rows: int) -> tuple[Array, Array]:
     """A world that does not change."""
-    X = drawn_inputs(random)
+    X = drawn_inputs(random, rows)
     return X, with_noise(friedman(X), random)
 
 
-def gradual(random: np.random.Generator) -> tuple[Array, Array]:
+def gradual(random: np.random.Generator, rows: int) -> tuple[Array, Array]:
     """The effect of one input turns round, a little with each row."""
-    X = drawn_inputs(random)
+    X = drawn_inputs(random, rows)
     return X, with_noise(friedman(X, np.linspace(1, -1, len(X))), random)
 
 
-def sudden(random: np.random.Generator) -> tuple[Array, Array]:
+def sudden(random: np.random.Generator, rows: int) -> tuple[Array, Array]:
     """From the middle on, targets in a box of two inputs are higher."""
-    X = drawn_inputs(random)
+    X = drawn_inputs(random, rows)
     box = ((X[:, :2] > 0.2) & (X[:, :2] < 0.6)).all(axis=1)
     late = np.arange(len(X)) >= len(X) // 2
     return X, with_noise(friedman(X) + 10 * (box & late), random)
 
 
-def seasons(random: np.random.Generator) -> tuple[Array, Array]:
+def seasons(random: np.random.Generator, rows: int) -> tuple[Array, Array]:
     """One input goes to and fro, so that each region is left for half a season and comes again."""
-    X = drawn_inputs(random)
+    X = drawn_inputs(random, rows)
     centre = 0.5 + 0.35 * np.sin(2 * np.pi * np.arange(len(X)) / SEASON)
     X[:, 0] = np.clip(centre + 0.3 * (X[:, 0] - 0.5), 0, 1)
     return X, with_noise(friedman(X), random)
 
 
-DRAWN: dict[str, Callable[[np.random.Generator], tuple[Array, Array]]] = {
+DRAWN: dict[str, Callable[[np.random.Generator, int], tuple[Array, Array]]] = {
     "steady": steady,
     "gradual": gradual,
     "sudden": sudden,
