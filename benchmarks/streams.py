@@ -42,7 +42,7 @@ METHODS_USED = [
 REFITTED = "never"  # on a stream that comes at once, this is AtlasRegressor fitted to all data
 
 
-def sources(folder, most):
+def sources(folder, most, hold):
     """Streams of the files that are there, each without and with noise, and drawn ones."""
     there = [
         replace(source, path=folder / source.path)
@@ -50,7 +50,7 @@ def sources(folder, most):
         if folder and (folder / source.path).exists()
     ]
     noisy = [replace(source, label=f"{source.label}, noise", noise=NOISE_COLUMNS) for source in there]
-    return [replace(source, most=most) for source in (*there, *noisy, *BUILT_IN_STREAMS)]
+    return [replace(source, most=most, hold=hold) for source in (*there, *noisy, *BUILT_IN_STREAMS)]
 
 
 def table(title, streams, methods, value, summaries=()):
@@ -73,10 +73,12 @@ def worst(values):
     return float(values.max()) if len(values) else np.nan
 
 
-def report(results, at_once):
+def report(results, at_once, measure):
     """Print the tables of errors, ratios and seconds."""
     lines = {(line.stream, line.method): line for line in stream_lines(results)}
-    refitted = {line.stream.removesuffix(", at once"): line.seen for line in stream_lines(at_once)}
+    refitted = {
+        line.stream.removesuffix(", at once"): getattr(line, measure) for line in stream_lines(at_once)
+    }
     streams = list(dict.fromkeys(stream for stream, _ in lines))
     methods = list(dict.fromkeys(method for _, method in lines))
     summaries = [("geometric mean", geometric_mean), ("worst", worst)]
@@ -87,6 +89,9 @@ def report(results, at_once):
             return getattr(lines[stream, method], measure) / getattr(base, measure) if base else np.nan
 
         return ratio
+
+    def ratio_to_refitted(stream, method):
+        return getattr(lines[stream, method], measure) / refitted[stream]
 
     table("prequential error", streams, methods, lambda s, m: lines[s, m].prequential)
     table("÷ never updating", streams, methods, ratio_to("never", "prequential"), summaries)
@@ -123,13 +128,19 @@ def main():
     )
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--rows", type=int, default=0, help="of each stream, at most")
+    parser.add_argument(
+        "--hold",
+        type=int,
+        default=0,
+        help="one row in so many is never learned, and tells what is known at the end",
+    )
     parser.add_argument("--output", type=Path, default=Path("streams-results"), help="folder of the results")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument(
         "--fresh", action="append", default=[], choices=known, metavar="NAME", help="run a method again"
     )
     options = parser.parse_args()
-    chosen = sources(options.data, options.rows)
+    chosen = sources(options.data, options.rows, options.hold)
     chosen = [s for s in chosen if any(text in s.label for text in options.streams or [""])]
     if not chosen:
         parser.error("no stream has such a name; leave --streams out to see all")
@@ -137,7 +148,7 @@ def main():
     seeds = range(options.seeds)
     at_once = run_streams([s.at_once() for s in chosen], [REFITTED], seeds, options.output, options.jobs)
     results = run_streams(chosen, options.methods or METHODS_USED, seeds, options.output, options.jobs)
-    report(results, at_once)
+    report(results, at_once, "held" if options.hold else "seen")
     draw_streams(results).savefig(options.output / "streams.png", dpi=120)
 
 

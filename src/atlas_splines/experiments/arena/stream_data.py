@@ -45,6 +45,9 @@ class StreamSource:
         Columns of noise that are added to the inputs.
     most
         Rows that are drawn, or used from the beginning of a file; 0 for all.
+    hold
+        Every so many rows one is predicted and never learned; 0 for none. What a method says at the end of
+        rows that it has learned may be learned by heart; these tell what it knows of their places.
     """
 
     label: str
@@ -57,12 +60,14 @@ class StreamSource:
     drop: tuple[str, ...] = ()
     noise: int = 0
     most: int = 0
+    hold: int = 0
 
     @property
     def name(self) -> str:
         """Name for files, different for different data or options."""
         content = self.path.read_bytes() if self.path else b""
-        options = repr((self.first, self.batch, self.target, self.by, self.drop, self.noise, self.most))
+        cuts = (self.first, self.batch, self.most, self.hold)
+        options = repr((*cuts, self.target, self.by, self.drop, self.noise))
         digest = hashlib.sha256(content + options.encode()).hexdigest()[:8]
         return f"{self.path.stem if self.path else self.kind}-{digest}"
 
@@ -83,6 +88,7 @@ class Stream:
     y: Array
     first: int
     batch: int
+    hold: int = 0
 
     @property
     def inputs(self) -> int:
@@ -104,8 +110,16 @@ class Stream:
         return [self.task(slice(start, start + self.batch)) for start in starts]
 
     def task(self, rows: slice) -> Task:
-        """Some rows; a stream has no test rows, since each batch is predicted before it is learned."""
-        return Task(self.X[rows], self.y[rows], self.X[:0], self.y[:0])
+        """Some rows: those to learn, and all of them as a test, which comes before they are learned."""
+        learned = ~self.held[rows]
+        X, y = self.X[rows], self.y[rows]
+        return Task(X[learned], y[learned], X, y)
+
+    @cached_property
+    def held(self) -> NDArray[np.bool_]:
+        """Whether each row is never learned."""
+        numbers = np.arange(len(self.y))
+        return numbers % self.hold == self.hold - 1 if self.hold else numbers < 0
 
     @cached_property
     def long_ago(self) -> NDArray[np.intp]:
@@ -165,7 +179,8 @@ def cut(X: Array, y: Array, source: StreamSource) -> Stream:
         )
     low, high = X[:first].min(axis=0), X[:first].max(axis=0)
     mean, scale = y[:first].mean(), y[:first].std() or 1.0
-    return Stream((X - low) / np.where(high > low, high - low, 1), (y - mean) / scale, first, source.batch)
+    X = (X - low) / np.where(high > low, high - low, 1)
+    return Stream(X, (y - mean) / scale, first, source.batch, source.hold)
 
 
 # --- files -----------------------------------------------------------------------------------------------

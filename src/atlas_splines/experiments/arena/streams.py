@@ -136,6 +136,7 @@ def follow(stream: Stream, method: Method) -> Record:
     Returns
     -------
     dict with ``errors``, of each batch before it was learned; ``seen``, the error on all rows at the end;
+    ``held``, that on the rows that were never learned;
     ``long_ago``, that on rows whose neighbourhood the last quarter of the stream did not visit, and
     ``long_ago_rows``, how many these are; bytes; and seconds of one core for the first fit and an update.
     """
@@ -144,7 +145,7 @@ def follow(stream: Stream, method: Method) -> Record:
     first = time.process_time() - start
     errors, seconds = [], []
     for task in stream.batches():
-        errors.append(error(stream, method, task.X, task.y))
+        errors.append(error(stream, method, task.test_X, task.test_y))
         start = time.process_time()
         method.fit(task)
         seconds.append(time.process_time() - start)
@@ -152,6 +153,7 @@ def follow(stream: Stream, method: Method) -> Record:
     return {
         "errors": errors,
         "seen": error(stream, method, stream.X, stream.y),
+        "held": error(stream, method, stream.X[stream.held], stream.y[stream.held]),
         "long_ago": error(stream, method, stream.X[old], stream.y[old]),
         "long_ago_rows": len(old),
         "bytes": method.bytes_kept,
@@ -184,6 +186,7 @@ class Line:
     prequential: float
     last: float  # over the last five batches
     seen: float
+    held: float  # of rows that were never learned
     long_ago: float
     update_seconds: float
     kilobytes: float
@@ -215,6 +218,7 @@ def line_of(stream: str, method: str, records: Sequence[Record]) -> Line:
         prequential=mean(errors),
         last=mean(errors[-LAST:]),
         seen=mean(record["seen"] for record in ran),
+        held=mean(record["held"] for record in ran),
         long_ago=mean(record["long_ago"] for record in ran),
         update_seconds=mean(record["update_seconds"] for record in ran),
         kilobytes=mean(record["bytes"] / 1000 for record in ran),
