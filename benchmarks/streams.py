@@ -73,11 +73,11 @@ def worst(values):
     return float(values.max()) if len(values) else np.nan
 
 
-def report(results, at_once, measure):
-    """Print the tables of errors, ratios and seconds."""
+def report(results, at_once, looked_back):
+    """Print the tables of errors, ratios and seconds; `looked_back` is the error at the end."""
     lines = {(line.stream, line.method): line for line in stream_lines(results)}
     refitted = {
-        line.stream.removesuffix(", at once"): getattr(line, measure) for line in stream_lines(at_once)
+        line.stream.removesuffix(", at once"): getattr(line, looked_back) for line in stream_lines(at_once)
     }
     streams = list(dict.fromkeys(stream for stream, _ in lines))
     methods = list(dict.fromkeys(method for _, method in lines))
@@ -91,18 +91,13 @@ def report(results, at_once, measure):
         return ratio
 
     def ratio_to_refitted(stream, method):
-        return getattr(lines[stream, method], measure) / refitted[stream]
+        return getattr(lines[stream, method], looked_back) / refitted[stream]
 
     table("prequential error", streams, methods, lambda s, m: lines[s, m].prequential)
     table("÷ never updating", streams, methods, ratio_to("never", "prequential"), summaries)
     table("÷ boosting refitted", streams, methods, ratio_to("boosting", "prequential"), summaries)
-    table(
-        "all seen ÷ ATLAS refitted",
-        streams,
-        methods,
-        lambda s, m: lines[s, m].seen / refitted.get(s, np.nan),
-        summaries,
-    )
+    title = "never learned" if looked_back == "held" else "all seen"
+    table(f"{title} ÷ ATLAS refitted", streams, methods, ratio_to_refitted, summaries)
     table("seconds ÷ refitting boosting", streams, methods, ratio_to("boosting", "update_seconds"), summaries)
     print(f"\n{stream_table(results)}")
 
