@@ -104,10 +104,11 @@ def test_a_face_only_hands_on(face):
 
 EXPERIMENTS = [*SOURCE.glob("experiments/**/*.py")]
 IMPORTERS = {  # within the experiments
-    "torch": {"autograd", "pi_sigma", "kasam"},
+    "torch": {"autograd", "pi_sigma", "kasam", "functional", "spline_activations"},
     "kan": {"kan"},
-    "sklearn": {"stored", "protocols"},
-    "matplotlib": {"style", "drawings", "figures"},
+    "river": {"river"},
+    "sklearn": {"stored", "online", "protocols"},
+    "matplotlib": {"style", "drawings", "figures", "stream_figures"},
 }
 
 

@@ -38,7 +38,8 @@ def left_then_right(classes=0):
 
 
 def skip_without_its_package(name):
-    for method, package in (("pi-sigma", "torch"), ("kasam", "torch"), ("kan", "kan")):
+    torch_methods = ("pi-sigma", "kasam", "functional", "spline-activations")
+    for method, package in (*((name, "torch") for name in torch_methods), ("kan", "kan")):
         if name.startswith(method):
             pytest.importorskip(package)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from atlas_splines.experiments.arena.methods.base import Setup
 from atlas_splines.experiments.arena.protocols import Cell, Size, make_problem
 from atlas_splines.experiments.jobs import read_results, run_missing
 
-__all__ = ["FOLDER", "Record", "RunKey", "run", "run_one"]
+__all__ = ["FOLDER", "Record", "RunKey", "attempt", "run", "run_one"]
 
 Record = dict[str, Any]
 FOLDER = "runs"
@@ -65,22 +65,30 @@ def run_one(key: RunKey, size: Size) -> Record:
         "seed": key.seed,
     }
     problem = make_problem(key.cell, key.seed, size_of(key, size))
-    try:
+    steps = round(size.steps * (CLASS_STEPS if problem.classes else 1))
+
+    def measure() -> Record:
         kind: Any = find(key.method)
-        record["settings"] = dict(kind.GRID[key.setting])
-        steps = round(size.steps * (CLASS_STEPS if problem.classes else 1))
+        settings = dict(kind.GRID[key.setting])
+        method = kind(Setup(problem.inputs, problem.classes, key.seed, steps), **settings)
+        return {"settings": settings, **evaluate(problem, method)}
+
+    return record | attempt(measure)
+
+
+def attempt(measure: Callable[[], Record]) -> Record:
+    """What was measured, with ``status``: ok, or what went wrong."""
+    try:
         # one thread each: processes share the cores already, and small matrices gain nothing from more
         with warnings.catch_warnings(), threadpool_limits(1):
             warnings.simplefilter("ignore")  # an overflow shows in the result, and says so
-            method = kind(Setup(problem.inputs, problem.classes, key.seed, steps), **record["settings"])
-            record |= evaluate(problem, method)
+            return measure() | {"status": "ok"}
     except MissingPackage as error:
-        return record | {"status": f"missing: {error}"}
+        return {"status": f"missing: {error}"}
     except (Diverged, TrainingDiverged) as error:
-        return record | {"status": f"diverged: {str(error)[:MESSAGE]}"}
+        return {"status": f"diverged: {str(error)[:MESSAGE]}"}
     except Exception as error:
-        return record | {"status": f"crashed: {type(error).__name__}: {str(error)[:MESSAGE]}"}
-    return record | {"status": "ok"}
+        return {"status": f"crashed: {type(error).__name__}: {str(error)[:MESSAGE]}"}
 
 
 def size_of(key: RunKey, size: Size) -> Size:

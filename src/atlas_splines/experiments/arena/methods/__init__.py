@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from atlas_splines.experiments.arena.methods.base import Method
 
-__all__ = ["METHODS", "Entry", "MissingPackage", "find"]
+__all__ = ["METHODS", "STREAM_METHODS", "Entry", "MissingPackage", "find"]
 
 FOLDER = "atlas_splines.experiments.arena.methods"
 
@@ -35,6 +35,9 @@ METHODS = {
     "mlp-pseudo-rehearsal": Entry("MLP, pseudo-rehearsal", "replay", "PseudoRehearsal"),
     "mlp-ogd": Entry("MLP, OGD", "ogd", "OGD"),
     "mlp-pca-ogd": Entry("MLP, PCA-OGD", "ogd", "PCAOGD"),
+    "mlp-dynamic-programming": Entry("MLP, dynamic programming", "dynamic", "DynamicProgramming"),
+    "functional": Entry("functional regularisation", "functional", "FunctionalRegularisation"),
+    "spline-activations": Entry("MLP, spline activations", "spline_activations", "SplineNetwork"),
     "progressive": Entry("progressive network", "progressive", "Progressive"),
     "pruning": Entry("MLP, graceful pruning", "pruning", "Pruning"),
     "linear": Entry("linear model", "stored", "Linear"),
@@ -48,6 +51,15 @@ METHODS = {
     "boosting": Entry("gradient boosting", "stored", "Boosting", keeps_all=True),
     "atlas-retrained": Entry("ATLAS, retrained", "stored", "RetrainedAtlas", keeps_all=True),
     "mlp-retrained": Entry("MLP, retrained", "stored", "RetrainedMLP", keeps_all=True),
+}
+STREAM_METHODS = {  # on streams only; there the methods above may run too
+    "never": Entry("ATLAS, never updated", "pooled", "Never"),
+    "atlas-pool": Entry("ATLAS, pooled", "pooled", "Pool"),
+    "atlas-auto": Entry("ATLAS, automatic", "pooled", "Auto"),
+    "river-forest": Entry("adaptive random forest", "river", "AdaptiveForest"),
+    "river-tree": Entry("Hoeffding adaptive tree", "river", "HoeffdingTree"),
+    "mlp-partial-fit": Entry("MLP, partial_fit", "online", "SteppedMLP"),
+    "boosting-reservoir": Entry("boosting on a reservoir of 2000", "online", "ReservoirBoosting"),
 }
 
 
@@ -63,7 +75,7 @@ def find(name: str) -> type[Method]:
     >>> find("mlp-ewc").__name__
     'EWC'
     """
-    entry = METHODS[name]
+    entry = (METHODS | STREAM_METHODS)[name]
     try:
         method: type[Method] = getattr(import_module(f"{FOLDER}.{entry.module}"), entry.class_name)
     except ModuleNotFoundError as error:

@@ -13,24 +13,36 @@ from atlas_splines.experiments.arena.methods.base import Method, Setup, falling_
 from atlas_splines.experiments.arena.methods.network import draw_from
 from atlas_splines.experiments.arena.tasks import Task
 
-__all__ = ["TorchMethod", "train", "train_on_all"]
+__all__ = ["TorchMethod", "data_loss", "minimise", "parameter_bytes", "train", "train_on_all"]
 
 Array = NDArray[np.floating]
+
+
+def minimise(
+    parameters: list[torch.nn.Parameter], loss: Callable[[], torch.Tensor], steps: int, rate: float
+) -> None:
+    """Adam with a learning rate that falls to zero as a cosine, on what ``loss()`` says at each step."""
+    optimizer = torch.optim.Adam(parameters, lr=rate, fused=True)
+    for step in range(steps):
+        optimizer.param_groups[0]["lr"] = falling_rate(rate, step, steps)
+        value = loss()
+        optimizer.zero_grad()
+        value.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+
+
+def data_loss(module: torch.nn.Module, draw: Callable[[], tuple[Array, ...]], classes: int) -> torch.Tensor:
+    """Absolute error or cross-entropy on a batch."""
+    X, targets = map(torch.from_numpy, draw())
+    outputs = module(X)
+    return cross_entropy(outputs, targets) if classes else (outputs - targets).abs().mean()
 
 
 def train(
     module: torch.nn.Module, draw: Callable[[], tuple[Array, ...]], classes: int, steps: int, rate: float
 ) -> None:
-    """Adam with a learning rate that falls to zero as a cosine, on absolute error or cross-entropy."""
-    optimizer = torch.optim.Adam(module.parameters(), lr=rate, fused=True)
-    for step in range(steps):
-        optimizer.param_groups[0]["lr"] = falling_rate(rate, step, steps)
-        X, targets = map(torch.from_numpy, draw())
-        outputs = module(X)
-        loss = cross_entropy(outputs, targets) if classes else (outputs - targets).abs().mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+    """`minimise` absolute error or cross-entropy."""
+    minimise(list(module.parameters()), lambda: data_loss(module, draw, classes), steps, rate)
 
 
 def train_on_all(module: torch.nn.Module, X: Array, targets: Array, classes: int, steps: int) -> None:
@@ -47,6 +59,11 @@ def train_on_all(module: torch.nn.Module, X: Array, targets: Array, classes: int
         return loss
 
     optimizer.step(closure)  # type: ignore[no-untyped-call]
+
+
+def parameter_bytes(module: torch.nn.Module) -> int:
+    """Bytes of the parameters of a module."""
+    return sum(parameter.numel() * parameter.element_size() for parameter in module.parameters())
 
 
 class TorchMethod(Method):
@@ -72,4 +89,4 @@ class TorchMethod(Method):
     @property
     def bytes_kept(self) -> int:
         """The parameters."""
-        return sum(p.numel() * p.element_size() for p in self.module.parameters())
+        return parameter_bytes(self.module)

@@ -1,4 +1,4 @@
-"""Methods that keep all data that is still true; and a linear model, since scikit-learn is used here only."""
+"""Methods that keep all data that is still true; and a linear model, since it is scikit-learn's too."""
 
 from __future__ import annotations
 

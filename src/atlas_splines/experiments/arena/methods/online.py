@@ -1,0 +1,80 @@
+"""Regressors of scikit-learn with bounded memory: a network, and boosting on a reservoir."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.neural_network import MLPRegressor
+from sklearn.preprocessing import StandardScaler
+
+from atlas_splines.experiments.arena.methods.base import Method, Setup
+from atlas_splines.experiments.arena.methods.stored import Boosting
+from atlas_splines.experiments.arena.tasks import Task
+
+__all__ = ["ReservoirBoosting", "SteppedMLP"]
+
+Array = NDArray[np.floating]
+FIRST_EPOCHS = 100
+RESERVOIR = 2000
+
+
+class SteppedMLP(Method):
+    """`MLPRegressor.partial_fit`: some epochs on each batch, on inputs scaled by the first one."""
+
+    GRID = tuple({"epochs": epochs, "rate": rate} for rate in (0.001, 0.003) for epochs in (20, 5, 1))
+
+    def __init__(self, setup: Setup, epochs: int, rate: float) -> None:
+        self.random = np.random.default_rng(setup.seed)
+        self.epochs, self.fitted = epochs, False
+        self.scaler = StandardScaler()
+        self.model = MLPRegressor(
+            hidden_layer_sizes=(100, 100), learning_rate_init=rate, random_state=setup.seed
+        )
+
+    def fit(self, task: Task) -> None:
+        """Pass over the task's rows several times, more often over the first."""
+        if not self.fitted:
+            self.scaler.fit(task.X)
+        X = self.scaler.transform(task.X)
+        for _ in range(self.epochs if self.fitted else FIRST_EPOCHS):
+            order = self.random.permutation(len(X))
+            self.model.partial_fit(X[order], task.y[order])
+        self.fitted = True
+
+    def predict(self, X: Array) -> Array:
+        """Outputs of the network."""
+        return np.asarray(self.model.predict(self.scaler.transform(X)))[:, None]
+
+    @property
+    def bytes_kept(self) -> int:
+        """The parameters and the two moments of Adam."""
+        return len(pickle.dumps((self.scaler, self.model)))
+
+
+class ReservoirBoosting(Boosting):
+    """Boosting refitted on a uniform sample of all rows seen, without those no longer true.
+
+    Each row draws a number, and those with the least are kept.
+    """
+
+    def __init__(self, setup: Setup, rate: float, iterations: int) -> None:
+        super().__init__(setup, rate, iterations)
+        self.random = np.random.default_rng(setup.seed)
+        self.drawn = np.zeros(0, np.float32)
+
+    def fit(self, task: Task) -> None:
+        """Add the rows, keep as many as there is room for, and learn those from scratch."""
+        true = ~task.replaces(self.X)
+        drawn = np.append(self.drawn[true], self.random.random(len(task.y), np.float32))
+        X = np.vstack([self.X[true], task.X.astype(np.float32)])
+        y = np.append(self.y[true], task.y.astype(np.float32))
+        kept = np.sort(np.argsort(drawn, kind="stable")[:RESERVOIR])
+        self.X, self.y, self.drawn = X[kept], y[kept], drawn[kept]
+        self.learn()
+
+    @property
+    def bytes_kept(self) -> int:
+        """The rows, their numbers and the trees."""
+        return super().bytes_kept + self.drawn.nbytes

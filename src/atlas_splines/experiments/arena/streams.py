@@ -1,0 +1,251 @@
+"""Protocol 7, streams: each batch is predicted before it is learned, as a model in use has it.
+
+Errors are mean absolute errors in standard deviations of the target. A run is a stream, a method and a seed;
+it is written when it is done, and a failure is a result too.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atlas_splines.experiments.arena.measures import Diverged, mean
+from atlas_splines.experiments.arena.methods import METHODS, STREAM_METHODS, find
+from atlas_splines.experiments.arena.methods.base import Method, Setup
+from atlas_splines.experiments.arena.runner import Record, attempt
+from atlas_splines.experiments.arena.stream_data import Stream, StreamSource, check_stream, make_stream
+from atlas_splines.experiments.jobs import read_results, run_missing
+
+__all__ = ["DEFAULT_METHODS", "Line", "follow", "run_streams", "stream_lines", "stream_table"]
+
+Array = NDArray[np.floating]
+FOLDER = Path("streams", "runs")
+STEPS = 300  # gradient steps on a part, for methods that have no number of their own
+LAST = 5  # batches at the end of a stream
+DEFAULT_METHODS = (
+    "atlas-auto", "atlas-pool", "atlas-charts", "never", "atlas-retrained", "boosting", "boosting-reservoir",
+    "river-forest", "river-tree", "mlp-partial-fit",
+)  # fmt: skip
+
+
+# --- running ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class StreamKey:
+    """One run: a method, with the first setting of its grid, on a stream."""
+
+    source: StreamSource
+    method: str
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """File name of the result."""
+        return f"{self.source.name}-{self.method}-s{self.seed}"
+
+
+def run_streams(
+    streams: Sequence[StreamSource],
+    methods: Sequence[str],
+    seeds: Sequence[int],
+    output: Path,
+    jobs: int = 1,
+    *,
+    scheduler: str | None = None,
+) -> list[Record]:
+    """Run what is not there yet, and return all records: by stream, then by method, then by seed.
+
+    Parameters
+    ----------
+    streams
+        Where each stream comes from.
+    methods
+        Names of methods: those of the arena, and those for streams only.
+    seeds
+        Repetitions: they draw streams, shuffle files and start methods.
+    output
+        Folder of the results; a run that was stopped goes on where it was.
+    jobs, scheduler
+        Local processes, or the address of a Dask scheduler.
+    """
+    known = METHODS | STREAM_METHODS
+    unknown = [name for name in methods if name not in known]
+    if unknown:
+        raise ValueError(f"there is no method {unknown[0]!r}; there are {', '.join(known)}")
+    for source in streams:
+        check_stream(source)
+    keys = [StreamKey(source, method, seed) for source in streams for method in methods for seed in seeds]
+    folder = output / FOLDER
+    run_missing(folder, keys, run_stream, StreamSettings(), jobs=jobs, scheduler=scheduler, title="streams")
+    return read_results(folder, keys)
+
+
+@dataclass(frozen=True)
+class StreamSettings:
+    """What all runs on streams have in common: gradient steps on a batch, for methods that need a number."""
+
+    steps: int = STEPS
+
+
+def run_stream(key: StreamKey, settings: StreamSettings) -> Record:
+    """Run one method on one stream; whatever goes wrong is said in ``status``."""
+    record: Record = {"stream": key.source.label, "method": key.method, "seed": key.seed}
+    stream = make_stream(key.source, key.seed)
+
+    def measure() -> Record:
+        kind: Any = find(key.method)
+        options = dict(kind.GRID[0])
+        method = kind(Setup(stream.inputs, 0, key.seed, settings.steps), **options)
+        return {"settings": options, **follow(stream, method)}
+
+    return record | attempt(measure)
+
+
+def follow(stream: Stream, method: Method) -> Record:
+    """Fit the first part; predict each batch and then learn it; look back at the end.
+
+    Returns
+    -------
+    dict with ``errors``, of each batch before it was learned; ``seen``, the error on all rows at the end;
+    ``held``, that on the rows that were never learned;
+    ``long_ago``, that on rows whose neighbourhood the last quarter of the stream did not visit, and
+    ``long_ago_rows``, how many these are; bytes; and seconds of one core for the first fit and an update.
+    """
+    start = time.process_time()
+    method.fit(stream.beginning())
+    first = time.process_time() - start
+    errors, seconds = [], []
+    for task in stream.batches():
+        errors.append(error(stream, method, task.test_X, task.test_y))
+        start = time.process_time()
+        method.fit(task)
+        seconds.append(time.process_time() - start)
+    old = stream.long_ago
+    return {
+        "errors": errors,
+        "seen": error(stream, method, stream.X, stream.y),
+        "held": error(stream, method, stream.X[stream.held], stream.y[stream.held]),
+        "long_ago": error(stream, method, stream.X[old], stream.y[old]),
+        "long_ago_rows": len(old),
+        "bytes": method.bytes_kept,
+        "first_seconds": first,
+        "update_seconds": mean(seconds),
+    }
+
+
+def error(stream: Stream, method: Method, X: Array, y: Array) -> float:
+    """Mean absolute error in standard deviations of the target; NaN on no rows."""
+    if not len(y):
+        return float("nan")
+    outputs = np.asarray(method.predict(X))[:, 0]
+    if not np.isfinite(outputs).all():
+        raise Diverged("predictions are not finite")
+    return float(np.abs(outputs - y).mean() / stream.unit)
+
+
+# --- what came out ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Line:
+    """What a method reached on a stream: means over the seeds that ran, NaN if none did."""
+
+    stream: str
+    method: str
+    label: str
+    errors: tuple[float, ...]  # of each batch before it was learned
+    prequential: float
+    last: float  # over the last five batches
+    seen: float
+    held: float  # of rows that were never learned
+    long_ago: float
+    update_seconds: float
+    kilobytes: float
+    note: str
+
+
+def stream_lines(results: Sequence[Record]) -> list[Line]:
+    """A line for each stream and method; within a stream, the least prequential error first."""
+    streams = list(dict.fromkeys(record["stream"] for record in results))
+    groups: dict[tuple[str, str], list[Record]] = {}
+    for record in results:
+        groups.setdefault((record["stream"], record["method"]), []).append(record)
+    lines = [line_of(stream, method, records) for (stream, method), records in groups.items()]
+    return sorted(
+        lines, key=lambda line: (streams.index(line.stream), np.nan_to_num(line.prequential, nan=np.inf))
+    )
+
+
+def line_of(stream: str, method: str, records: Sequence[Record]) -> Line:
+    """The means over seeds."""
+    ran = [record for record in records if record["status"] == "ok"]
+    failed = [record["status"] for record in records if record["status"] != "ok"]
+    errors = np.mean([record["errors"] for record in ran], axis=0) if ran else np.zeros(0)
+    return Line(
+        stream=stream,
+        method=method,
+        label=(METHODS | STREAM_METHODS)[method].label,
+        errors=tuple(errors.tolist()),
+        prequential=mean(errors),
+        last=mean(errors[-LAST:]),
+        seen=mean(record["seen"] for record in ran),
+        held=mean(record["held"] for record in ran),
+        long_ago=mean(record["long_ago"] for record in ran),
+        update_seconds=mean(record["update_seconds"] for record in ran),
+        kilobytes=mean(record["bytes"] / 1000 for record in ran),
+        note=f"{len(failed)} of {len(records)} runs {failed[0]}" if failed else "",
+    )
+
+
+def stream_table(results: Sequence[Record]) -> str:
+    """A table for each stream, with a row for each method."""
+    lines = stream_lines(results)
+    tables = []
+    for stream in dict.fromkeys(line.stream for line in lines):
+        head = [stream, "prequential", f"last {LAST}", "all seen", "long ago", "s/update", "kB", ""]
+        rows = [cells_of(line) for line in lines if line.stream == stream]
+        tables.append(aligned([head, *rows]))
+    return "\n\n".join(tables)
+
+
+def cells_of(line: Line) -> list[str]:
+    """A row of the table as text."""
+    errors = (line.prequential, line.last, line.seen, line.long_ago)
+    return [
+        line.label,
+        *(shown(value, ".3f") for value in errors),
+        shown(line.update_seconds, ".3f"),
+        shown(line.kilobytes, ",.0f"),
+        line.note,
+    ]
+
+
+def shown(value: float, form: str) -> str:
+    """A number, in powers of ten if it is large, or a dash where there is none."""
+    if np.isnan(value):
+        return "–"
+    return f"{value:.1e}" if value >= 1e6 else f"{value:{form}}"
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Columns of the same width: the first and the last to the left, the others to the right.
+
+    Examples
+    --------
+    >>> print(aligned([["a", "error", ""], ["longer", "1", "note"]]))
+    a       error
+    longer      1  note
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)]
+        lines.append("  ".join([row[0].ljust(widths[0]), *cells[1:-1], row[-1]]).rstrip())
+    return "\n".join(lines)

@@ -1,0 +1,237 @@
+"""Streams: how they are cut, what is measured on them, and runs that go on where they were."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from atlas_splines.experiments import jobs
+from atlas_splines.experiments.arena import streams
+from atlas_splines.experiments.arena.methods import MissingPackage
+from atlas_splines.experiments.arena.methods.base import Method
+from atlas_splines.experiments.arena.stream_data import (
+    BUILT_IN_STREAMS,
+    Stream,
+    StreamSource,
+    check_stream,
+    file_stream,
+    make_stream,
+)
+from atlas_splines.experiments.arena.stream_figures import draw_streams
+from atlas_splines.experiments.arena.streams import follow, run_streams, stream_lines, stream_table
+
+TINY = StreamSource("tiny", "steady", first=60, batch=20, most=150)
+
+
+@pytest.fixture
+def in_this_process(monkeypatch):
+    """Run jobs here: processes take seconds to start, and would not see what a test changes."""
+
+    def run_here(work, keys, *common, jobs=1, scheduler=None):
+        return ((key, work(key, *common)) for key in keys)
+
+    monkeypatch.setattr(jobs, "run_jobs", run_here)
+
+
+class LastMean(Method):
+    """Predicts the mean of the part it learned last, and notes what it was asked."""
+
+    GRID = ({}, {})
+
+    def __init__(self, setup=None):
+        self.mean, self.log = np.nan, []
+
+    def fit(self, task):
+        self.mean = task.y.mean()
+        self.log.append(("fit", len(task.y)))
+
+    def predict(self, X):
+        self.log.append(("predict", len(X)))
+        return np.full((len(X), 1), self.mean)
+
+    @property
+    def bytes_kept(self):
+        return 8
+
+
+# --- data ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("source", BUILT_IN_STREAMS, ids=lambda source: source.kind)
+def test_drawn_streams_are_the_same_for_every_method_and_others_for_other_seeds(source):
+    source = replace(source, first=100, most=400)
+    stream = make_stream(source, 0)
+    make_stream.cache_clear()
+    again, other = make_stream(source, 0), make_stream(source, 1)
+    np.testing.assert_array_equal(stream.X, again.X)
+    np.testing.assert_array_equal(stream.y, again.y)
+    assert not np.array_equal(stream.y, other.y)
+    first = stream.beginning()
+    assert first.y.mean() == pytest.approx(0, abs=1e-12)
+    assert first.y.std() == pytest.approx(1)
+    assert first.X.min() == 0
+    assert first.X.max() == 1
+    np.testing.assert_array_equal(np.vstack([task.X for task in (first, *stream.batches())]), stream.X)
+
+
+def test_a_box_changes_in_the_middle_and_a_trend_turns_round():
+    X, y = (getattr(make_stream(StreamSource("", "sudden", first=0), 0), name) for name in "Xy")
+    box = ((X[:, :2] > 0.25) & (X[:, :2] < 0.55)).all(axis=1)
+    late = np.arange(len(y)) >= 2500
+    assert y[box & late].mean() - y[box & ~late].mean() > 1.5
+    assert abs(y[~box & late].mean() - y[~box & ~late].mean()) < 0.3
+    X, y = (getattr(make_stream(StreamSource("", "gradual", first=0), 0), name) for name in "Xy")
+    slopes = [np.polyfit(X[part, 3], y[part], 1)[0] for part in (slice(0, 1000), slice(-1000, None))]
+    assert slopes[0] > 1 > -1 > slopes[1]
+
+
+def test_the_last_quarter_of_a_season_leaves_regions():
+    stream = make_stream(StreamSource("", "seasons", most=1000), 0)  # it ends with low values of an input
+    old = stream.long_ago
+    assert len(old) < 750
+    assert old.max() < 750
+    assert stream.X[old, 0].mean() > stream.X[:750, 0].mean()
+
+
+def test_rows_that_were_left_are_found_on_a_line():
+    X = np.append(np.linspace(1, 2, 30), np.linspace(0, 1.2, 10))[:, None]
+    found = Stream(X, X[:, 0], first=10, batch=10).long_ago
+    np.testing.assert_array_equal(found, np.flatnonzero(X[:30, 0] > 1.2 + 1.2 / 9))
+    assert not len(Stream(X[:1], X[:1, 0], first=1, batch=1).long_ago)
+
+
+def test_files_are_put_in_order_and_scaled_by_their_first_part(tmp_path):
+    path = tmp_path / "own.csv"
+    rows = [f"{9 - k},{k},{10 * k},{k * k}" for k in range(10)]
+    path.write_text("time,a,b,y\n" + "\n".join(rows), encoding="utf8")
+    source = file_stream(path, "time", first=5, batch=2, drop=("time", "b"))
+    stream = make_stream(source, 0)
+    assert source.label == "own by time"
+    np.testing.assert_allclose(stream.X[:, 0], (np.arange(9, -1, -1) - 5) / 4)  # from 1 down, and beyond
+    assert stream.y[0] > stream.y[-1]
+    as_it_stands = make_stream(replace(source, by="order"), 0)
+    np.testing.assert_allclose(as_it_stands.X[:, 0], np.arange(10) / 4)
+    shuffled = [make_stream(replace(source, by="random", first=0), seed).X[:, 0] for seed in (0, 1)]
+    assert not np.array_equal(*shuffled)
+    np.testing.assert_allclose(np.sort(shuffled[0]), np.arange(10) / 9)
+    noisy = replace(source, noise=3)
+    assert make_stream(noisy, 0).inputs == 4
+    assert len({s.name for s in (source, noisy, source.at_once(), replace(source, by="order"))}) == 4
+    before = source.name
+    path.write_text("time,a,b,y\n" + "\n".join(reversed(rows)), encoding="utf8")
+    assert source.name != before  # other data have other results
+
+
+def test_bad_streams_are_one_sentence(tmp_path):
+    path = tmp_path / "own.csv"
+    path.write_text("a,y\n1,2\n2,3\n4,1", encoding="utf8")
+    with pytest.raises(ValueError, match=r"own.csv has no column 'when'; it has a, y"):
+        check_stream(file_stream(path, "when", first=2, batch=1))
+    with pytest.raises(
+        ValueError, match=r"own by order has 3 rows, which cannot be cut into 9 and then 1 each"
+    ):
+        check_stream(file_stream(path, "order", first=9, batch=1))
+    with pytest.raises(ValueError, match=r"cannot read .*no.csv: No such file"):
+        check_stream(file_stream(tmp_path / "no.csv", "order", first=2, batch=1))
+
+
+# --- measures --------------------------------------------------------------------------------------------
+
+
+def test_each_batch_is_predicted_before_it_is_learned():
+    y = np.repeat([0.0, 1.0, 3.0], [4, 2, 2])
+    stream = Stream(np.zeros((8, 1)), y, first=4, batch=2)
+    method = LastMean()
+    measured = follow(stream, method)
+    np.testing.assert_allclose(measured["errors"], np.array([1, 2]) / y.std())
+    assert measured["seen"] == pytest.approx(np.abs(3 - y).mean() / y.std())
+    assert np.isnan(measured["long_ago"])
+    assert np.isnan(measured["held"])
+    assert measured["bytes"] == 8
+    assert method.log[:5] == [("fit", 4), ("predict", 2), ("fit", 2), ("predict", 2), ("fit", 2)]
+
+
+def test_rows_that_are_held_are_predicted_and_never_learned():
+    stream = Stream(np.zeros((9, 1)), np.arange(9.0), first=3, batch=3, hold=3)
+    method = LastMean()
+    measured = follow(stream, method)
+    assert [entry for entry in method.log if entry[0] == "fit"] == [("fit", 2)] * 3
+    assert ("predict", 3) in method.log
+    assert measured["held"] == pytest.approx(np.abs(6.5 - np.array([2, 5, 8])).mean() / stream.unit)
+
+
+def test_what_goes_wrong_is_said(monkeypatch):
+    def missing(name):
+        raise MissingPackage("no module 'river'")
+
+    key = streams.StreamKey(TINY, "river-tree", 0)
+    monkeypatch.setattr(streams, "find", missing)
+    assert streams.run_stream(key, streams.StreamSettings())["status"] == "missing: no module 'river'"
+    monkeypatch.setattr(streams, "find", lambda name: LastMean)
+    monkeypatch.setattr(LastMean, "fit", lambda self, task: None)
+    assert (
+        streams.run_stream(key, streams.StreamSettings())["status"] == "diverged: predictions are not finite"
+    )
+    monkeypatch.setattr(LastMean, "fit", lambda self, task: 1 // 0)
+    assert streams.run_stream(key, streams.StreamSettings())["status"].startswith(
+        "crashed: ZeroDivisionError: "
+    )
+
+
+# --- runs ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_runs_go_on_where_they_were_and_end_in_a_table_and_a_picture(tmp_path):
+    methods = ["linear", "boosting-reservoir"]
+    results = run_streams([TINY], methods, [0, 1], tmp_path)
+    files = {path: path.stat().st_mtime_ns for path in (tmp_path / "streams").iterdir()}
+    assert len(files) == 4
+    more = run_streams([TINY, replace(TINY, label="other", kind="seasons")], methods, [0, 1], tmp_path)
+    assert more[:4] == results
+    assert {path: path.stat().st_mtime_ns for path in files} == files
+
+    lines = stream_lines(more)
+    assert [line.stream for line in lines] == ["tiny"] * 2 + ["other"] * 2
+    assert lines[0].prequential <= lines[1].prequential
+    assert len(lines[0].errors) == 5  # the last batch is shorter
+    own = [record["errors"] for record in results if record["method"] == lines[0].method]
+    assert lines[0].prequential == pytest.approx(np.mean(own))
+    text = stream_table(more).splitlines()
+    assert text[0].split() == [
+        "tiny",
+        "prequential",
+        "last",
+        "5",
+        "all",
+        "seen",
+        "long",
+        "ago",
+        "s/update",
+        "kB",
+    ]
+    assert len(text) == 2 * 3 + 1
+    figure = draw_streams(more)
+    assert len(figure.axes) == 4
+    assert figure.get_suptitle().startswith("Least error ahead on ")
+    assert [len(axes.get_lines()) for axes in figure.axes] == [2] * 4
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_a_failure_is_a_row(tmp_path, monkeypatch):
+    def missing(name):
+        raise MissingPackage("no module 'river'")
+
+    monkeypatch.setattr(streams, "find", missing)
+    results = run_streams([TINY], ["river-tree"], [0], tmp_path)
+    assert stream_table(results).splitlines()[1].endswith("–  1 of 1 runs missing: no module 'river'")
+    assert len(draw_streams(results).axes) == 2
+    (path,) = (tmp_path / "streams").iterdir()
+    assert json.loads(path.read_text(encoding="utf8"))["method"] == "river-tree"
+
+
+def test_an_unknown_method_is_named(tmp_path):
+    with pytest.raises(ValueError, match="there is no method 'nonsense'; there are atlas-charts, "):
+        run_streams([TINY], ["nonsense"], [0], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
