@@ -186,7 +186,7 @@ def test_what_goes_wrong_is_said(monkeypatch):
 def test_runs_go_on_where_they_were_and_end_in_a_table_and_a_picture(tmp_path):
     methods = ["linear", "boosting-reservoir"]
     results = run_streams([TINY], methods, [0, 1], tmp_path)
-    files = {path: path.stat().st_mtime_ns for path in (tmp_path / "streams").iterdir()}
+    files = {path: path.stat().st_mtime_ns for path in (tmp_path / "streams" / "runs").iterdir()}
     assert len(files) == 4
     more = run_streams([TINY, replace(TINY, label="other", kind="seasons")], methods, [0, 1], tmp_path)
     assert more[:4] == results
@@ -227,7 +227,7 @@ def test_a_failure_is_a_row(tmp_path, monkeypatch):
     results = run_streams([TINY], ["river-tree"], [0], tmp_path)
     assert stream_table(results).splitlines()[1].endswith("–  1 of 1 runs missing: no module 'river'")
     assert len(draw_streams(results).axes) == 2
-    (path,) = (tmp_path / "streams").iterdir()
+    (path,) = (tmp_path / "streams" / "runs").iterdir()
     assert json.loads(path.read_text(encoding="utf8"))["method"] == "river-tree"
 
 
