@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from atlas_splines import Atlas, AtlasClassifier, AtlasRegressor, consolidate, train, update
-from atlas_splines.core.charts import Record
+from atlas_splines.core.records import Record
 
 ITEM_SIZES = {"F64": 8, "F32": 4, "I64": 8, "I32": 4, "U8": 1, "BOOL": 1}
 HOSTILE = [

@@ -17,8 +17,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from atlas_splines.core.charts import Record
 from atlas_splines.core.model import Atlas
+from atlas_splines.core.records import Record
 from atlas_splines.core.training import TrainingDiverged
 from atlas_splines.estimators.base import SLOPE_STEP, AtlasClassifier, AtlasRegressor, ColumnFootprint
 from atlas_splines.files.archive import LockedError, StorageError, naming

@@ -16,10 +16,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from atlas_splines.core.charts import Record
 from atlas_splines.core.checks import check_number, check_overflow, check_size
 from atlas_splines.core.lattice import MAX_DENSITY
 from atlas_splines.core.model import Atlas
+from atlas_splines.core.records import Record
 from atlas_splines.core.training import Trainer
 from atlas_splines.estimators.column_map import Domain, DomainChoice
 from atlas_splines.estimators.fitting import Auto, Member, Plan, fit_model, split_folds, train_stage

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from atlas_splines.core import splines
-from atlas_splines.core.charts import Record
 from atlas_splines.core.checks import check_number, check_size
 from atlas_splines.core.lattice import MAX_DENSITY, Domain
 from atlas_splines.core.losses import find_loss
 from atlas_splines.core.model import Atlas
+from atlas_splines.core.records import Record
 from atlas_splines.core.training import History, Seed, train
 from atlas_splines.memory.covers import Count, Cover, check_cover, plan_fences
 from atlas_splines.memory.footprints import BoxFootprint, CrossFootprint, Footprint
@@ -340,7 +340,7 @@ def consolidate(
     error = float(max(change.mean() for change in changes))
     replaced = bool(error <= tolerance)
     if replaced:
-        model.adopt(heir)
+        model.state = heir.state
     done = Consolidation(
         id=_next_id(model),
         kind="consolidation",

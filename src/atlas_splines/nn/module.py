@@ -23,10 +23,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from atlas_splines.core import splines
-from atlas_splines.core.charts import Chart, Fence, Record
+from atlas_splines.core.charts import Chart, Fence
 from atlas_splines.core.checks import check_inputs, check_size
+from atlas_splines.core.evaluation import active_densities
 from atlas_splines.core.lattice import MAX_DENSITY, MAX_FUNCTIONS, check_reach
 from atlas_splines.core.model import Atlas, Trainable, check_options, check_sizes
+from atlas_splines.core.records import Record
 from atlas_splines.files.archive import replace_file
 from atlas_splines.memory.covers import Cover, plan_fences
 
@@ -731,7 +733,7 @@ class AtlasModule(nn.Module):
             {
                 str(rho): Table(torch.tensor(rows), rho, reach, rho in model.trained_densities, sparse)
                 for rho, reach, rows in rows_by_density(model)
-                if rho in model.active_densities
+                if rho in active_densities(model.state)
             }
         )
         beyond = module.is_extended
@@ -752,7 +754,7 @@ class AtlasModule(nn.Module):
             self.inputs, self.outputs, self.terms, self.density, self.trainable, self.damping,
             numpy_name(self._like.dtype),
         )  # fmt: skip
-        model.restart(self.domain.copy())
+        model.state = model.state.emptied(self.domain.copy())
         for rho, reach, rows in rows_by_density(model):
             if str(rho) in self.tables:
                 table = self._table(rho)

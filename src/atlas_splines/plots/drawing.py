@@ -17,12 +17,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp, softmax
 
 from atlas_splines.core.checks import check_size
+from atlas_splines.core.evaluation import sums
 from atlas_splines.core.model import Atlas
 from atlas_splines.core.training import History
 from atlas_splines.memory.footprints import BoxFootprint, Footprint
 
 if TYPE_CHECKING:
-    from atlas_splines.core.charts import Record
+    from atlas_splines.core.records import Record
     from atlas_splines.estimators.base import AtlasEstimator, ColumnFootprint
 
 __all__ = [
@@ -211,7 +212,7 @@ def sums_along(model: Atlas, j: int, places: Array, output: int) -> Array:
     """G_k, H_k and F along one input, on the lower edge of the others: shape (places, 2M + 1)."""
     points = np.tile(model.domain[:, 0], (places.size, 1))
     points[:, j] = places
-    return model.sums(model.points(points))[:, output].astype(np.float64)
+    return sums(model.state, model.points(points))[:, output].astype(np.float64)
 
 
 def places_along(model: Atlas, j: int, grid: int = GRID) -> Array:
@@ -362,7 +363,7 @@ def term_factors(model: Atlas, j: int, output: int) -> tuple[Array, Array]:
     )
     corner = sums[0, 0]  # (2M,): where every grid begins
     log_means = logsumexp(sums - corner, axis=1) - np.log(GRID)  # (inputs, 2M)
-    log_sizes = corner + log_means.sum(axis=0) + np.log(np.abs(model.layout.slope[terms]))
+    log_sizes = corner + log_means.sum(axis=0) + np.log(np.abs(model.state.layout.slope[terms]))
     return np.exp(sums[j] - corner - log_means[j]), np.exp(log_sizes)
 
 

@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines.core import splines
-from atlas_splines.core.charts import Chart, Fence, Record
+from atlas_splines.core.charts import Chart, Fence
 from atlas_splines.core.lattice import MAX_DENSITY, MAX_WIDTH, Domain, Lattice, cell_range, check_reach
 from atlas_splines.core.model import Atlas
+from atlas_splines.core.records import Record
 from atlas_splines.core.training import History
 from atlas_splines.files.archive import Archive, Fields
 from atlas_splines.memory.footprints import BoxFootprint, CrossFootprint, Footprint
@@ -89,7 +90,7 @@ def _bare_model(archive: Archive, value: object, name: str) -> Atlas:
     table = archive.tensor(f"{name}.table", dtype, shape)
     damping = fields.number("damping", least=0)
     model = Atlas(inputs, outputs, terms, density, cast(Any, trainable), damping, dtype)
-    model.restart(domain)
+    model.state = model.state.emptied(domain)
     model.table[:, : table.shape[1]] = table
     return model
 
