@@ -23,7 +23,8 @@ from atlas_splines.core.training import TrainingDiverged
 from atlas_splines.estimators.base import SLOPE_STEP, AtlasClassifier, AtlasRegressor, ColumnFootprint
 from atlas_splines.files.archive import LockedError, StorageError, naming
 from atlas_splines.memory.footprints import BoxFootprint
-from atlas_splines.memory.updates import Consolidation, Memory, Update
+from atlas_splines.memory.log import Consolidation, Update
+from atlas_splines.memory.plans import Retention
 from atlas_splines.storage.saving import load, lock, save
 from atlas_splines.tables.encoding import (
     MOST_CLASSES,
@@ -337,7 +338,7 @@ def update(
     data: str,
     *,
     output: Path | None = None,
-    memory: Memory | None = None,
+    memory: Retention | None = None,
     dry_run: bool = False,
     skip_missing: bool = False,
     refuse_unknown: bool = True,
@@ -356,8 +357,8 @@ def update(
         estimator, encoding = load_with_encoding(path)
         source.need([*encoding.names, encoding.target])
         note_extra(source, {*encoding.names, encoding.target}, note)
-        kept = {"memory": estimator.memory, "random_state": estimator.random_state}
-        estimator.set_params(memory=memory or estimator.memory, random_state=seed)
+        kept = {"retention": estimator.retention, "random_state": estimator.random_state}
+        estimator.set_params(retention=memory or estimator.retention, random_state=seed)
 
         def pieces() -> Iterator[tuple[Table, Labels]]:
             return labelled(source, encoding, skip_missing, UNKNOWN if refuse_unknown else None)
@@ -427,14 +428,14 @@ def learned_from(sample: int, rows: int, dry_run: bool) -> str:
 def tell_footprint(estimator: Estimator, encoding: Encoding, X: Table, say: Say) -> None:
     """Say what an update with these inputs can change, and what it cannot."""
     area = estimator.footprint(X)
-    if estimator.memory in ("rehearsal", "both"):
-        say(f"Can change: every prediction, a little; that is how {estimator.memory!r} learns.")
+    if estimator.retention in ("rehearsal", "both"):
+        say(f"Can change: every prediction, a little; that is how {estimator.retention!r} learns.")
         return
     part = share(area, encoding)
     if part == EVERYTHING:
         say("Can change: every prediction.")
         return
-    which = "one" if estimator.memory == "none" else "all"
+    which = "one" if estimator.retention == "none" else "all"
     boxes = len(area.area.fences) if isinstance(area.area, BoxFootprint) else 1
     several = f" (in {boxes} boxes)" if boxes > 1 else ""
     say(f"Can change: rows with {which} of these{several}, {part} of the domain:")

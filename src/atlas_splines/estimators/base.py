@@ -17,15 +17,19 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from atlas_splines.core.checks import check_number, check_overflow, check_size
+from atlas_splines.core.growing import Grown
 from atlas_splines.core.lattice import MAX_DENSITY
 from atlas_splines.core.model import Atlas
 from atlas_splines.core.records import Record
+from atlas_splines.core.rows import Rows
 from atlas_splines.core.training import Trainer
 from atlas_splines.estimators.column_map import Domain, DomainChoice
-from atlas_splines.estimators.fitting import Auto, Member, Plan, fit_model, split_folds, train_stage
-from atlas_splines.memory import updates as memory
+from atlas_splines.estimators.fitting import Auto, FitOptions, fit_model, train_on
+from atlas_splines.memory.consolidation import consolidate
 from atlas_splines.memory.footprints import Footprint, Interval
-from atlas_splines.memory.growth import Rows
+from atlas_splines.memory.log import Consolidation, Update
+from atlas_splines.memory.plans import RETENTIONS, Retention
+from atlas_splines.memory.updates import footprint, update
 
 __all__ = ["AtlasClassifier", "AtlasRegressor", "ColumnFootprint"]
 
@@ -39,7 +43,7 @@ LOSSES = {"squared_error": "mse", "absolute_error": "mae", "huber": "huber", "lo
 CHOICES = {
     "extrapolation": ("constant", "linear", "error"),
     "missing": ("error", "learn"),
-    "memory": ("chart", "rehearsal", "both", "none"),
+    "retention": RETENTIONS,
 }
 
 
@@ -57,7 +61,7 @@ class AtlasEstimator(BaseEstimator, ABC):
         domain: DomainChoice = "quantiles",
         extrapolation: Literal["constant", "linear", "error"] = "constant",
         missing: Literal["error", "learn"] = "error",
-        memory: memory.Memory = "chart",
+        retention: Retention = "chart",
         loss: str = "auto",
         learning_rate: float = 0.01,
         max_iter: int = 200,
@@ -76,7 +80,7 @@ class AtlasEstimator(BaseEstimator, ABC):
         self.domain = domain
         self.extrapolation = extrapolation
         self.missing = missing
-        self.memory = memory
+        self.retention = retention
         self.loss = loss
         self.learning_rate = learning_rate
         self.max_iter = max_iter
@@ -144,7 +148,7 @@ class AtlasEstimator(BaseEstimator, ABC):
         points = units.astype(np.float32)
         rows = Rows(points, self._targets(y), weights).take(weights > 0)
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=self.members)
-        model, members = fit_model(rows, self._plan(outputs), seeds.tolist(), self._map)
+        model, members = fit_model(rows, self._fit_options(outputs), seeds.tolist(), self._map)
         self.domain_, self.model_ = domain, model
         return self._note(members)
 
@@ -154,12 +158,11 @@ class AtlasEstimator(BaseEstimator, ABC):
         model, points = self._reach(X)
         rows = Rows(points, self._targets(y), weights).take(weights > 0)
         random = np.random.default_rng(self._seed())
-        held_out = split_folds(len(rows), self.validation_fraction, random)[0]
-        member = train_stage(model.copy(), rows, held_out, self._plan(model.outputs), random)
+        member = train_on(model.copy(), rows, self._fit_options(model.outputs), random)
         self.model_ = member.model
         return self._note([member])
 
-    def _note(self: Self, members: list[Member]) -> Self:
+    def _note(self: Self, members: list[Grown]) -> Self:
         self.n_iter_ = sum(member.epochs for member in members)
         self.validation_loss_ = [member.validation for member in members]
         return self
@@ -168,11 +171,11 @@ class AtlasEstimator(BaseEstimator, ABC):
         """Teach the fitted model new data, without forgetting."""
         self._check_parameters()
         model, points = self._reach(X)
-        memory.update(
+        update(
             model,
             points,
             self._targets(y),
-            memory=self.memory,
+            retention=self.retention,
             batch_size=self.batch_size,
             learning_rate=self.learning_rate,
             loss=self._loss,
@@ -245,7 +248,7 @@ class AtlasEstimator(BaseEstimator, ABC):
         """
         check_is_fitted(self, "model_")
         model, points = self._reach(self._inputs(X))
-        return self.in_columns(memory.footprint(model, points, memory=self.memory), known=self.model_.domain)
+        return self.in_columns(footprint(model, points, retention=self.retention), known=self.model_.domain)
 
     def in_columns(self, area: Footprint, known: Array | None = None) -> ColumnFootprint:
         """A footprint, such as that of an entry of `update_log_`, in the units of the columns.
@@ -270,7 +273,7 @@ class AtlasEstimator(BaseEstimator, ABC):
         """
         before = np.tile([0.0, 1.0], (area.inputs, 1))
         for record in self.update_log_:
-            if isinstance(record, memory.Update):
+            if isinstance(record, Update):
                 if record.footprint is area:
                     return before
                 before = record.footprint.domain
@@ -293,7 +296,7 @@ class AtlasEstimator(BaseEstimator, ABC):
 
     def consolidate(
         self, X: ArrayLike | None = None, *, tolerance: float = 0.02, **options: Any
-    ) -> memory.Consolidation:
+    ) -> Consolidation:
         """Fold all charts into the model's coefficients, if that changes predictions by little.
 
         Parameters
@@ -310,7 +313,7 @@ class AtlasEstimator(BaseEstimator, ABC):
         if X is not None:
             points = self.domain_.to_unit(self._inputs(X)).clip(*self.model_.domain.T)
         options = {"random_state": self._seed(), "progress": self.verbose > 1, **options}
-        return memory.consolidate(self.model_, points, tolerance=tolerance, **options)
+        return consolidate(self.model_, points, tolerance=tolerance, **options)
 
     # --- prediction -----------------------------------------------------------------------------------
 
@@ -394,8 +397,8 @@ class AtlasEstimator(BaseEstimator, ABC):
     def _loss(self) -> str:
         return LOSSES[self.losses[0] if self.loss == "auto" else self.loss]
 
-    def _plan(self, outputs: int) -> Plan:
-        return Plan(
+    def _fit_options(self, outputs: int) -> FitOptions:
+        return FitOptions(
             outputs=outputs,
             loss=self._loss,
             density=self.density,
@@ -408,7 +411,7 @@ class AtlasEstimator(BaseEstimator, ABC):
             verbose=bool(self.verbose),
         )
 
-    def _map(self, function: Callable[[int], Member], numbers: Iterable[int]) -> list[Member]:
+    def _map(self, function: Callable[[int], Grown], numbers: Iterable[int]) -> list[Grown]:
         return list(Parallel(n_jobs=self.n_jobs, require="sharedmem")(delayed(function)(k) for k in numbers))
 
     def _seed(self) -> int:
@@ -445,7 +448,7 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
     missing
         "error" refuses NaN. "learn" takes the median for it, and for each column that has NaN in the first
         data the model learns one more input: whether the value is missing.
-    memory
+    retention
         How `partial_fit` learns, see `atlas_splines.update`: "chart", "rehearsal", "both" or "none".
     loss
         "squared_error", "absolute_error" or "huber"; "auto" is the first.

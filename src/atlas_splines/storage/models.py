@@ -20,7 +20,7 @@ from atlas_splines.core.records import Record
 from atlas_splines.core.training import History
 from atlas_splines.files.archive import Archive, Fields
 from atlas_splines.memory.footprints import BoxFootprint, CrossFootprint, Footprint
-from atlas_splines.memory.updates import Consolidation, Update
+from atlas_splines.memory.log import Consolidation, Update
 
 __all__ = ["model_from_archive", "model_to_archive"]
 

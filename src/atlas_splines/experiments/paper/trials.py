@@ -129,7 +129,7 @@ def main_models(key: Key, data: TwoTasks, settings: Settings) -> Iterator[tuple[
     for name, memory in kinds.items():
         start = time.perf_counter()
         model = base.copy()
-        update(model, second.X, second.noisy, memory=memory, random_state=key.trial)
+        update(model, second.X, second.noisy, retention=memory, random_state=key.trial)
         yield name, base, model, row_of(key, name, data, history, History(), start)
 
 

@@ -92,7 +92,9 @@ class Updated(Method):
         if setup.classes:
             self.estimator = SmallClassifier(setup, self.memory)
         else:  # one member, for time; four, the default, are better by some per cent
-            self.estimator = AtlasRegressor(loss=loss, memory=self.memory, members=1, random_state=setup.seed)
+            self.estimator = AtlasRegressor(
+                loss=loss, retention=self.memory, members=1, random_state=setup.seed
+            )
 
     def fit(self, task: Task) -> None:
         """Fit the estimator, or update it."""
@@ -120,7 +122,7 @@ class SmallClassifier:
         """Train the model plainly, and update it from the second time on."""
         before = len(self.model_.updates)
         update(
-            self.model_, X, y, memory=self.memory if before else "none", loss="cross-entropy",
+            self.model_, X, y, retention=self.memory if before else "none", loss="cross-entropy",
             density=1, terms=CLASS_TERMS, epochs=CLASS_EPOCHS, random_state=self.seed + before,
         )  # fmt: skip
 
