@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from atlas_splines.analysis.polynomials import from_polynomial
     from atlas_splines.core.model import Atlas
     from atlas_splines.core.training import History, Trainer, TrainingDiverged, train
-    from atlas_splines.estimators.base import AtlasClassifier, AtlasRegressor
+    from atlas_splines.estimators.classifier import AtlasClassifier
+    from atlas_splines.estimators.column_footprint import ColumnFootprint
+    from atlas_splines.estimators.regressor import AtlasRegressor
     from atlas_splines.files.archive import StorageError
     from atlas_splines.memory.consolidation import consolidate
     from atlas_splines.memory.footprints import Footprint
@@ -34,6 +36,7 @@ __all__ = [
     "Atlas",
     "AtlasClassifier",
     "AtlasRegressor",
+    "ColumnFootprint",
     "Consolidation",
     "Footprint",
     "History",
@@ -58,8 +61,9 @@ __all__ = [
 
 _MODULE_OF = {
     "Atlas": "core.model",
-    "AtlasClassifier": "estimators.base",
-    "AtlasRegressor": "estimators.base",
+    "AtlasClassifier": "estimators.classifier",
+    "AtlasRegressor": "estimators.regressor",
+    "ColumnFootprint": "estimators.column_footprint",
     "Consolidation": "memory.log",
     "Footprint": "memory.footprints",
     "History": "core.training",

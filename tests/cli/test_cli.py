@@ -331,7 +331,7 @@ def test_one_of_something_is_not_several(work):
 def test_other_kinds_of_memory(work, memory, says):
     assert says in ok("update", "m.atlas", "new.csv", "--memory", memory).output
     assert load("m.atlas").update_log_[-1].kind == memory
-    assert load("m.atlas").memory == "chart"
+    assert load("m.atlas").retention == "chart"
 
 
 def test_a_domain_that_grows_is_told(work):

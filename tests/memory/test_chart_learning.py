@@ -39,6 +39,7 @@ def test_the_size_of_the_targets_does_not_matter(size):
     assert np.abs(model(X) - size * np.sin(10 * X)).mean() < 0.02 * size
 
 
+@pytest.mark.slow
 def test_several_charts_agree_where_they_meet():
     X = np.repeat(
         np.random.default_rng(0).random((3000, 1)), 2, axis=1
@@ -49,6 +50,7 @@ def test_several_charts_agree_where_they_meet():
     assert np.abs(model(X)[:, 0] - np.sin(8 * X[:, 0])).mean() < 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["mae", "mse", "huber"])
 def test_losses_and_outputs(loss):
     X = 0.2 + 0.5 * np.random.default_rng(0).random((800, 2))
@@ -58,6 +60,7 @@ def test_losses_and_outputs(loss):
     assert np.abs(model(X) - y).mean() < 0.03
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [500, 2000])
 @pytest.mark.parametrize(
     "target",
@@ -86,6 +89,7 @@ def test_the_terms_of_a_chart_are_not_all_the_same_function():
     assert np.abs(coefficients - coefficients[:, :1])[:, 1 : chart.layout.terms].max(axis=0).min() > 0.1
 
 
+@pytest.mark.slow
 def test_a_wild_target_and_outputs_of_different_size_do_no_harm():
     X = 0.2 + 0.5 * np.random.default_rng(0).random((1000, 2))
     u = np.sin(6 * X[:, 0]) + X[:, 1]
@@ -107,6 +111,7 @@ def test_a_density_and_terms_can_be_given():
     assert model.charts[0].layout.terms == 3
 
 
+@pytest.mark.slow
 def test_edges_are_learned_too():
     """Noise-free data up to the faces of the cube, and values far from the old ones."""
     random = np.random.default_rng(0)

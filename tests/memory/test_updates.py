@@ -39,6 +39,7 @@ def bits_changed_outside(model, area, change, points=4000, seed=0):
     return int((model(X) != before).sum())
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.integers(1, 4),
@@ -120,6 +121,7 @@ def test_rehearsal_forgets_less_than_plain_training(trained):
     assert changes["rehearsal"] < changes["none"] / 3
 
 
+@pytest.mark.slow
 def test_classification_updates():
     random = np.random.default_rng(0)
     X = random.random((1500, 2))

@@ -250,7 +250,7 @@ def test_two_inputs_show_projected_boxes():
 
 
 def test_a_cross_shows_its_arms():
-    area = footprint(Atlas(inputs=2), [[0.5, 0.5]], memory="none")
+    area = footprint(Atlas(inputs=2), [[0.5, 0.5]], retention="none")
     drawn = plots.draw_footprint(axes(), area, [0, 1])
     upright, flat = (patch.get_bbox() for patch in drawn.patches)
     assert (upright.y0, upright.y1, flat.x0, flat.x1) == (0, 1, 0, 1)
@@ -326,7 +326,7 @@ def test_updates_show_each_footprint_in_its_lane(updated):
         for lane, j in enumerate([2, 0]):
             low, high = updated.domain_.to_raw(j, updated.model_.domain[j])
             for part in record.footprint.intervals(j):
-                shares = (updated.domain_.to_raw(j, np.array(part)) - low) / (high - low)
+                shares = (np.array(part) - low) / (high - low)
                 expected.append([*(lane + plots.GAP + (1 - 2 * plots.GAP) * shares), row])
     np.testing.assert_allclose([bar[:3] for bar in shown], expected)
     for *_, row, colour in shown:

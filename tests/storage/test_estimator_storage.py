@@ -132,7 +132,7 @@ def drop_label(header, tensors):
         ("regressor", lambda h, t: h.update(more=1), "'more' has no place in the header"),
         ("regressor", lambda h, t: h["estimator"]["parameters"].update(density=-1), "density must be at least 0, not -1"),
         ("regressor", lambda h, t: h["estimator"]["parameters"].update(density="x"), "density must be a whole number"),
-        ("regressor", lambda h, t: h["estimator"]["parameters"].update(memory="x"), "memory must be one of"),
+        ("regressor", lambda h, t: h["estimator"]["parameters"].update(retention="x"), "retention must be one of"),
         ("regressor", lambda h, t: h["estimator"]["parameters"].update(n_jobs="x"), "'n_jobs' of the parameters must be a whole number"),
         ("regressor", lambda h, t: h["estimator"]["parameters"].update(domain=[[1]]), "'domain' of the parameters must be pairs of numbers"),
         ("regressor", lambda h, t: h["estimator"]["parameters"].update(loss=[]), "one of the parameters is not a single value"),

@@ -183,6 +183,13 @@ def test_files_of_every_version_load(golden):
     assert model.table.tobytes() == expected["table"].tobytes()
 
 
+@pytest.mark.parametrize("kind", ["regressor", "classifier"])
+def test_the_first_name_of_retention_is_still_read(kind):
+    path = GOLDEN / f"{kind}_v1.atlas"
+    assert "memory" in read_archive(path).header["estimator"]["parameters"]
+    assert load(path).retention == "chart"
+
+
 def test_there_are_golden_files_of_every_version():
     versions = {path.stem.rpartition("_v")[2] for path in GOLDEN.glob("*.atlas")}
     assert versions == {str(version) for version in range(1, archives.VERSION + 1)}

@@ -20,7 +20,9 @@ from numpy.typing import NDArray
 from atlas_splines.core.model import Atlas
 from atlas_splines.core.records import Record
 from atlas_splines.core.training import TrainingDiverged
-from atlas_splines.estimators.base import SLOPE_STEP, AtlasClassifier, AtlasRegressor, ColumnFootprint
+from atlas_splines.estimators.classifier import AtlasClassifier
+from atlas_splines.estimators.column_footprint import SLOPE_STEP, ColumnFootprint
+from atlas_splines.estimators.regressor import AtlasRegressor
 from atlas_splines.files.archive import LockedError, StorageError, naming
 from atlas_splines.memory.footprints import BoxFootprint
 from atlas_splines.memory.log import Consolidation, Update
@@ -441,7 +443,7 @@ def tell_footprint(estimator: Estimator, encoding: Encoding, X: Table, say: Say)
     say(f"Can change: rows with {which} of these{several}, {part} of the domain:")
     for line in footprint_lines(area, encoding, SLOPE_STEP if estimator.extrapolation == "linear" else 0):
         say(line)
-    extended = estimator._reach(np.asarray(X))[0] is not estimator.model_
+    extended = estimator._model_reaching(np.asarray(X))[0] is not estimator.model_
     where = " in the domain it had" if extended else ""
     say(f"Cannot change: every other prediction{where}; it stays the same to the bit.")
 
@@ -459,7 +461,7 @@ def share(area: ColumnFootprint, encoding: Encoding) -> str:
             j = len(columns)
             if column.categories is None:
                 low, high = area.area.domain[j]
-                columns.append(area.domain.to_raw(j, random.uniform(low, high, RANDOM_ROWS)))
+                columns.append(area.columns.to_raw(j, random.uniform(low, high, RANDOM_ROWS)))
             else:
                 columns += column.random(RANDOM_ROWS, random)
         volume = float(area.contains(np.stack(columns, axis=1)).mean())
@@ -472,8 +474,8 @@ def footprint_lines(area: ColumnFootprint, encoding: Encoding, rim: float) -> li
     lines, j = [], 0
     for column in encoding.columns:
         parts = [area.intervals(j + k) for k in range(len(column.inputs))]
-        low, high = area.domain.to_raw(j, area.area.domain[j] + np.array([rim, -rim])).tolist()
-        words = column.covered(parts, (low, high), float(area.domain.fill[j]))
+        low, high = area.columns.to_raw(j, area.area.domain[j] + np.array([rim, -rim])).tolist()
+        words = column.covered(parts, (low, high), float(area.columns.fill[j]))
         lines.append(f"  {column.name:{width}}  {words}{missing_too(area, column, j)}")
         j += len(parts)
     return lines
@@ -481,10 +483,10 @@ def footprint_lines(area: ColumnFootprint, encoding: Encoding, rim: float) -> li
 
 def missing_too(area: ColumnFootprint, column: Column, j: int) -> str:
     """Whether rows without this number can change too: they are read as its median, and marked as missing."""
-    if column.categories is not None or not within(float(area.domain.fill[j]), area.intervals(j)):
+    if column.categories is not None or not within(float(area.columns.fill[j]), area.intervals(j)):
         return ""
-    marks = np.flatnonzero(area.domain.indicators == j)
-    marked = not marks.size or within(1.0, area.area.intervals(len(area.domain.knots) + int(marks[0])))
+    marks = np.flatnonzero(area.columns.indicators == j)
+    marked = not marks.size or within(1.0, area.area.intervals(len(area.columns.knots) + int(marks[0])))
     return ", or missing" if marked else ""
 
 
@@ -671,7 +673,9 @@ def record_share(loaded: Atlas | Estimator, record: Update) -> str:
         return f"{record.footprint.volume:.2%}"
     encoding = Encoding.from_json(loaded.table_)
     names = tuple(encoding.inputs)
-    return share(ColumnFootprint(record.footprint, loaded.domain_, names, record.footprint.domain), encoding)
+    return share(
+        ColumnFootprint.of(record.footprint, loaded.domain_, names, record.footprint.domain), encoding
+    )
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -33,7 +33,8 @@ from atlas_splines.files.archive import replace_file
 from atlas_splines.memory.covers import Cover, plan_fences
 
 if TYPE_CHECKING:
-    from atlas_splines.estimators.base import AtlasClassifier, AtlasRegressor
+    from atlas_splines.estimators.classifier import AtlasClassifier
+    from atlas_splines.estimators.regressor import AtlasRegressor
 
 __all__ = ["AtlasChart", "AtlasModule", "AtlasNet", "EstimatorModule", "export_onnx"]
 
@@ -1017,11 +1018,9 @@ class EstimatorModule(nn.Module):
     spread: Tensor
 
     def __init__(self, estimator: AtlasRegressor | AtlasClassifier) -> None:
-        from atlas_splines.estimators.base import (  # needs scikit-learn
-            SLOPE_STEP,
-            AtlasClassifier,
-            AtlasRegressor,
-        )
+        from atlas_splines.estimators.classifier import AtlasClassifier  # needs scikit-learn
+        from atlas_splines.estimators.column_footprint import SLOPE_STEP
+        from atlas_splines.estimators.regressor import AtlasRegressor
 
         super().__init__()
         if not isinstance(estimator, AtlasRegressor | AtlasClassifier):

@@ -20,11 +20,12 @@ from atlas_splines.core.checks import check_size
 from atlas_splines.core.evaluation import sums
 from atlas_splines.core.model import Atlas
 from atlas_splines.core.training import History
+from atlas_splines.estimators.column_footprint import ColumnFootprint
 from atlas_splines.memory.footprints import BoxFootprint, Footprint
 
 if TYPE_CHECKING:
     from atlas_splines.core.records import Record
-    from atlas_splines.estimators.base import AtlasEstimator, ColumnFootprint
+    from atlas_splines.estimators.base import AtlasEstimator
 
 __all__ = [
     "draw_box",
@@ -372,7 +373,7 @@ def term_factors(model: Atlas, j: int, output: int) -> tuple[Array, Array]:
 
 def draw_footprint(
     axes: Axes,
-    footprint: Footprint | ColumnFootprint,
+    footprint: Footprint,
     columns: Sequence[Column] = (0,),
     *,
     points: ArrayLike | None = None,
@@ -423,9 +424,7 @@ def draw_footprint(
     return axes
 
 
-def projected_boxes(
-    footprint: Footprint | ColumnFootprint, inputs: list[int], limits: list[Array]
-) -> list[Any]:
+def projected_boxes(footprint: Footprint, inputs: list[int], limits: list[Array]) -> list[Any]:
     """Areas of two inputs, each as the (low, high) of both: of boxes, or of the arms of a cross."""
     area, (a, b) = area_of(footprint), inputs
     if isinstance(area, BoxFootprint):
@@ -440,19 +439,21 @@ def draw_bars(axes: Axes, intervals: Sequence[tuple[float, float]], height: floa
     axes.broken_barh(spans, (height - 0.3, 0.6), facecolor=colour, edgecolor=colour, lw=0.8)
 
 
-def area_of(footprint: Footprint | ColumnFootprint) -> Footprint:
+def area_of(footprint: Footprint) -> Footprint:
     """The footprint in the model's coordinates."""
-    return footprint if isinstance(footprint, Footprint) else footprint.area
+    return footprint.area if isinstance(footprint, ColumnFootprint) else footprint
 
 
-def raw(footprint: Footprint | ColumnFootprint, j: int, values: Array) -> Array:
+def raw(footprint: Footprint, j: int, values: Array) -> Array:
     """Coordinates in the units of the footprint."""
-    return values if isinstance(footprint, Footprint) else footprint.domain.to_raw(j, values)
+    return footprint.columns.to_raw(j, values) if isinstance(footprint, ColumnFootprint) else values
 
 
-def names_in(footprint: Footprint | ColumnFootprint) -> Sequence[str]:
+def names_in(footprint: Footprint) -> Sequence[str]:
     """Names of the inputs."""
-    return numbered("input", footprint.inputs) if isinstance(footprint, Footprint) else footprint.names
+    if isinstance(footprint, ColumnFootprint):
+        return footprint.names
+    return numbered("input", footprint.inputs)
 
 
 # --- histories ------------------------------------------------------------------------------------------
@@ -559,7 +560,7 @@ def draw_update(
         return
     for lane, j in enumerate(lanes):
         low, high = estimator.domain_.to_raw(j, estimator.model_.domain[j])
-        parts = estimator.domain_.to_raw(j, np.array(area.intervals(j)).reshape(-1, 2))
+        parts = np.array(area.intervals(j)).reshape(-1, 2)
         shares = GAP + (1 - 2 * GAP) * (parts - low) / (high - low)
         draw_bars(axes, (lane + shares).tolist(), row, PALE if record.reverted else ACCENT)
 

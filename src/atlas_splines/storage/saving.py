@@ -13,7 +13,8 @@ from atlas_splines.files.archive import Archive, StorageError, lock, naming, rea
 from atlas_splines.storage.models import model_from_archive, model_to_archive
 
 if TYPE_CHECKING:
-    from atlas_splines.estimators.base import AtlasClassifier, AtlasRegressor
+    from atlas_splines.estimators.classifier import AtlasClassifier
+    from atlas_splines.estimators.regressor import AtlasRegressor
 
 __all__ = ["StorageError", "load", "lock", "save"]
 
