@@ -19,15 +19,15 @@ def charted(count: int) -> Atlas:
     """A model with charts of the default size, in small boxes over half of the domain."""
     random = np.random.default_rng(0)
     model = Atlas(INPUTS)
-    model.table[model.first_trained_row :, :21] = random.normal(
-        size=model.table[model.first_trained_row :, :21].shape
+    model.table[model.state.first_trained_row :, :21] = random.normal(
+        size=model.table[model.state.first_trained_row :, :21].shape
     )
     charts = []
     for k in range(count):
         low = 0.1 + 0.3 * random.random(INPUTS)
         corners = np.stack([low, low + 0.1]).astype(model.dtype)
         content = Atlas(INPUTS, density=3)
-        content.table[content.first_trained_row :, :21] = 0.01
+        content.table[content.state.first_trained_row :, :21] = 0.01
         charts.append(
             Chart(k, fence_around(corners, 9, "touch"), content, np.ones(1, model.dtype), replaces=False)
         )

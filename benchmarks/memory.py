@@ -49,7 +49,7 @@ def learn_sequence(trial: BoxTasks, method: str, seed: int) -> Atlas:
     model = Atlas(first.X.shape[1])
     train(model, first.X, first.y, random_state=seed)
     for task in others:
-        update(model, task.X, task.y, memory=METHODS[method], random_state=seed)
+        update(model, task.X, task.y, retention=METHODS[method], random_state=seed)
     return model
 
 
@@ -190,7 +190,7 @@ def peaks(output: Path, seeds: int, jobs: int) -> None:
         for k, (axes, centre) in enumerate(zip(line, centres, strict=True)):
             x = np.linspace(centre - 0.2, centre + 0.2, 100)
             y = np.exp(-300 * np.square(x - centre))
-            areas.append(update(model, ((x + 1) / 2)[:, None], y, memory=memory, random_state=k).footprint)
+            areas.append(update(model, ((x + 1) / 2)[:, None], y, retention=memory, random_state=k).footprint)
             now = model(unit)[:, 0]
             if k == 0:
                 first = now
@@ -251,12 +251,12 @@ def shared_trial(case: str, seed: int) -> Row:
     y, y_new = model(X)[:, 0] + 1, model(X_new)[:, 0] + 1
     row: Row = {
         "footprint of charts": footprint(model, X).volume,
-        "footprint of plain training": footprint(model, X, memory="none").volume,
+        "footprint of plain training": footprint(model, X, retention="none").volume,
     }
     before = model(trial.test_X)
     for method, memory in METHODS.items():
         new = model.copy()
-        update(new, X, y, memory=memory, random_state=seed)
+        update(new, X, y, retention=memory, random_state=seed)
         change = np.abs(new(trial.test_X) - before)
         row[f"{method}: error on the new data"] = error(new, X_new, y_new)
         row[f"{method}: change elsewhere"] = float(change.mean())

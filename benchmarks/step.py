@@ -40,18 +40,20 @@ class Case:
         random = np.random.default_rng(0)
         self.model = model = Atlas(inputs, outputs, terms, density)
         if fill:  # every frozen density has coefficients, as after expansions
-            model.table[: model.first_trained_row] = 1e-3
+            model.table[: model.state.first_trained_row] = 1e-3
             model.table[:, outputs * (2 * terms + 1) :] = 0
         X = random.random((SAMPLES, inputs)).astype(model.dtype)
         y = np.sin(5 * X.sum(axis=1, keepdims=True)).repeat(outputs, axis=1)
-        frozen = np.zeros((SAMPLES if fill else 0, model.channels), model.dtype)
+        frozen = np.zeros((SAMPLES if fill else 0, model.table.shape[1]), model.dtype)
         self.samples = kernels.Samples(X, y, np.ones(SAMPLES, model.dtype), frozen, frozen[:0, 0], y[:0])
         self.moments, self.batch = fresh_moments(model), batch
         self.batches = SAMPLES // batch
         self.order = random.permutation(SAMPLES)[: self.batches * batch]
         densities = np.array(model.trained_densities, np.int64)
-        self.step = kernels.Step(kernels.MAE, OPTIMIZERS[optimizer], 0.01, densities, model.first_trained_row)
-        self.filled = model.filled(list(range(density + 1))) if fill else densities
+        self.step = kernels.Step(
+            kernels.MAE, OPTIMIZERS[optimizer], 0.01, densities, model.state.first_trained_row
+        )
+        self.filled = model.state.filled_densities(list(range(density + 1))) if fill else densities
         self.out = np.empty_like(y)
         for _ in range(3):
             self.train()
@@ -59,11 +61,11 @@ class Case:
     def train(self):
         model = self.model
         kernels.train_batches(
-            model.table, model.layout, self.moments, self.samples, self.order, self.batch, self.step
+            model.table, model.state.layout, self.moments, self.samples, self.order, self.batch, self.step
         )
 
     def predict(self):
-        kernels.predict(self.model.table, self.model.layout, self.filled, self.samples.inputs, self.out)
+        kernels.predict(self.model.table, self.model.state.layout, self.filled, self.samples.inputs, self.out)
 
 
 class Limit:

@@ -74,13 +74,15 @@ class FusedCase:
 
     def load(self, X: np.ndarray, y: np.ndarray):
         many, targets = np.tile(X, (STEPS, 1)), np.tile(y, (STEPS, 1))
-        none = np.zeros((0, self.model.channels), X.dtype)
+        none = np.zeros((0, self.model.table.shape[1]), X.dtype)
         samples = kernels.Samples(many, targets, np.ones(len(many), X.dtype), none, none[:, 0], y[:0])
         return samples, np.arange(len(many)), X
 
     def step(self, batch):
         model, (samples, order, X) = self.model, batch
-        kernels.train_batches(model.table, model.layout, self.moments, samples, order, len(X), self.options)
+        kernels.train_batches(
+            model.table, model.state.layout, self.moments, samples, order, len(X), self.options
+        )
 
     def predict(self, batch):
         return self.model.evaluate(batch[2])

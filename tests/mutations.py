@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from atlas_splines import Atlas, AtlasClassifier, AtlasRegressor, TableModel, consolidate, train, update
-from atlas_splines.core.charts import Record
+from atlas_splines.core.records import Record
 from atlas_splines.tables.encoding import Column, Encoding
 
 # How a sentence about a damaged file ends.
@@ -81,8 +81,8 @@ def rich_model(dtype: str = "float32", outputs: int = 1) -> Atlas:
     update(model, 0.6 + 0.3 * X, y, charts=2, density=1, **few)
     consolidate(model, tolerance=1e6, density=2, terms=3, samples=200, epochs=1, random_state=0)
     model.extend(low=[-0.3, 0], high=[1, 1.4])
-    for memory in ("rehearsal", "none", "both", "chart", "chart"):
-        update(model, 1.1 * X - [0.1, 0], y, memory=memory, density=0, charts=1, **few)
+    for retention in ("rehearsal", "none", "both", "chart", "chart"):
+        update(model, 1.1 * X - [0.1, 0], y, retention=retention, density=0, charts=1, **few)
     model.revert(model.updates[-1].id)
     last = model.updates[-1]
     model.updates.append(Record(last.id + 1, "none", last.time, 0, last.after, last.after))

@@ -147,7 +147,7 @@ def test_the_core_loads_numpy_and_numba_only():
 def test_every_public_name_is_there_and_documented():
     for name in atlas_splines.__all__:
         assert getattr(atlas_splines, name).__doc__, name
-    assert set(atlas_splines.__all__) == set(atlas_splines._HOME)
+    assert set(atlas_splines.__all__) == set(atlas_splines._MODULE_OF)
     assert set(atlas_splines.__all__) <= set(dir(atlas_splines))
     with pytest.raises(AttributeError, match="module 'atlas_splines' has no attribute 'Atlass'"):
         atlas_splines.Atlass  # noqa: B018

@@ -22,10 +22,14 @@ if TYPE_CHECKING:
     from atlas_splines.analysis.polynomials import from_polynomial
     from atlas_splines.core.model import Atlas
     from atlas_splines.core.training import History, Trainer, TrainingDiverged, train
-    from atlas_splines.estimators.base import AtlasClassifier, AtlasRegressor
+    from atlas_splines.estimators.classifier import AtlasClassifier
+    from atlas_splines.estimators.column_footprint import ColumnFootprint
+    from atlas_splines.estimators.regressor import AtlasRegressor
     from atlas_splines.files.errors import StorageError
+    from atlas_splines.memory.consolidation import consolidate
     from atlas_splines.memory.footprints import Footprint
-    from atlas_splines.memory.updates import Consolidation, Update, consolidate, footprint, update
+    from atlas_splines.memory.log import Consolidation, Update
+    from atlas_splines.memory.updates import footprint, update
     from atlas_splines.storage.saving import load, save
     from atlas_splines.tables.table_model import TableModel
 
@@ -33,6 +37,7 @@ __all__ = [
     "Atlas",
     "AtlasClassifier",
     "AtlasRegressor",
+    "ColumnFootprint",
     "Consolidation",
     "Footprint",
     "History",
@@ -56,19 +61,20 @@ __all__ = [
     "update",
 ]
 
-_HOME = {
+_MODULE_OF = {
     "Atlas": "core.model",
-    "AtlasClassifier": "estimators.base",
-    "AtlasRegressor": "estimators.base",
-    "Consolidation": "memory.updates",
+    "AtlasClassifier": "estimators.classifier",
+    "AtlasRegressor": "estimators.regressor",
+    "ColumnFootprint": "estimators.column_footprint",
+    "Consolidation": "memory.log",
     "Footprint": "memory.footprints",
     "History": "core.training",
     "StorageError": "files.errors",
     "TableModel": "tables.table_model",
     "Trainer": "core.training",
     "TrainingDiverged": "core.training",
-    "Update": "memory.updates",
-    "consolidate": "memory.updates",
+    "Update": "memory.log",
+    "consolidate": "memory.consolidation",
     "expected_off_target": "analysis",
     "footprint": "memory.updates",
     "from_polynomial": "analysis.polynomials",
@@ -85,9 +91,9 @@ _HOME = {
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOME:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module 'atlas_splines' has no attribute {name!r}")
-    return getattr(import_module(f"atlas_splines.{_HOME[name]}"), name)
+    return getattr(import_module(f"atlas_splines.{_MODULE_OF[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -158,7 +158,7 @@ def test_density_is_the_lowest_with_a_sufficient_bound(tolerance):
 
 def test_only_the_finest_density_is_filled():
     model = from_polynomial(CASES["mixed signs"][0], 2, 1e-4)
-    assert model.filled(list(range(model.density + 1))).tolist() == [model.density]
+    assert model.state.filled_densities(list(range(model.density + 1))).tolist() == [model.density]
     assert model.damping == 0
 
 

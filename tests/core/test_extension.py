@@ -414,26 +414,26 @@ def test_an_update_beyond_the_cube_keeps_every_bit_outside_its_footprint(cover, 
     assert not extended.charts
 
 
-@pytest.mark.parametrize("memory", ["rehearsal", "both", "none"])
-def test_every_kind_of_update_learns_beyond_the_cube(memory):
+@pytest.mark.parametrize("retention", ["rehearsal", "both", "none"])
+def test_every_kind_of_update_learns_beyond_the_cube(retention):
     random = np.random.default_rng(0)
     model = Atlas(2).extend([-1, 0], [2, 1])
     train(model, points_of(model, random), np.zeros(len(points_of(model, random))), epochs=1, random_state=0)
     X = np.array([1.2, 0.1]) + [0.5, 0.5] * random.random((400, 2))
-    done = update(model, X, np.full(400, 2.0), memory=memory, epochs=30, random_state=0)
+    done = update(model, X, np.full(400, 2.0), retention=retention, epochs=30, random_state=0)
     assert done.error_after < 0.1 * done.error_before
     assert done.footprint.contains(X).all()
 
 
-@pytest.mark.parametrize("memory", ["chart", "none"])
-def test_volume_is_the_share_of_points_inside(memory):
+@pytest.mark.parametrize("retention", ["chart", "none"])
+def test_volume_is_the_share_of_points_inside(retention):
     model = Atlas(3, density=3).extend([-0.5, 0, -1], [1, 1.25, 2])
     X = np.array([-0.5, 0.4, 1.2]) + [0.4, 0.5, 0.6] * np.random.default_rng(0).random((200, 3))
-    area = footprint(model, X, memory=memory)
+    area = footprint(model, X, retention=retention)
     low, high = model.domain.T
     inside = area.contains(low + (high - low) * np.random.default_rng(1).random((200_000, 3)))
     assert area.volume == pytest.approx(inside.mean(), abs=0.004)
-    everything = footprint(model, X, memory="rehearsal")
+    everything = footprint(model, X, retention="rehearsal")
     assert everything.volume == 1
     assert repr(everything) == "<Footprint: everything>"
     assert everything.contains(points_of(model, np.random.default_rng(0))).all()
@@ -444,8 +444,8 @@ def test_plain_training_keeps_every_bit_outside_its_cross():
     model = oracle.randomize(Atlas(2, terms=2, density=3)).extend([-1, -1], [2, 2])
     X = 1.2 + 0.3 * random.random((100, 2))
     queries = points_of(model, random, rows=1000)
-    area, before = footprint(model, X, memory="none"), model(queries)
-    update(model, X, np.ones(100), memory="none", epochs=3, random_state=0)
+    area, before = footprint(model, X, retention="none"), model(queries)
+    update(model, X, np.ones(100), retention="none", epochs=3, random_state=0)
     outside = ~area.contains(queries)
     assert outside.sum() > 100
     np.testing.assert_array_equal(model(queries)[outside], before[outside])

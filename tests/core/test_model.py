@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from atlas_splines import Atlas
 from atlas_splines.core import splines
 from atlas_splines.core.kernels import MANY
+from atlas_splines.core.state import State
 
 GOLDEN = sorted((Path(__file__).parents[1] / "golden").glob("case_*.npz"))
 
@@ -268,10 +269,10 @@ def test_an_expansion_that_does_not_fit_into_memory_changes_nothing(monkeypatch)
     model.f(0)[:] = 1
     before = model([[0.5, 0.5]])
 
-    def full(self):
+    def full(*arguments):
         raise MemoryError
 
-    monkeypatch.setattr(Atlas, "_zero_table", full)
+    monkeypatch.setattr(State, "zero", full)
     with pytest.raises(MemoryError):
         model.expand(density=3, terms=5)
     assert (model.terms, model.density) == (1, 0)

@@ -57,9 +57,9 @@ def test_a_call_in_parts_gives_the_same_bits(data, monkeypatch):
 def test_frozen_densities_stay_and_count(data):
     X, y = data
     model = oracle.randomize(Atlas(2, density=2), size=0.1)
-    frozen = model.table[: model.first_trained_row].copy()
+    frozen = model.table[: model.state.first_trained_row].copy()
     train(model, X, y, epochs=20, random_state=0)
-    np.testing.assert_array_equal(model.table[: model.first_trained_row], frozen)
+    np.testing.assert_array_equal(model.table[: model.state.first_trained_row], frozen)
     assert np.abs(model(X)[:, 0] - y).mean() < 0.1
 
 

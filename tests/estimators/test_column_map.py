@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atlas_splines.estimators.column_map import MARGIN, Domain
+from atlas_splines.estimators.column_map import MARGIN, ColumnMap
 
 
 def columns(seed, rows=200):
@@ -19,7 +19,7 @@ def columns(seed, rows=200):
 @given(seed=st.integers(0, 100))
 def test_maps_increase_and_can_be_inverted(choice, seed):
     X = columns(seed)
-    domain = Domain.of(X, choice)
+    domain = ColumnMap.of(X, choice)
     wide = np.linspace(X.min(axis=0) - 3 * np.ptp(X, axis=0), X.max(axis=0) + 3 * np.ptp(X, axis=0), 500)
     units = domain.to_unit(wide)
     assert (np.diff(units, axis=0) > 0).all()
@@ -30,14 +30,14 @@ def test_maps_increase_and_can_be_inverted(choice, seed):
 @pytest.mark.parametrize("choice", ["data", "quantiles"])
 def test_the_data_lies_inside_with_a_margin(choice):
     X = columns(0)
-    units = Domain.of(X, choice).to_unit(X)
+    units = ColumnMap.of(X, choice).to_unit(X)
     assert units.min() > 0
     assert units.max() < 1
 
 
 def test_data_is_mapped_linearly():
     X = np.array([[0.0], [100.0]])
-    units = Domain.of(X, "data").to_unit(np.array([[0.0], [50.0], [100.0]]))[:, 0]
+    units = ColumnMap.of(X, "data").to_unit(np.array([[0.0], [50.0], [100.0]]))[:, 0]
     edge = MARGIN / (1 + 2 * MARGIN)
     np.testing.assert_allclose(units, [edge, 0.5, 1 - edge])
 
@@ -45,8 +45,8 @@ def test_data_is_mapped_linearly():
 def test_quantiles_give_crowded_values_more_room():
     crowded = np.concatenate([np.linspace(0, 1, 900), np.linspace(1, 100, 100)])[:, None]
     ends = np.array([[0.0], [1.0]])
-    even = np.diff(Domain.of(crowded, "data").to_unit(ends)[:, 0])[0]
-    bent = np.diff(Domain.of(crowded, "quantiles").to_unit(ends)[:, 0])[0]
+    even = np.diff(ColumnMap.of(crowded, "data").to_unit(ends)[:, 0])[0]
+    bent = np.diff(ColumnMap.of(crowded, "quantiles").to_unit(ends)[:, 0])[0]
     assert even < 0.011
     assert 0.43 < bent < 0.47
 
@@ -54,7 +54,7 @@ def test_quantiles_give_crowded_values_more_room():
 @pytest.mark.parametrize("choice", ["data", "quantiles"])
 @pytest.mark.parametrize("constant", [0.0, -7.0, 1e9])
 def test_a_constant_column_has_room_on_both_sides(choice, constant):
-    domain = Domain.of(np.full((10, 1), constant), choice)
+    domain = ColumnMap.of(np.full((10, 1), constant), choice)
     unit = domain.to_unit(np.array([[constant]]))[0, 0]
     assert 0 < unit < 1
     assert domain.to_unit(np.array([[constant + max(abs(constant), 1) / 10]]))[0, 0] > unit
@@ -62,7 +62,7 @@ def test_a_constant_column_has_room_on_both_sides(choice, constant):
 
 def test_missing_values_take_the_median_and_an_indicator():
     X = np.array([[1.0, 1.0], [2.0, np.nan], [9.0, 3.0]])
-    domain = Domain.of(X, [(0, 10), (0, 4)])
+    domain = ColumnMap.of(X, [(0, 10), (0, 4)])
     assert domain.inputs == 3
     np.testing.assert_allclose(domain.to_unit(X), [[0.1, 0.25, 0], [0.2, 0.5, 1], [0.9, 0.75, 0]])
     # a column that had none before: the median, and nothing that says so
@@ -70,12 +70,12 @@ def test_missing_values_take_the_median_and_an_indicator():
 
 
 def test_a_column_without_any_value_is_a_constant():
-    domain = Domain.of(np.full((5, 1), np.nan), "quantiles")
+    domain = ColumnMap.of(np.full((5, 1), np.nan), "quantiles")
     assert np.isfinite(domain.to_unit(np.array([[np.nan], [3.0]]))).all()
 
 
 def test_rounding_is_no_range():
-    domain = Domain.of(np.array([[0.3], [0.1 + 0.2], [0.3]]), "quantiles")
+    domain = ColumnMap.of(np.array([[0.3], [0.1 + 0.2], [0.3]]), "quantiles")
     assert (np.diff(domain.knots) > 0).all()
 
 
@@ -84,21 +84,21 @@ def test_limits_are_checked():
     with pytest.raises(
         ValueError, match=r"domain has 1 pairs but X has 2 columns; give \(low, high\) for each"
     ):
-        Domain.of(X, [(0, 1)])
+        ColumnMap.of(X, [(0, 1)])
     for pair in [(1, 0), (0, 0), (0, np.nan), (0, 1, 2), 1]:
         with pytest.raises(
             ValueError, match=r"domain\[1\] is .*; give two finite numbers, the lower one first"
         ):
-            Domain.of(X, [(0, 1), pair])
+            ColumnMap.of(X, [(0, 1), pair])
 
 
 def test_a_column_too_wide_for_its_map():
     with pytest.raises(ValueError, match="column 1 spans more than a float can hold; rescale it"):
-        Domain.of(np.array([[0.0, -1e308], [1.0, 1.7e308]]), "data")
+        ColumnMap.of(np.array([[0.0, -1e308], [1.0, 1.7e308]]), "data")
 
 
 @pytest.mark.parametrize("choice", ["data", "quantiles"])
 def test_constant_columns_are_known(choice):
     columns = [np.full(9, 0.0), np.full(9, -7.3), np.arange(9), np.where(np.arange(9) < 4, np.nan, 2.0)]
-    domain = Domain.of(np.stack(columns, axis=1), choice)
+    domain = ColumnMap.of(np.stack(columns, axis=1), choice)
     assert domain.constant.tolist() == [True, True, False, True]

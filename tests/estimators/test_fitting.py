@@ -8,10 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atlas_splines import Atlas
-from atlas_splines.estimators.fitting import Plan, average, fit_model, grow, split_folds, sprout, train_stage
-from atlas_splines.memory.growth import Rows
+from atlas_splines.core.growing import grow, train_density
+from atlas_splines.core.rows import Rows
+from atlas_splines.estimators.fitting import (
+    FitOptions,
+    average,
+    fit_model,
+    fresh_model,
+    split_folds,
+    split_rows,
+)
 
-PLAN = Plan(
+OPTIONS = FitOptions(
     outputs=1, loss="mse", density="auto", terms="auto", epochs=60, batch_size=50,
     learning_rate=0.01, held_out=0.2, patience="auto", verbose=False,
 )  # fmt: skip
@@ -51,9 +59,9 @@ def test_folds_hold_each_row_out_once():
     assert [mask.any() for mask in split_folds(39, 0.1, np.random.default_rng(0))] == [False]
 
 
-def test_sprouts_predict_exactly_zero_with_terms_that_differ():
+def test_fresh_models_predict_exactly_zero_with_terms_that_differ():
     rows = rows_of(lambda X: X[:, 0], 2)
-    model = sprout(rows, PLAN, 5, np.random.default_rng(0))
+    model = fresh_model(rows, OPTIONS, 5, np.random.default_rng(0))
     assert (model(rows.points) == 0).all()
     shapes = model.g(0).reshape(5, -1)
     assert len({tuple(shape) for shape in shapes.tolist()}) == 5
@@ -79,7 +87,7 @@ def test_more_terms_are_taken_where_they_help():
     twisted = rows_of(
         lambda X: np.sin(7 * X[:, 0] * X[:, 1]) * np.cos(5 * X[:, 1] + 4 * X[:, 2]), 3, rows=2000
     )
-    terms = [fit_model(rows, PLAN, [0], in_turn)[0].terms for rows in (additive, twisted)]
+    terms = [fit_model(rows, OPTIONS, [0], in_turn)[0].terms for rows in (additive, twisted)]
     assert terms[0] == 0
     assert terms[1] >= 4
 
@@ -90,7 +98,10 @@ def test_density_grows_as_far_as_it_helps():
     for rows in (smooth, wavy):
         held_out = split_folds(len(rows), 0.2, np.random.default_rng(0))[0]
         random = np.random.default_rng(0)
-        member = grow(sprout(rows, PLAN, 4, random), rows, held_out, PLAN, random)
+        split = split_rows(rows, held_out)
+        schedule = OPTIONS.schedule(rows, split)
+        start = train_density(fresh_model(rows, OPTIONS, 4, random), split, schedule, random)
+        member = grow(start, split, schedule, random)
         densities.append(member.model.density)
         assert member.loss == pytest.approx(rows.take(held_out).loss(member.model, "mse"))
     assert densities[0] <= 1
@@ -103,13 +114,15 @@ def test_held_out_rows_count_by_their_weights():
     held_out = split_folds(len(rows), 0.2, np.random.default_rng(0))[0]
     for part in (rows, weighted):
         random = np.random.default_rng(0)
-        member = train_stage(sprout(part, PLAN, 0, random), part, held_out, PLAN, random)
+        split = split_rows(part, held_out)
+        model = fresh_model(part, OPTIONS, 0, random)
+        member = train_density(model, split, OPTIONS.schedule(part, split), random)
         assert pytest.approx(member.loss, rel=1e-6) in member.validation
 
 
 def test_few_rows_get_a_small_additive_model():
     rows = rows_of(lambda X: X[:, 0], 2, rows=20)
-    model, members = fit_model(rows, PLAN, [0, 1], in_turn)
+    model, members = fit_model(rows, OPTIONS, [0, 1], in_turn)
     assert (model.density, model.terms) == (0, 0)
     assert [member.validation for member in members] == [[], []]
 
@@ -118,14 +131,14 @@ def test_a_model_does_not_grow_to_be_surer_of_classes_it_can_tell_apart():
     X = np.random.default_rng(0).random((400, 2)).astype(np.float32)
     X = X[np.abs(X[:, 0] - 0.5) > 0.3]
     classes = np.eye(2, dtype=np.float32)[(X[:, 0] > 0.5).astype(int)]
-    plan = dataclasses.replace(PLAN, outputs=2, loss="cross-entropy", learning_rate=0.1)
-    model, [member] = fit_model(Rows(X, classes, np.ones(len(X), np.float32)), plan, [0], in_turn)
+    options = dataclasses.replace(OPTIONS, outputs=2, loss="cross-entropy", learning_rate=0.1)
+    model, [member] = fit_model(Rows(X, classes, np.ones(len(X), np.float32)), options, [0], in_turn)
     assert member.loss < 0.01
     assert (model.density, model.terms) == (0, 0)
 
 
 def test_a_model_does_not_grow_for_a_constant():
-    model, [member] = fit_model(rows_of(lambda X: np.zeros(len(X)), 1), PLAN, [0], in_turn)
+    model, [member] = fit_model(rows_of(lambda X: np.zeros(len(X)), 1), OPTIONS, [0], in_turn)
     assert member.loss == 0
     assert (model.density, model.terms) == (0, 0)
 
@@ -133,7 +146,7 @@ def test_a_model_does_not_grow_for_a_constant():
 def test_terms_still_grow_where_classes_need_them():
     X = np.random.default_rng(0).random((600, 2)).astype(np.float32)
     classes = np.eye(2, dtype=np.float32)[((X[:, 0] > 0.5) != (X[:, 1] > 0.5)).astype(int)]
-    plan = dataclasses.replace(PLAN, outputs=2, loss="cross-entropy")
-    model, [member] = fit_model(Rows(X, classes, np.ones(len(X), np.float32)), plan, [0], in_turn)
+    options = dataclasses.replace(OPTIONS, outputs=2, loss="cross-entropy")
+    model, [member] = fit_model(Rows(X, classes, np.ones(len(X), np.float32)), options, [0], in_turn)
     assert member.loss < 0.3
     assert model.terms >= 4

@@ -36,27 +36,27 @@ def test_merged_intervals_are_apart_and_cover_the_same(intervals):
 
 def test_a_chart_has_a_box_and_plain_training_a_cross():
     model, X = Atlas(2), cloud([0.2, 0.6], [0.3, 0.8])
-    box, cross = footprint(model, X), footprint(model, X, memory="none")
+    box, cross = footprint(model, X), footprint(model, X, retention="none")
     queries = [[0.25, 0.7], [0.25, 0.1], [0.9, 0.7], [0.9, 0.1]]
     assert box.contains(queries).tolist() == [True, False, False, False]
     assert cross.contains(queries).tolist() == [True, True, True, False]
     assert box.volume < 0.025 < 0.4 < cross.volume < 0.6
 
 
-@pytest.mark.parametrize("memory", ["rehearsal", "both"])
-def test_rehearsal_can_change_everything(memory):
-    area = footprint(Atlas(3), cloud([0.4] * 3, [0.5] * 3), memory=memory)
+@pytest.mark.parametrize("retention", ["rehearsal", "both"])
+def test_rehearsal_can_change_everything(retention):
+    area = footprint(Atlas(3), cloud([0.4] * 3, [0.5] * 3), retention=retention)
     assert area.volume == 1
     assert area.contains(np.random.default_rng(0).random((50, 3))).all()
 
 
 def test_all_densities_trained_reach_everywhere():
-    assert footprint(Atlas(2, trainable="all"), [[0.5, 0.5]], memory="none").volume == 1
+    assert footprint(Atlas(2, trainable="all"), [[0.5, 0.5]], retention="none").volume == 1
 
 
-@pytest.mark.parametrize("memory", ["chart", "none"])
-def test_volume_is_the_share_of_points_inside(memory):
-    area = footprint(Atlas(3), cloud([0.1, 0.4, 0.7], [0.4, 0.6, 0.9]), memory=memory)
+@pytest.mark.parametrize("retention", ["chart", "none"])
+def test_volume_is_the_share_of_points_inside(retention):
+    area = footprint(Atlas(3), cloud([0.1, 0.4, 0.7], [0.4, 0.6, 0.9]), retention=retention)
     inside = area.contains(np.random.default_rng(1).random((200_000, 3)))
     assert area.volume == pytest.approx(inside.mean(), abs=0.004)
 
@@ -92,17 +92,17 @@ def test_repr_is_readable():
     text = repr(footprint(Atlas(2), cloud([0.2, 0.6], [0.3, 0.8])))
     assert text.startswith("<Footprint: a box, 0.02")
     assert "input 0: 0.199" in text
-    assert repr(footprint(Atlas(2), [[0.5, 0.5]], memory="none")).startswith("<Footprint: a cross")
-    assert repr(footprint(Atlas(2), [[0.5, 0.5]], memory="rehearsal")) == "<Footprint: everything>"
+    assert repr(footprint(Atlas(2), [[0.5, 0.5]], retention="none")).startswith("<Footprint: a cross")
+    assert repr(footprint(Atlas(2), [[0.5, 0.5]], retention="rehearsal")) == "<Footprint: everything>"
     assert "and 2 more inputs" in repr(footprint(Atlas(10), cloud([0.4] * 10, [0.5] * 10)))
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"memory": "charts"}, "memory must be 'chart', 'rehearsal', 'both' or 'none', not 'charts'"),
+        ({"retention": "charts"}, "retention must be 'chart', 'rehearsal', 'both' or 'none', not 'charts'"),
         ({"cover": "all"}, "cover must be 'touch' or 'inside', not 'all'"),
-        ({"cover": "all", "memory": "none"}, "cover must be 'touch' or 'inside', not 'all'"),
+        ({"cover": "all", "retention": "none"}, "cover must be 'touch' or 'inside', not 'all'"),
         ({"charts": 0}, "charts must be at least 1, not 0"),
     ],
 )

@@ -25,7 +25,7 @@ def in_float64(estimator):
     """The same estimator with a model that computes in float64."""
     twin, old = copy.deepcopy(estimator), estimator.model_
     model = Atlas(old.inputs, old.outputs, old.terms, old.density, old.trainable, old.damping, "float64")
-    model.restart(old.domain)
+    model.state = model.state.emptied(old.domain)
     model.table[:] = old.table[model.lattice.nearest_rows(old.lattice)]  # a face may round into one cell more
     model.charts = tuple(chart_in_float64(chart) for chart in old.charts)
     twin.model_ = model

@@ -32,7 +32,7 @@ def test_two_inputs_show_projected_boxes():
 
 
 def test_a_cross_shows_its_arms():
-    area = footprint(Atlas(inputs=2), [[0.5, 0.5]], memory="none")
+    area = footprint(Atlas(inputs=2), [[0.5, 0.5]], retention="none")
     drawn = draw_footprint(axes(), area, [0, 1])
     upright, flat = (patch.get_bbox() for patch in drawn.patches)
     assert (upright.y0, upright.y1, flat.x0, flat.x1) == (0, 1, 0, 1)

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from atlas_splines import AtlasClassifier, AtlasRegressor, StorageError, TableModel, load, save
 from atlas_splines.files.archive import Archive, read_archive, write_archive
 from atlas_splines.tables.encoding import Column, Encoding, frame
+
+GOLDEN = Path(__file__).parents[1] / "golden"
 
 SMALL = {"density": 1, "terms": 2, "members": 2, "max_iter": 20, "random_state": 0}
 
@@ -158,7 +161,7 @@ def drop_label(header, tensors):
         ("regressor", lambda h, t: h.update(more=1), "'more' has no place in the header"),
         ("regressor", lambda h, t: h["estimator"]["parameters"].update(density=-1), "density must be at least 0, not -1"),
         ("regressor", lambda h, t: h["estimator"]["parameters"].update(density="x"), "density must be a whole number"),
-        ("regressor", lambda h, t: h["estimator"]["parameters"].update(memory="x"), "memory must be one of"),
+        ("regressor", lambda h, t: h["estimator"]["parameters"].update(retention="x"), "retention must be one of"),
         ("regressor", lambda h, t: h["estimator"]["parameters"].update(n_jobs="x"), "'n_jobs' of the parameters must be a whole number"),
         ("regressor", lambda h, t: h["estimator"]["parameters"].update(domain=[[1]]), "'domain' of the parameters must be pairs of numbers"),
         ("regressor", lambda h, t: h["estimator"]["parameters"].update(loss=[]), "one of the parameters is not a single value"),
@@ -190,3 +193,10 @@ def test_wrong_files_are_refused(kind, edit, says, path, regressor, classifier, 
         load(path)
     assert says in str(caught.value)
     assert str(caught.value).startswith(f"{path} cannot be loaded: ")
+
+
+@pytest.mark.parametrize("kind", ["regressor", "classifier"])
+def test_the_first_name_of_retention_is_still_read(kind):
+    path = GOLDEN / f"{kind}_v1.atlas"
+    assert "memory" in read_archive(path).header["estimator"]["parameters"]
+    assert load(path).retention == "chart"

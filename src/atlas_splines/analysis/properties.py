@@ -10,6 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from atlas_splines.core import splines
 from atlas_splines.core.checks import check_size
+from atlas_splines.core.evaluation import ceilings
+from atlas_splines.core.gradients import slopes
 from atlas_splines.core.model import Atlas
 
 __all__ = [
@@ -54,8 +56,8 @@ def gradient_norm(model: Atlas, X: ArrayLike) -> NDArray[np.floating]:
     >>> gradient_norm(Atlas(inputs=2, terms=0), [[0.3, 0.7]])
     array([[2.]], dtype=float32)
     """
-    slopes = np.abs(model.slopes(model.points(X)))  # (rows, outputs, 2M + 1)
-    return model.inputs * len(model.trained_densities) * slopes.sum(axis=2)
+    sizes = np.abs(slopes(model.state, model.points(X)))  # (rows, outputs, 2M + 1)
+    return model.inputs * len(model.trained_densities) * sizes.sum(axis=2)
 
 
 def gradient_bound(model: Atlas) -> NDArray[np.floating]:
@@ -70,8 +72,8 @@ def gradient_bound(model: Atlas) -> NDArray[np.floating]:
     >>> gradient_bound(Atlas(inputs=1)).round(3)
     array([4.29])
     """
-    sums = model.ceilings[: model.outputs * (2 * model.terms + 1)].reshape(model.outputs, -1)[:, :-1]
-    g, h = sums[:, : model.terms], sums[:, model.terms :]
+    highest = ceilings(model.state)[: model.outputs * (2 * model.terms + 1)].reshape(model.outputs, -1)
+    g, h = highest[:, : model.terms], highest[:, model.terms : -1]
     exponentials = np.exp(g.max(axis=1)) + np.exp(h.max(axis=1)) if model.terms else 0.0
     series = np.pi**2 / 6 * np.exp(-model.damping)  # Σ k⁻²
     return (

@@ -9,7 +9,8 @@ from typing import Any
 from atlas_splines.cli.checks import check_folder, check_there
 from atlas_splines.cli.messages import Say, aligned
 from atlas_splines.core.model import Atlas
-from atlas_splines.estimators.base import AtlasClassifier, AtlasRegressor
+from atlas_splines.estimators.classifier import AtlasClassifier
+from atlas_splines.estimators.regressor import AtlasRegressor
 from atlas_splines.storage.saving import load
 from atlas_splines.tables.encoding import Encoding
 from atlas_splines.tables.reading import TableError

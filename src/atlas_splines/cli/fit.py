@@ -14,7 +14,8 @@ from atlas_splines.cli.model_files import alone_with
 from atlas_splines.cli.rows import Labels, labelled_pieces, sample_size
 from atlas_splines.cli.scores import Score, has_answer, in_units
 from atlas_splines.core.training import TrainingDiverged
-from atlas_splines.estimators.base import AtlasClassifier, AtlasRegressor
+from atlas_splines.estimators.classifier import AtlasClassifier
+from atlas_splines.estimators.regressor import AtlasRegressor
 from atlas_splines.storage.saving import save
 from atlas_splines.tables.cells import as_narrow
 from atlas_splines.tables.encoding import UNKNOWN, Encoding

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from atlas_splines.estimators.base import ColumnFootprint
+from atlas_splines.estimators.column_footprint import ColumnFootprint
 from atlas_splines.tables.encoding import Column, Encoding, within
 
 __all__ = ["footprint_lines", "share_of_domain"]
@@ -27,7 +27,7 @@ def share_of_domain(area: ColumnFootprint, encoding: Encoding) -> str:
             j = len(columns)
             if column.categories is None:
                 low, high = area.area.domain[j]
-                columns.append(area.domain.to_raw(j, random.uniform(low, high, RANDOM_ROWS)))
+                columns.append(area.columns.to_raw(j, random.uniform(low, high, RANDOM_ROWS)))
             else:
                 columns += column.random(RANDOM_ROWS, random)
         volume = float(area.contains(np.stack(columns, axis=1)).mean())
@@ -40,8 +40,8 @@ def footprint_lines(area: ColumnFootprint, encoding: Encoding, rim: float) -> li
     lines, j = [], 0
     for column in encoding.columns:
         parts = [area.intervals(j + k) for k in range(len(column.inputs))]
-        low, high = area.domain.to_raw(j, area.area.domain[j] + np.array([rim, -rim])).tolist()
-        words = column.covered(parts, (low, high), float(area.domain.fill[j]))
+        low, high = area.columns.to_raw(j, area.area.domain[j] + np.array([rim, -rim])).tolist()
+        words = column.covered(parts, (low, high), float(area.columns.fill[j]))
         lines.append(f"  {column.name:{width}}  {words}{missing_too(area, column, j)}")
         j += len(parts)
     return lines
@@ -49,8 +49,8 @@ def footprint_lines(area: ColumnFootprint, encoding: Encoding, rim: float) -> li
 
 def missing_too(area: ColumnFootprint, column: Column, j: int) -> str:
     """Whether rows without this number can change too: they are read as its median, and marked as missing."""
-    if column.categories is not None or not within(float(area.domain.fill[j]), area.intervals(j)):
+    if column.categories is not None or not within(float(area.columns.fill[j]), area.intervals(j)):
         return ""
-    marks = np.flatnonzero(area.domain.indicators == j)
-    marked = not marks.size or within(1.0, area.area.intervals(len(area.domain.knots) + int(marks[0])))
+    marks = np.flatnonzero(area.columns.indicators == j)
+    marked = not marks.size or within(1.0, area.area.intervals(len(area.columns.knots) + int(marks[0])))
     return ", or missing" if marked else ""

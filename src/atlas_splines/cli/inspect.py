@@ -10,10 +10,10 @@ from atlas_splines.cli.footprint_lines import share_of_domain
 from atlas_splines.cli.messages import Say, aligned
 from atlas_splines.cli.model_files import Loaded, model_of, without_table
 from atlas_splines.cli.scores import in_units
-from atlas_splines.core.charts import Record
 from atlas_splines.core.model import Atlas
+from atlas_splines.core.records import Record
 from atlas_splines.files.writer import replace_file
-from atlas_splines.memory.updates import Consolidation, Update
+from atlas_splines.memory.log import Consolidation, Update
 from atlas_splines.storage.saving import load
 from atlas_splines.tables.encoding import Column
 from atlas_splines.tables.reading import TableError
@@ -110,7 +110,7 @@ def share_of_update(loaded: Loaded, record: Update) -> str:
     area = record.footprint
     if not isinstance(loaded, TableModel):
         return f"{area.volume:.2%}"
-    return share_of_domain(loaded.estimator.in_columns(area, known=area.domain), loaded.encoding)
+    return share_of_domain(loaded.estimator._in_columns(area, area.domain), loaded.encoding)
 
 
 def draw(estimator: Estimator, plot: Path) -> None:

@@ -13,7 +13,7 @@ from atlas_splines.cli.messages import Say
 from atlas_splines.cli.model_files import load_table_model
 from atlas_splines.cli.rows import note_unused_columns
 from atlas_splines.cli.scores import has_answer
-from atlas_splines.estimators.base import AtlasRegressor
+from atlas_splines.estimators.regressor import AtlasRegressor
 from atlas_splines.tables.cells import Cells
 from atlas_splines.tables.encoding import UNKNOWN
 from atlas_splines.tables.reading import Piece, Table, TableError, opened

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines.cli.rows import Labels
-from atlas_splines.estimators.base import AtlasClassifier, AtlasRegressor
+from atlas_splines.estimators.classifier import AtlasClassifier
+from atlas_splines.estimators.regressor import AtlasRegressor
 from atlas_splines.tables.reading import Table
 from atlas_splines.tables.table_model import Estimator
 from atlas_splines.tables.wording import counted

@@ -15,10 +15,10 @@ from atlas_splines.cli.messages import Say
 from atlas_splines.cli.model_files import alone_with, load_table_model
 from atlas_splines.cli.rows import Labels, labelled_pieces, note_unused_columns, sample_size
 from atlas_splines.cli.scores import Score
-from atlas_splines.core.charts import Record
-from atlas_splines.estimators.base import SLOPE_STEP
+from atlas_splines.core.records import Record
+from atlas_splines.estimators.column_footprint import SLOPE_STEP
 from atlas_splines.memory.footprints import BoxFootprint
-from atlas_splines.memory.updates import Memory
+from atlas_splines.memory.plans import Retention
 from atlas_splines.storage.saving import save
 from atlas_splines.tables.encoding import UNKNOWN, Encoding
 from atlas_splines.tables.reading import Table, TableError, opened
@@ -37,7 +37,7 @@ def update_model(
     data: str,
     *,
     output: Path | None = None,
-    retention: Memory | None = None,
+    retention: Retention | None = None,
     dry_run: bool = False,
     skip_missing: bool = False,
     refuse_unknown: bool = True,
@@ -66,7 +66,7 @@ def update_model(
         rows = before.rows + before.outside
         say(f"{source.name}: {counted(rows, 'row')}, {learned_from(len(y), rows, dry_run)}.")
         old_domain = estimator.model_.domain.copy()
-        retention = retention or estimator.memory
+        retention = retention or estimator.retention
         tell_footprint(table_model, X, retention, say)
         if dry_run:
             say(f"Error on these rows: {before}. Nothing was written.")
@@ -102,7 +102,7 @@ def learned_from(sample: int, rows: int, dry_run: bool) -> str:
     return verb if rows == 1 else f"{which} {verb}"
 
 
-def tell_footprint(model: TableModel, X: Table, retention: Memory, say: Say) -> None:
+def tell_footprint(model: TableModel, X: Table, retention: Retention, say: Say) -> None:
     """Say what an update with these inputs can change, and what it cannot."""
     estimator = model.estimator
     area = estimator._footprint(X, retention=retention)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from atlas_splines.core import kernels, splines
 from atlas_splines.core.lattice import Domain
 
-__all__ = ["Chart", "Fence", "Record", "fence_around", "pack"]
+__all__ = ["Chart", "Fence", "fence_around", "pack"]
 
 if TYPE_CHECKING:
     from atlas_splines.core.model import Atlas
@@ -148,7 +147,7 @@ class Chart:
     @cached_property
     def layout(self) -> kernels.Layout:
         """Layout of the content for the kernels, with the size in its slopes."""
-        layout = self.content.layout
+        layout = self.content.state.layout
         width = 2 * layout.terms + 1
         slope = layout.slope.copy()
         slope[: layout.outputs * width] *= np.repeat(self.size, width)
@@ -157,36 +156,7 @@ class Chart:
     @cached_property
     def densities(self) -> NDArray[np.int64]:
         """Densities of the content that have coefficients."""
-        return self.content.filled(list(range(self.content.density + 1)))
-
-
-@dataclass(eq=False)
-class Record:
-    """An entry of a model's log.
-
-    Attributes
-    ----------
-    id
-        Number of the update, counted from one.
-    kind
-        What was done: "chart", "rehearsal", "both", "none" or "consolidation".
-    time
-        When, in UTC.
-    rows
-        Rows of data.
-    before, after
-        Content hash of the model before and after.
-    reverted
-        When it was taken back, if it was.
-    """
-
-    id: int
-    kind: str
-    time: datetime
-    rows: int
-    before: str
-    after: str
-    reverted: datetime | None = field(default=None, kw_only=True)
+        return self.content.state.filled_densities(list(range(self.content.density + 1)))
 
 
 def pack(charts: Sequence[Chart], domain: Domain = UNIT) -> kernels.Charts:

@@ -24,19 +24,22 @@ from numba import get_num_threads, njit, prange, types
 from numba.extending import intrinsic, models, register_model
 from numpy.typing import NDArray
 
-MAE, MSE, HUBER, CROSS_ENTROPY = 0, 1, 2, 3
-LAZY_ADAM, ADAM, SGD = 0, 1, 2
+MAE, MSE, HUBER, CROSS_ENTROPY = 0, 1, 2, 3  # losses
+LAZY_ADAM, ADAM, SGD = 0, 1, 2  # optimisers
 
 LANES = 8  # channels are padded to a multiple of this
 BLOCK = 128  # points evaluated together: their sums stay in the first-level cache
 TASK = 8 * BLOCK  # points handed to a thread at a time
 MANY = 16 * TASK  # points from which threads are worth waking
 
-FIRST_DECAY, SECOND_DECAY, EPSILON = 0.9, 0.999, 1e-7  # Adam's usual constants
+FIRST_DECAY = 0.9  # of Adam's mean of gradients, as usual
+SECOND_DECAY = 0.999  # of Adam's mean of squared gradients, as usual
+EPSILON = 1e-7  # keeps Adam's steps finite, as usual
 BUCKETS = 256  # parts of each input in the index of charts
 BIAS_HORIZON = 20_000  # after so many steps the bias corrections are 1 to float32 precision
 
-TURN, HOME = threading.Lock(), os.getpid()
+PARALLEL_LOCK = threading.Lock()  # held by the one call that uses numba's threads
+FIRST_PROCESS = os.getpid()  # not that of a fork
 
 # `numpy` division never branches, `contract` allows fused multiply-add; nothing reorders a sum.
 exact = njit(cache=True, nogil=True, error_model="numpy")
@@ -503,24 +506,24 @@ def predict(
     out: NDArray[np.floating],
 ) -> None:
     """Evaluate all rows, in parallel when there are many; the bits do not depend on the threads."""
-    with parallel_turn(inputs.shape[0]) as parallel:
+    with use_threads(inputs.shape[0]) as parallel:
         (predict_parallel if parallel else predict_serial)(table, layout, densities, inputs, out)
 
 
 @contextmanager
-def parallel_turn(rows: int) -> Iterator[bool]:
+def use_threads(rows: int) -> Iterator[bool]:
     """Whether to use numba's threads: for many rows, one call at a time, and not in a forked process.
 
     Some of numba's threading layers survive neither calls from two threads nor a fork.
     """
-    wanted = rows >= MANY and get_num_threads() > 1 and os.getpid() == HOME
-    if not (wanted and TURN.acquire(blocking=False)):
+    wanted = rows >= MANY and get_num_threads() > 1 and os.getpid() == FIRST_PROCESS
+    if not (wanted and PARALLEL_LOCK.acquire(blocking=False)):
         yield False
         return
     try:
         yield True
     finally:
-        TURN.release()
+        PARALLEL_LOCK.release()
 
 
 @exact
@@ -657,7 +660,7 @@ def add_charts_parallel(charts, points, out):
 
 def add_charts(charts: Charts, points: NDArray[np.floating], out: NDArray[np.floating]) -> None:
     """Let the charts speak, in parallel when there are many rows; bits do not depend on the threads."""
-    with parallel_turn(points.shape[0]) as parallel:
+    with use_threads(points.shape[0]) as parallel:
         (add_charts_parallel if parallel else add_charts_serial)(charts, points, out)
 
 

@@ -1,4 +1,4 @@
-"""The ATLAS model: configuration, coefficient tables, evaluation, expansion.
+"""The ATLAS model: configuration, coefficients, predictions, growth and the log of updates.
 
 Equation numbers refer to docs/math.md.
 """
@@ -9,22 +9,24 @@ import copy
 import hashlib
 from collections.abc import Iterable
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from atlas_splines.core import kernels, splines
-from atlas_splines.core.charts import Chart, Record, pack
-from atlas_splines.core.checks import check_inputs, check_number, check_numbers, check_overflow, check_size
-from atlas_splines.core.lattice import MAX_DENSITY, Domain, Lattice, check_reach
+from atlas_splines.core.charts import Chart
+from atlas_splines.core.checks import check_inputs, check_number, check_overflow, check_size
+from atlas_splines.core.evaluation import evaluate
+from atlas_splines.core.extension import expanded, extended
+from atlas_splines.core.gradients import gradient_matrix
+from atlas_splines.core.lattice import MAX_DENSITY, Domain, Lattice
+from atlas_splines.core.records import Record
+from atlas_splines.core.state import State, Trainable
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-__all__ = ["Atlas"]
-
-Trainable = Literal["finest", "all"]
+__all__ = ["Atlas", "Trainable"]
 
 
 class Atlas:
@@ -75,41 +77,89 @@ class Atlas:
         damping: float = 0.0,
         dtype: DTypeLike = "float32",
     ) -> None:
-        self.inputs, self.outputs, self.terms, self.density = check_sizes(inputs, outputs, terms, density)
-        self.trainable, self.damping = check_options(trainable, damping)
+        inputs, outputs, terms, density = check_sizes(inputs, outputs, terms, density)
+        trainable, damping = check_options(trainable, damping)
         if np.dtype(dtype).name not in ("float32", "float64"):
             raise ValueError(f"dtype must be 'float32' or 'float64', not {np.dtype(dtype).name!r}")
-        self.dtype: np.dtype[Any] = np.dtype(np.dtype(dtype).name)  # in this machine's byte order
-        self.lattice = Lattice.of_unit_cube(self.inputs, self.density, self.dtype)
-        self.table = self._zero_table()
-        self.charts = ()
+        number: np.dtype[Any] = np.dtype(np.dtype(dtype).name)  # in this machine's byte order
+        lattice = Lattice.of_unit_cube(inputs, density, number)
+        self.state = State.zero(lattice, outputs, terms, trainable, damping)
         self.updates: list[Record] = []
+
+    @classmethod
+    def of_state(cls, state: State) -> Atlas:
+        """A model in a state, with an empty log."""
+        model = cls.__new__(cls)
+        model.state, model.updates = state, []
+        return model
+
+    # --- configuration ------------------------------------------------------------------------------
+
+    @property
+    def inputs(self) -> int:
+        """Number of input columns."""
+        return self.state.lattice.inputs
+
+    @property
+    def outputs(self) -> int:
+        """Number of output columns."""
+        return self.state.outputs
+
+    @property
+    def terms(self) -> int:
+        """Number of positive and of negative exponentials for each output."""
+        return self.state.terms
+
+    @property
+    def density(self) -> int:
+        """The finest density."""
+        return self.state.density
+
+    @property
+    def trainable(self) -> Trainable:
+        """Which densities are trained: "finest" or "all"."""
+        return self.state.trainable
+
+    @property
+    def damping(self) -> float:
+        """Each exponential is multiplied by exp(−damping)."""
+        return self.state.damping
+
+    @property
+    def dtype(self) -> np.dtype[np.floating]:
+        """Dtype of coefficients and predictions."""
+        return self.state.dtype
+
+    @property
+    def lattice(self) -> Lattice:
+        """Which row of the table belongs to which basis function."""
+        return self.state.lattice
 
     @property
     def domain(self) -> Domain:
         """Lowest and highest coordinate of each input, shape (inputs, 2): the unit cube, or more."""
-        return self.lattice.domain
+        return self.state.lattice.domain
+
+    @property
+    def is_extended(self) -> bool:
+        """Whether the domain is more than the unit cube."""
+        return self.state.lattice.is_extended
 
     # --- coefficients -------------------------------------------------------------------------------
 
     @property
-    def channels(self) -> int:
-        """Length of a table row: 2M + 1 for each output, padded to whole vectors."""
-        return -(-self.outputs * (2 * self.terms + 1) // kernels.LANES) * kernels.LANES
+    def table(self) -> NDArray[np.floating]:
+        """All coefficients, shape (rows, channels); `f`, `g` and `h` are views of it."""
+        return self.state.table
 
-    def _zero_table(self) -> NDArray[np.floating]:
-        return np.zeros((self.lattice.row_count, self.channels), self.dtype)
+    @property
+    def charts(self) -> tuple[Chart, ...]:
+        """What updates have added, oldest first; outside their boxes they add exactly nothing."""
+        return self.state.charts
 
-    def restart(self, domain: NDArray[np.float64]) -> None:
-        """Take up a domain, with all coefficients zero and no charts: a file is read into such a model."""
-        self.lattice = Lattice(domain, self.density, self.dtype)
-        self.table = self._zero_table()
-        self.charts = ()
-
-    def _channels(self, density: int) -> NDArray[np.floating]:
-        """View of a density as (rows, outputs, 2M + 1); along the last axis stand G, H and F."""
-        width = 2 * self.terms + 1
-        return self.table[self.lattice.rows(density), : self.outputs * width].reshape(-1, self.outputs, width)
+    @charts.setter
+    def charts(self, charts: Iterable[Chart]) -> None:
+        self.state = self.state.with_charts(charts)
 
     def _blocks(self, density: int) -> NDArray[np.floating]:
         """View of a density as (outputs, 2M + 1, inputs, λ); along the second axis stand G, H and F."""
@@ -118,8 +168,8 @@ class Atlas:
             raise ValueError(
                 "f, g and h show models on the unit cube; this one was extended, so see its table instead"
             )
-        width = 2 * self.terms + 1
-        return self._channels(density).reshape(self.inputs, -1, self.outputs, width).transpose(2, 3, 0, 1)
+        rows = self.state.rows_of(density)
+        return rows.reshape(self.inputs, -1, self.outputs, self.state.width).transpose(2, 3, 0, 1)
 
     def f(self, rho: int) -> NDArray[np.floating]:
         """Coefficients of F at a density, a writable view of shape (outputs, inputs, λ).
@@ -163,18 +213,7 @@ class Atlas:
         >>> Atlas(inputs=1, density=2).trained_densities
         [2]
         """
-        return [self.density] if self.trainable == "finest" else list(range(self.density + 1))
-
-    @property
-    def first_trained_row(self) -> int:
-        """Training changes the table from this row on.
-
-        Examples
-        --------
-        >>> Atlas(inputs=2, density=1).first_trained_row
-        8
-        """
-        return self.lattice.rows(self.trained_densities[0]).start
+        return self.state.trained_densities
 
     @property
     def n_parameters(self) -> int:
@@ -185,7 +224,7 @@ class Atlas:
         >>> Atlas(inputs=2, terms=10, density=4).n_parameters
         5208
         """
-        return self.table.shape[0] * self.outputs * (2 * self.terms + 1)
+        return self.table.shape[0] * self.outputs * self.state.width
 
     @property
     def n_trainable(self) -> int:
@@ -196,53 +235,10 @@ class Atlas:
         >>> Atlas(inputs=2, terms=10, density=4).n_trainable
         2688
         """
-        rows = self.table.shape[0] - self.first_trained_row
-        return rows * self.outputs * (2 * self.terms + 1)
+        rows = self.table.shape[0] - self.state.first_trained_row
+        return rows * self.outputs * self.state.width
 
-    # --- evaluation ---------------------------------------------------------------------------------
-
-    @property
-    def layout(self) -> kernels.Layout:
-        """What the kernels must know besides the table; `slope` is dA/dsum over the sum's exponential."""
-        # kernels load whole lanes, and may look beyond the last channel
-        slope = np.zeros(self.channels + kernels.LANES, self.dtype)[: self.channels]
-        scale = np.exp(-self.damping) / np.arange(1, self.terms + 1) ** 2  # equation (7)
-        one_output = np.concatenate([scale, -scale, [1.0]])  # G, H, F
-        slope[: self.outputs * one_output.size] = np.tile(one_output, self.outputs)
-        origins = self.lattice.origins if self.is_extended else self.lattice.origins[:0]
-        return kernels.Layout(self.inputs, self.outputs, self.terms, slope, origins)
-
-    @property
-    def is_extended(self) -> bool:
-        """Whether the domain is more than the unit cube: then there are more rows than in equation (9)."""
-        return self.lattice.is_extended
-
-    @property
-    def frozen_densities(self) -> list[int]:
-        """Densities whose coefficients training leaves alone."""
-        return [d for d in range(self.density + 1) if d not in self.trained_densities]
-
-    @property
-    def active_densities(self) -> NDArray[np.int64]:
-        """Densities that an evaluation needs: the trained ones, and frozen ones that are not all zero."""
-        return np.concatenate([self.filled(self.frozen_densities), self.trained_densities]).astype(np.int64)
-
-    @property
-    def is_bounded(self) -> bool:
-        """Whether no exponential can overflow anywhere in the domain."""
-        return bool((self.ceilings < (80 if self.dtype == np.float32 else 700)).all())
-
-    @property
-    def ceilings(self) -> NDArray[np.float64]:
-        """No sum in a channel exceeds these, anywhere in the domain: shape (channels,).
-
-        A spline stays below its largest coefficient, equation (4), so the largest of each input add up.
-        """
-        return np.maximum.reduceat(self.table, self.lattice.starts[:-1]).sum(axis=0, dtype=np.float64)
-
-    def filled(self, densities: list[int]) -> NDArray[np.int64]:
-        """Those of the densities that have a coefficient other than zero; the rest add exactly nothing."""
-        return np.array([d for d in densities if self.table[self.lattice.rows(d)].any()], np.int64)
+    # --- predictions --------------------------------------------------------------------------------
 
     def __call__(self, X: ArrayLike) -> NDArray[np.floating]:
         """Evaluate the model.
@@ -266,43 +262,12 @@ class Atlas:
         return out
 
     def points(self, X: ArrayLike, name: str = "X") -> NDArray[np.floating]:
-        """Return X checked, contiguous and in the model's dtype, as the kernels take it."""
+        """Return X checked, contiguous and in the model's dtype, as `evaluate` takes it."""
         return check_inputs(X, self.domain, self.dtype, name)
 
     def evaluate(self, points: NDArray[np.floating]) -> NDArray[np.floating]:
-        """Evaluate at checked points of the model's dtype; an overflow shows as inf or NaN."""
-        out = np.empty((points.shape[0], self.outputs), self.dtype)
-        kernels.predict(self.table, self.layout, self.active_densities, points, out)
-        self.add_charts(points, out)
-        return out
-
-    @property
-    def charts(self) -> tuple[Chart, ...]:
-        """What updates have added, oldest first; outside their boxes they add exactly nothing."""
-        return self._charts
-
-    @charts.setter
-    def charts(self, charts: Iterable[Chart]) -> None:
-        self._charts = tuple(charts)
-        self._packed = pack(self._charts, self.domain) if self._charts else None
-
-    def add_charts(self, points: NDArray[np.floating], out: NDArray[np.floating]) -> None:
-        """Let the charts speak over the outputs of the coefficient table, equation (23)."""
-        if self._packed is not None:
-            kernels.add_charts(self._packed, points, out)
-
-    def kept(self, points: NDArray[np.floating]) -> NDArray[np.floating]:
-        """Share of the coefficient table's output that charts leave in the prediction, shape (rows,)."""
-        keep = np.ones(points.shape[0], self.dtype)
-        for chart in self.charts:
-            if chart.replaces:
-                keep *= 1 - chart.fence.window(points)
-        return keep
-
-    def adopt(self, other: Atlas) -> None:
-        """Take over size, coefficients and charts of another model, all at once."""
-        names = ("terms", "density", "lattice", "table", "_charts", "_packed")
-        self.__dict__.update({name: other.__dict__[name] for name in names})
+        """Evaluate at what `points` returned; an overflow shows as inf or NaN."""
+        return evaluate(self.state, points)
 
     def gradient(self, X: ArrayLike) -> csr_matrix:
         """Gradient of each output with respect to the trainable coefficients, equation (10).
@@ -325,51 +290,7 @@ class Atlas:
         >>> gradient.shape, gradient.nnz
         ((1, 48), 24)
         """
-        from scipy.sparse import csr_matrix
-
-        points = self.points(X)
-        slopes = self.slopes(points)  # (rows, outputs, 2M + 1), as F, G, H
-        values, columns, before = [], [], 0
-        for density in self.trained_densities:
-            cells, weights = splines.active(points, density)  # (rows, inputs), (rows, inputs, 4)
-            value = slopes[:, :, :, None, None] * weights[:, None, None]
-            column = before + self._columns(density)[:, :, None, None] + self._functions(cells, density)
-            values.append(value.reshape(points.shape[0] * self.outputs, -1))
-            columns.append(np.broadcast_to(column, value.shape).reshape(values[-1].shape))
-            before += self._channels(density).size
-        value, column = np.hstack(values), np.hstack(columns)
-        starts = np.arange(value.shape[0] + 1) * value.shape[1]
-        return csr_matrix((value.ravel(), column.ravel(), starts), shape=(value.shape[0], self.n_trainable))
-
-    def slopes(self, points: NDArray[np.floating]) -> NDArray[np.floating]:
-        """Derivative of each output with respect to its sums F, G_k, H_k: shape (rows, outputs, 2M + 1)."""
-        sums = self.sums(points)
-        sums[:, :, -1] = 0.0  # exp(0) = 1, the slope of F
-        scale = self.layout.slope[: 2 * self.terms + 1]
-        with np.errstate(over="ignore"):
-            slopes = np.exp(sums) * scale * self.kept(points)[:, None, None]
-        check_overflow(slopes.reshape(points.shape[0], -1))
-        return np.concatenate([slopes[:, :, -1:], slopes[:, :, :-1]], axis=2)
-
-    def sums(self, points: NDArray[np.floating]) -> NDArray[np.floating]:
-        """G_k, H_k and F of the coefficient table, without charts: shape (rows, outputs, 2M + 1)."""
-        sums = np.zeros((points.shape[0], self.channels), self.dtype)
-        kernels.frozen_sums(self.table, self.layout, self.active_densities, points, sums)
-        width = 2 * self.terms + 1
-        return sums[:, : self.outputs * width].reshape(-1, self.outputs, width)
-
-    def _columns(self, density: int) -> NDArray[np.intp]:
-        """First gradient column of each output's F, G_k and H_k: shape (outputs, 2M + 1)."""
-        outputs, terms = np.arange(self.outputs)[:, None], np.arange(2 * self.terms)
-        positive, k = terms < self.terms, terms % max(self.terms, 1)
-        g = self.outputs + outputs * self.terms + k
-        exponentials = np.where(positive, g, g + self.outputs * self.terms)
-        return np.hstack([outputs, exponentials]) * len(self._channels(density))
-
-    def _functions(self, cells: NDArray[np.intp], density: int) -> NDArray[np.intp]:
-        """Position of the four active functions within a spline family: (rows, 1, 1, inputs, 4)."""
-        first = cells + self.lattice.origins[density] - self.lattice.rows(density).start
-        return (first[:, :, None] + np.arange(splines.ACTIVE))[:, None, None]
+        return gradient_matrix(self.state, self.points(X))
 
     # --- updates ------------------------------------------------------------------------------------
 
@@ -393,11 +314,19 @@ class Atlas:
                 digest.update(np.broadcast_to(domain, self.domain.shape).tobytes())
         return digest.hexdigest()
 
-    def revert(self, id: int) -> None:
+    def commit(self, state: State, record: Record) -> None:
+        """Take a new state and log what made it, in one step that nothing can interrupt."""
+        self.__dict__.update(state=state, updates=[*self.updates, record])
+
+    def revert(self, id: int) -> Atlas:
         """Take back an update of kind "chart".
 
         If it was the newest, every prediction has again the bits it had before. If others came later, they
         stay as they are: they were fitted on top of this one, and what it had added is missing under them.
+
+        Returns
+        -------
+        the model itself
 
         Examples
         --------
@@ -414,6 +343,7 @@ class Atlas:
             raise ValueError(f"update {id} cannot be reverted; of this model's updates, {ids} can")
         self.charts = tuple(chart for chart in self.charts if chart.update != id)
         record.reverted = datetime.now(timezone.utc)
+        return self
 
     # --- growth -------------------------------------------------------------------------------------
 
@@ -438,19 +368,7 @@ class Atlas:
         Atlas(inputs=2, outputs=1, terms=2, density=1, trainable='finest', damping=0.0, dtype='float32')
         with 120 coefficients, 80 of them trainable
         """
-        density = check_size("density", density, least=0, most=MAX_DENSITY - self.density)
-        terms = check_size("terms", terms, least=0)
-        check_reach(self.domain, self.density + density)
-        larger = copy.copy(self)
-        larger.terms, larger.density = self.terms + terms, self.density + density
-        larger.lattice = Lattice(self.domain, larger.density, self.dtype)
-        larger.table = larger._zero_table()
-        for rho in range(self.density + 1):
-            new_rows, old_rows = larger._channels(rho), self._channels(rho)
-            new_rows[:, :, : self.terms] = old_rows[:, :, : self.terms]
-            new_rows[:, :, larger.terms : larger.terms + self.terms] = old_rows[:, :, self.terms : -1]
-            new_rows[:, :, -1] = old_rows[:, :, -1]
-        self.adopt(larger)
+        self.state = expanded(self.state, density, terms)
         return self
 
     def extend(self, low: ArrayLike, high: ArrayLike) -> Atlas:
@@ -478,54 +396,8 @@ class Atlas:
         >>> model([[-0.4, 1.6]])
         array([[0.]], dtype=float32)
         """
-        width = splines.cell_count(self.density)
-        lowest = -splines.whole_cells(-self._edge("low", low), self.density) / width
-        highest = splines.whole_cells(self._edge("high", high), self.density) / width
-        wanted = np.stack([lowest, highest], axis=1)
-        further = np.sign(wanted - self.domain) == (-1, 1)
-        if not further.any():
-            return self
-        larger = copy.copy(self)
-        larger.lattice = Lattice(np.where(further, wanted, self.domain), self.density, self.dtype)
-        check_reach(larger.domain, self.density)
-        larger.table = self.table[larger.lattice.nearest_rows(self.lattice)]
-        larger._level_off(self)
-        larger.charts = self.charts
-        self.adopt(larger)
+        self.state = extended(self.state, low, high)
         return self
-
-    def _edge(self, name: str, values: ArrayLike) -> NDArray[np.floating]:
-        edge = check_numbers(name, values, np.dtype(np.float64))
-        if edge.shape != (self.inputs,):
-            raise ValueError(
-                f"{name} has shape {edge.shape}; expected ({self.inputs},), one number for each input"
-            )
-        return edge
-
-    def _level_off(self, old: Atlas) -> None:
-        """Let new functions of the finest density take each spline to its value at the old face, (28)."""
-        *coarser, finest = range(self.density + 1)
-        step = 1 / splines.cell_count(finest)
-        for j, faces in enumerate(old.domain):
-            rows = self.lattice.input_rows(finest, j)
-            known = old.lattice.input_rows(finest, j) + self.lattice.shift(old.lattice, finest, j)
-            for face, new in zip(faces, (rows < known[0], rows > known[-1]), strict=True):
-                level = old._along(j, np.array([face]), [*coarser, finest])
-                centres = (rows[new] - self.lattice.origins[finest, j] - 1) * step
-                left, middle, right = (
-                    level - self._along(j, centres + k * step, coarser) for k in (-1, 0, 1)
-                )  # (functions, channels) each
-                self.table[rows[new]] = (8 * middle - left - right) / 6  # reproduces cubic polynomials
-
-    def _along(self, j: int, x: NDArray[np.float64], densities: list[int]) -> NDArray[np.float64]:
-        """Splines of input j summed over densities, (points, channels); outside they go on as in (28)."""
-        total = np.zeros((x.size, self.channels))
-        for density in densities:
-            cells, weights = splines.active(x, density)
-            rows = cells[:, None] + self.lattice.origins[density, j] + np.arange(splines.ACTIVE)
-            family = self.lattice.input_rows(density, j)
-            total += np.einsum("pa,pac->pc", weights, self.table[rows.clip(family[0], family[-1])])
-        return total
 
     def copy(self) -> Atlas:
         """Return an independent copy.

@@ -15,6 +15,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from atlas_splines.core import kernels
 from atlas_splines.core.checks import check_number, check_numbers, check_size
+from atlas_splines.core.evaluation import (
+    add_charts,
+    channel_sums,
+    evaluate,
+    is_bounded,
+    share_kept,
+)
 from atlas_splines.core.losses import Loss, find_loss
 from atlas_splines.core.model import Atlas
 
@@ -216,7 +223,7 @@ class Trainer:
         history: History,
     ) -> None:
         """Run epochs into the history; whatever ends them, the model is as it was after a whole one."""
-        trained = self.model.table[self.model.first_trained_row :]
+        trained = self.model.table[self.model.state.first_trained_row :]
         last = trained.copy()
         best = last.copy() if patience is not None else last
         for _ in epochs:
@@ -247,7 +254,8 @@ class Trainer:
 
     def _overflows(self, points: Array) -> bool:
         """Whether the last step of an epoch has broken the model, which the epoch's loss does not show."""
-        return not (self.model.is_bounded or np.isfinite(self.model.evaluate(points)).all())
+        state = self.model.state
+        return not (is_bounded(state) or np.isfinite(evaluate(state, points)).all())
 
     def _restore(self, trained: Array, saved: Array) -> None:
         """Put coefficients back; the optimiser's state belonged to others, so it is dropped."""
@@ -256,23 +264,23 @@ class Trainer:
 
     def _epoch(self, samples: kernels.Samples) -> float:
         """One pass over the samples in a new order; returns their mean loss."""
-        model = self.model
+        state = self.model.state
         step = kernels.Step(
             self.loss.code,
             OPTIMIZERS[self.optimizer],
             self.learning_rate,
-            np.array(model.trained_densities, np.int64),
-            model.first_trained_row,
+            np.array(state.trained_densities, np.int64),
+            state.first_trained_row,
         )
         if not self.carries_state:
-            self._moments, self._size = fresh_moments(model), size_of(model)
+            self._moments, self._size = fresh_moments(self.model), size_of(self.model)
         order = self.random.permutation(samples.weights.size)
         per_call = max(SAMPLES_PER_CALL // self.batch_size, 1) * self.batch_size
         total = 0.0
         for begin in range(0, order.size, per_call):
             part = order[begin : begin + per_call]
             total += kernels.train_batches(
-                model.table, model.layout, self._moments, samples, part, self.batch_size, step
+                state.table, state.layout, self._moments, samples, part, self.batch_size, step
             )
         return total / float(samples.weights.sum(dtype=np.float64))
 
@@ -319,21 +327,18 @@ class Trainer:
 
     def _frozen_sums(self, points: Array) -> Array:
         """Sums of the densities that training does not move; no rows if they are all zero."""
-        model = self.model
-        densities = model.filled(model.frozen_densities)
-        sums = np.zeros((points.shape[0] if densities.size else 0, model.channels), model.dtype)
-        if densities.size:
-            kernels.frozen_sums(model.table, model.layout, densities, points, sums)
-        return sums
+        state = self.model.state
+        densities = state.filled_densities(state.frozen_densities)
+        return channel_sums(state, points if densities.size else points[:0], densities)
 
     def _fixed(self, points: Array, offset: Array | None) -> tuple[Array, Array]:
         """What charts leave of the outputs, and what they and the offset add; no rows if there is neither."""
-        model = self.model
-        if not model.charts and offset is None:
-            return np.zeros(0, model.dtype), np.zeros((0, model.outputs), model.dtype)
-        shift = np.zeros((points.shape[0], model.outputs), model.dtype)
-        model.add_charts(points, shift)
-        return model.kept(points), shift if offset is None else shift + offset.astype(model.dtype)
+        state = self.model.state
+        if not state.charts and offset is None:
+            return np.zeros(0, state.dtype), np.zeros((0, state.outputs), state.dtype)
+        shift = np.zeros((points.shape[0], state.outputs), state.dtype)
+        add_charts(state, points, shift)
+        return share_kept(state, points), shift if offset is None else shift + offset.astype(state.dtype)
 
     def _targets(self, y: ArrayLike, rows: int, name: str) -> Array:
         """Targets as (rows, outputs); class labels become indicator rows."""

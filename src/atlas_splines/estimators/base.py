@@ -1,45 +1,48 @@
-"""AtlasRegressor and AtlasClassifier: the only importer of scikit-learn."""
+"""What AtlasRegressor and AtlasClassifier share."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import log_softmax, softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, check_random_state
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from atlas_splines.core.charts import Record
 from atlas_splines.core.checks import check_number, check_overflow, check_size
+from atlas_splines.core.growing import Grown
 from atlas_splines.core.lattice import MAX_DENSITY
 from atlas_splines.core.model import Atlas
+from atlas_splines.core.records import Record
+from atlas_splines.core.rows import Rows
 from atlas_splines.core.training import Trainer
-from atlas_splines.estimators.column_map import Domain, DomainChoice
-from atlas_splines.estimators.fitting import Auto, Member, Plan, fit_model, split_folds, train_stage
-from atlas_splines.memory import updates as memory
-from atlas_splines.memory.footprints import Footprint, Interval
-from atlas_splines.memory.growth import Rows
+from atlas_splines.estimators.column_footprint import ColumnFootprint, steps_inward
+from atlas_splines.estimators.column_map import ColumnMap, DomainChoice
+from atlas_splines.estimators.fitting import Auto, FitOptions, fit_model, train_on
+from atlas_splines.estimators.log import EstimatorUpdate
+from atlas_splines.memory.consolidation import consolidate
+from atlas_splines.memory.footprints import Footprint
+from atlas_splines.memory.log import Consolidation, Update
+from atlas_splines.memory.plans import RETENTIONS, Retention
+from atlas_splines.memory.updates import footprint, update
 
-__all__ = ["AtlasClassifier", "AtlasRegressor", "ColumnFootprint"]
+__all__ = ["Array", "AtlasEstimator"]
 
 Array = NDArray[Any]
 Self = TypeVar("Self", bound="AtlasEstimator")
 
-SLOPE_STEP = 0.01  # linear extrapolation takes the slope over this part of the unit cube
-FARTHEST = 1e15  # standard deviations of a target; sums of squares of larger ones overflow float32
-LEVELLING = 3  # a model that is extended has at least this density, so that it levels off soon
+LEAST_EXTENDED_DENSITY = 3  # of a model that is extended, so that it levels off soon
+FIT_MORE_DIVISOR = 30  # of the learning rate, when more rows of the same data are learned
 LOSSES = {"squared_error": "mse", "absolute_error": "mae", "huber": "huber", "log_loss": "cross-entropy"}
 CHOICES = {
     "extrapolation": ("constant", "linear", "error"),
     "missing": ("error", "learn"),
-    "memory": ("chart", "rehearsal", "both", "none"),
+    "retention": RETENTIONS,
 }
 
 
@@ -57,7 +60,7 @@ class AtlasEstimator(BaseEstimator, ABC):
         domain: DomainChoice = "quantiles",
         extrapolation: Literal["constant", "linear", "error"] = "constant",
         missing: Literal["error", "learn"] = "error",
-        memory: memory.Memory = "chart",
+        retention: Retention = "chart",
         loss: str = "auto",
         learning_rate: float = 0.01,
         max_iter: int = 200,
@@ -76,7 +79,7 @@ class AtlasEstimator(BaseEstimator, ABC):
         self.domain = domain
         self.extrapolation = extrapolation
         self.missing = missing
-        self.memory = memory
+        self.retention = retention
         self.loss = loss
         self.learning_rate = learning_rate
         self.max_iter = max_iter
@@ -98,6 +101,62 @@ class AtlasEstimator(BaseEstimator, ABC):
     @abstractmethod
     def _targets(self, y: Array) -> Array:
         """Targets as the model learns them, shape (rows, outputs)."""
+
+    @abstractmethod
+    def _predictions(self, outputs: Array) -> Array:
+        """What `predict` says where the model has these outputs, shape (rows, outputs)."""
+
+    @property
+    @abstractmethod
+    def _measure(self) -> str:
+        """Name of the error that `_error` returns."""
+
+    @abstractmethod
+    def _error(self, loss: float) -> float:
+        """A mean loss of the model as an error of the estimator."""
+
+    @property
+    @abstractmethod
+    def _target_unit(self) -> float:
+        """What a change of one in an output of the model is in units of the target."""
+
+    # --- columns --------------------------------------------------------------------------------------
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """Names of the columns, or "column 0" and so on.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from atlas_splines import AtlasRegressor
+        >>> AtlasRegressor(terms=0, density=0).fit(np.eye(3), np.ones(3)).column_names
+        ('column 0', 'column 1', 'column 2')
+        """
+        check_is_fitted(self, "n_features_in_")
+        names = getattr(self, "feature_names_in_", [f"column {j}" for j in range(self.n_features_in_)])
+        return tuple(map(str, names))
+
+    def in_domain(self, X: ArrayLike) -> NDArray[np.bool_]:
+        """Whether each row of X lies in the domain, where nothing is extrapolated.
+
+        Parameters
+        ----------
+        X
+            Inputs, shape (rows, columns).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from atlas_splines import AtlasRegressor
+        >>> model = AtlasRegressor(terms=0, density=0, domain=[(0, 10)]).fit([[1.0], [9.0]], [1.0, 2.0])
+        >>> model.in_domain([[5.0], [11.0]])
+        array([ True, False])
+        """
+        check_is_fitted(self, "model_")
+        points = self.domain_.to_unit(self._inputs(X))
+        low, high = self.model_.domain.T
+        return np.asarray(((points >= low) & (points <= high)).all(axis=1))
 
     # --- learning -------------------------------------------------------------------------------------
 
@@ -133,8 +192,8 @@ class AtlasEstimator(BaseEstimator, ABC):
     def _fit_all(self: Self, X: Array, y: Array, weights: Array) -> Self:
         self._check_parameters()
         outputs = self._start_targets(y, weights)
-        domain = Domain.of(X, self.domain)
-        units = domain.to_unit(X)
+        columns = ColumnMap.of(X, self.domain)
+        units = columns.to_unit(X)
         if (units < 0).any() or (units > 1).any():
             row, j = np.argwhere((units < 0) | (units > 1))[0].tolist()
             raise ValueError(
@@ -144,22 +203,22 @@ class AtlasEstimator(BaseEstimator, ABC):
         points = units.astype(np.float32)
         rows = Rows(points, self._targets(y), weights).take(weights > 0)
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=self.members)
-        model, members = fit_model(rows, self._plan(outputs), seeds.tolist(), self._map)
-        self.domain_, self.model_ = domain, model
-        return self._note(members)
+        model, members = fit_model(rows, self._fit_options(outputs), seeds.tolist(), self._map)
+        self.domain_, self.model_ = columns, model
+        return self._remember(members)
 
     def _fit_on(self: Self, X: Array, y: Array, weights: Array) -> Self:
         """Train the model that is there."""
         self._check_parameters()
-        model, points = self._reach(X)
+        model, points = self._model_reaching(X)
         rows = Rows(points, self._targets(y), weights).take(weights > 0)
         random = np.random.default_rng(self._seed())
-        held_out = split_folds(len(rows), self.validation_fraction, random)[0]
-        member = train_stage(model.copy(), rows, held_out, self._plan(model.outputs), random)
+        member = train_on(model.copy(), rows, self._fit_options(model.outputs), random)
         self.model_ = member.model
-        return self._note([member])
+        return self._remember([member])
 
-    def _note(self: Self, members: list[Member]) -> Self:
+    def _remember(self: Self, members: list[Grown]) -> Self:
+        """Keep what is worth knowing of a training."""
         self.n_iter_ = sum(member.epochs for member in members)
         self.validation_loss_ = [member.validation for member in members]
         return self
@@ -170,22 +229,22 @@ class AtlasEstimator(BaseEstimator, ABC):
         y: Array,
         weights: Array,
         *,
-        retention: memory.Memory | None = None,
+        retention: Retention | None = None,
         random_state: int | None = None,
     ) -> Self:
-        """Teach the fitted model new data without forgetting; what is given here holds for this call only."""
+        """Teach the fitted model new data, without forgetting; options for this call only may be given."""
         self._check_parameters()
-        model, points = self._reach(X)
-        memory.update(
+        model, points = self._model_reaching(X)
+        update(
             model,
             points,
             self._targets(y),
-            memory=retention or self.memory,
+            retention=retention or self.retention,
             batch_size=self.batch_size,
             learning_rate=self.learning_rate,
             loss=self._loss,
             sample_weight=weights,
-            random_state=self._seed(random_state),
+            random_state=self._seed() if random_state is None else seed_of(random_state),
             progress=self.verbose > 1,
         )
         self.model_ = model
@@ -208,24 +267,24 @@ class AtlasEstimator(BaseEstimator, ABC):
         """
         check_is_fitted(self, "model_")
         X, y, weights = self._checked(X, y, sample_weight)
-        model, points = self._reach(X)
+        model, points = self._model_reaching(X)
         trainer = Trainer(
             model,
             loss=self._loss,
             batch_size=self.batch_size,
-            learning_rate=self.learning_rate / 30,
+            learning_rate=self.learning_rate / FIT_MORE_DIVISOR,
             random_state=self._seed(),
         )
         trainer.run(points, self._targets(y), epochs=1, sample_weight=weights)
         self.model_ = model
         return self
 
-    def _reach(self, X: Array) -> tuple[Atlas, Array]:
+    def _model_reaching(self, X: Array) -> tuple[Atlas, Array]:
         """The model, or a copy whose domain is extended to the rows, and their coordinates in it."""
         model, points = self.model_, self.domain_.to_unit(X)
         low, high = model.domain.T
         if (points < low).any() or (points > high).any():
-            model = model.copy().expand(density=max(LEVELLING - model.density, 0), terms=0)
+            model = model.copy().expand(density=max(LEAST_EXTENDED_DENSITY - model.density, 0), terms=0)
             model.extend(points.min(axis=0), points.max(axis=0))
         return model, points.clip(*model.domain.T).astype(model.dtype)
 
@@ -235,13 +294,39 @@ class AtlasEstimator(BaseEstimator, ABC):
     def update_log_(self) -> list[Record]:
         """What `partial_fit` and `consolidate` did since `fit`, oldest first; see `atlas_splines.Update`.
 
-        Errors are in standard deviations of the target. The footprint of an entry is in coordinates of
-        `model_`, and so are the points that its ``contains`` takes: `in_columns` gives it in the units of
-        the columns. `fit_more`, and `fit` with `warm_start`, are parts of a fit: they can change every
-        prediction, cannot be reverted, and leave no entry.
+        Footprints are in the units of the columns; errors are in those of the target, and an update's
+        ``measure`` says which error it is. `model_.updates` is the same log in the model's own units.
+        `fit_more`, and `fit` with `warm_start`, are parts of a fit: they can change every prediction, cannot
+        be reverted, and leave no entry.
         """
         check_is_fitted(self, "model_")
-        return self.model_.updates
+        log: list[Record] = []
+        # Other training may have extended the domain further before an update: then the footprint of its
+        # entry is larger than it need be.
+        known = np.tile([0.0, 1.0], (self.model_.inputs, 1))
+        for record in self.model_.updates:
+            log.append(self._in_own_units(record, known))
+            known = record.footprint.domain if isinstance(record, Update) else known
+        return log
+
+    def _in_own_units(self, record: Record, known: Array) -> Record:
+        """An entry of the model's log in the units of columns and target."""
+        if isinstance(record, Consolidation):
+            unit = self._target_unit
+            return replace(record, error=unit * record.error, worst=unit * record.worst)
+        if not isinstance(record, Update):
+            return record
+        return EstimatorUpdate.of(
+            record,
+            footprint=self._in_columns(record.footprint, known),
+            error_before=self._error(record.error_before),
+            error_after=self._error(record.error_after),
+            measure=self._measure,
+        )
+
+    def _in_columns(self, area: Footprint, known: Array) -> ColumnFootprint:
+        """A footprint in the units of the columns; `known` is the model's domain before the update."""
+        return ColumnFootprint.of(area, self.domain_, self.column_names, known)
 
     def footprint(self, X: ArrayLike) -> ColumnFootprint:
         """Tell which predictions `partial_fit` with inputs X could change, without any training.
@@ -253,40 +338,12 @@ class AtlasEstimator(BaseEstimator, ABC):
         """
         return self._footprint(X)
 
-    def _footprint(self, X: ArrayLike, *, retention: memory.Memory | None = None) -> ColumnFootprint:
+    def _footprint(self, X: ArrayLike, *, retention: Retention | None = None) -> ColumnFootprint:
         """The footprint of `_update` with the same parameters."""
         check_is_fitted(self, "model_")
-        model, points = self._reach(self._inputs(X))
-        area = memory.footprint(model, points, memory=retention or self.memory)
-        return self.in_columns(area, known=self.model_.domain)
-
-    def in_columns(self, area: Footprint, known: Array | None = None) -> ColumnFootprint:
-        """A footprint, such as that of an entry of `update_log_`, in the units of the columns.
-
-        Parameters
-        ----------
-        area
-            A footprint in the coordinates of `model_`.
-        known
-            The domain before the update, if the update extends it: beyond it predictions change too. For the
-            footprint of an entry of `update_log_` it is found there.
-        """
-        check_is_fitted(self, "model_")
-        known = self._domain_before(area) if known is None else known
-        return ColumnFootprint(area, self.domain_, self.column_names, known)
-
-    def _domain_before(self, area: Footprint) -> Array:
-        """The domain before the update with this footprint: that of the update before, or of `fit`.
-
-        It may have been larger, if other training extended it: then the footprint is larger than it need be.
-        """
-        before = np.tile([0.0, 1.0], (area.inputs, 1))
-        for record in self.update_log_:
-            if isinstance(record, memory.Update):
-                if record.footprint is area:
-                    return before
-                before = record.footprint.domain
-        return area.domain
+        model, points = self._model_reaching(self._inputs(X))
+        area = footprint(model, points, retention=retention or self.retention)
+        return self._in_columns(area, self.model_.domain)
 
     def revert(self: Self, id: int) -> Self:
         """Take back the update of this number in `update_log_`, exactly; see `Atlas.revert`.
@@ -305,7 +362,7 @@ class AtlasEstimator(BaseEstimator, ABC):
 
     def consolidate(
         self, X: ArrayLike | None = None, *, tolerance: float = 0.02, **options: Any
-    ) -> memory.Consolidation:
+    ) -> Consolidation:
         """Fold all charts into the model's coefficients, if that changes predictions by little.
 
         Parameters
@@ -322,35 +379,7 @@ class AtlasEstimator(BaseEstimator, ABC):
         if X is not None:
             points = self.domain_.to_unit(self._inputs(X)).clip(*self.model_.domain.T)
         options = {"random_state": self._seed(), "progress": self.verbose > 1, **options}
-        return memory.consolidate(self.model_, points, tolerance=tolerance, **options)
-
-    # --- columns and domain ---------------------------------------------------------------------------
-
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        """Names of the columns of X: those of the data frame in `fit`, or else "column 0" and so on."""
-        check_is_fitted(self, "model_")
-        names = getattr(self, "feature_names_in_", [f"column {j}" for j in range(self.n_features_in_)])
-        return tuple(map(str, names))
-
-    def in_domain(self, X: ArrayLike) -> NDArray[np.bool_]:
-        """Tell which rows lie in the domain, shape (rows,); predictions for others are extrapolated.
-
-        Parameters
-        ----------
-        X
-            Inputs, shape (rows, columns).
-
-        Examples
-        --------
-        >>> X = np.linspace(0, 10, 60)[:, None]
-        >>> model = AtlasRegressor(density=1, terms=0, members=1).fit(X, X[:, 0])
-        >>> model.in_domain([[5.0], [10.4], [12.0]])
-        array([ True,  True, False])
-        """
-        check_is_fitted(self, "model_")
-        points = self.domain_.to_unit(self._inputs(X))
-        return np.asarray((points == points.clip(*self.model_.domain.T)).all(axis=1))
+        return consolidate(self.model_, points, tolerance=tolerance, **options)
 
     # --- prediction -----------------------------------------------------------------------------------
 
@@ -434,8 +463,8 @@ class AtlasEstimator(BaseEstimator, ABC):
     def _loss(self) -> str:
         return LOSSES[self.losses[0] if self.loss == "auto" else self.loss]
 
-    def _plan(self, outputs: int) -> Plan:
-        return Plan(
+    def _fit_options(self, outputs: int) -> FitOptions:
+        return FitOptions(
             outputs=outputs,
             loss=self._loss,
             density=self.density,
@@ -448,12 +477,11 @@ class AtlasEstimator(BaseEstimator, ABC):
             verbose=bool(self.verbose),
         )
 
-    def _map(self, function: Callable[[int], Member], numbers: Iterable[int]) -> list[Member]:
+    def _map(self, function: Callable[[int], Grown], numbers: Iterable[int]) -> list[Grown]:
         return list(Parallel(n_jobs=self.n_jobs, require="sharedmem")(delayed(function)(k) for k in numbers))
 
-    def _seed(self, random_state: int | None = None) -> int:
-        source = self.random_state if random_state is None else random_state
-        return int(check_random_state(source).randint(2**31 - 1))
+    def _seed(self) -> int:
+        return seed_of(self.random_state)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -461,346 +489,6 @@ class AtlasEstimator(BaseEstimator, ABC):
         return tags
 
 
-class AtlasRegressor(RegressorMixin, AtlasEstimator):
-    """Regression that is updated all its life and does not forget.
-
-    `fit` finds the model's size by itself. `partial_fit` learns new data and changes predictions only in its
-    footprint, which is known beforehand. Targets are standardised inside.
-
-    Parameters
-    ----------
-    density
-        Finest density of the splines, or "auto": from coarse to fine, as long as that helps on held-out rows.
-    terms
-        Pairs of exponentials of each member, or "auto": 0, 4, 16 or 64, whatever held-out rows ask for.
-    members
-        Models that are fitted from different starts, with different rows held out. Their average is one
-        model again, with `members` times as many terms.
-    domain
-        How columns become the model's unit cube. "data": linearly over the range of the first data and 5 %
-        on either side of it. "quantiles": halfway between that and the quantiles of the data, so that crowded
-        values get more of the resolution. Or a list with the (low, high) of each column.
-    extrapolation
-        What to predict outside the domain: what holds at its edge ("constant"), a continuation of the slope
-        there ("linear"), or nothing ("error").
-    missing
-        "error" refuses NaN. "learn" takes the median for it, and for each column that has NaN in the first
-        data the model learns one more input: whether the value is missing.
-    memory
-        How `partial_fit` learns, see `atlas_splines.update`: "chart", "rehearsal", "both" or "none".
-    loss
-        "squared_error", "absolute_error" or "huber"; "auto" is the first.
-    learning_rate
-        First step size of the optimiser; it falls to a tenth of that.
-    max_iter
-        Largest number of passes over the data for each density and learning rate.
-    batch_size
-        Rows in a batch.
-    early_stopping
-        Whether to stop when the loss on held-out rows no longer falls.
-    validation_fraction
-        Share of the rows that each member holds out, if there are at least 40 rows.
-    n_iter_no_change
-        Passes without a lower loss after which training stops; "auto" takes 2 to 20, for 2000 batches.
-    warm_start
-        Whether `fit` goes on from the model that is there.
-    n_jobs
-        Threads that fit members; the result does not depend on it.
-    random_state
-        Seed of everything random.
-    verbose
-        1 tells how far the fit is, 2 also shows the progress of updates.
-
-    Attributes
-    ----------
-    model_
-        The `Atlas` model, on the unit cube and beyond.
-    domain_
-        The map of the columns to it.
-    update_log_
-        What changed the model since `fit`.
-    n_iter_
-        Passes over the data, of all members together.
-    validation_loss_
-        For each member the loss on its held-out rows after each pass.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> X = 100 * np.random.default_rng(0).random((500, 2))
-    >>> model = AtlasRegressor(random_state=0).fit(X, X[:, 0] * X[:, 1])
-    >>> bool(model.score(X, X[:, 0] * X[:, 1]) > 0.99)
-    True
-    >>> X_new = 20 + 10 * np.random.default_rng(1).random((200, 2))
-    >>> elsewhere = model.predict([[80.0, 25.0]])
-    >>> model.partial_fit(X_new, np.zeros(200)).update_log_
-    [<Update 1: chart, 200 rows, error ...>]
-    >>> model.predict([[80.0, 25.0]]) == elsewhere
-    array([ True])
-    >>> bool(abs(model.predict([[25.0, 25.0]])[0]) < 20)
-    True
-    """
-
-    losses = ("squared_error", "absolute_error", "huber")
-
-    def partial_fit(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> AtlasRegressor:
-        """Learn new data without forgetting; the first call is a `fit`.
-
-        Data outside the domain extends it by whole cells; no prediction inside it changes by that.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            As in `fit`.
-
-        Returns
-        -------
-        the estimator itself
-        """
-        if not hasattr(self, "model_"):
-            return self._fit(X, y, sample_weight)
-        return self._update(*self._checked(X, y, sample_weight))
-
-    def predict(self, X: ArrayLike) -> Array:
-        """Predict the target of each row.
-
-        Parameters
-        ----------
-        X
-            Inputs, shape (rows, columns).
-
-        Returns
-        -------
-        array of shape (rows,), or (rows, targets) if there were several
-        """
-        values = self._outputs(X) * self.target_scale_ + self.target_mean_
-        return values[:, 0] if self._one_column else values
-
-    def _start_targets(self, y: Array, weights: Array) -> int:
-        self._one_column = y.ndim == 1
-        columns = y.reshape(len(y), -1).astype(np.float64)
-        with np.errstate(over="ignore", invalid="ignore"):
-            self.target_mean_ = np.average(columns, axis=0, weights=weights)
-            spread = np.sqrt(np.average((columns - self.target_mean_) ** 2, axis=0, weights=weights))
-        if not np.isfinite(spread).all():
-            raise ValueError("the squares of y are more than a float can hold; correct or rescale it")
-        # a constant target has no spread but that of its rounded mean
-        self.target_scale_ = np.where(spread > 1e-12 * np.abs(self.target_mean_), spread, 1.0)
-        return columns.shape[1]
-
-    def _targets(self, y: Array) -> Array:
-        columns = y.reshape(len(y), -1)
-        if columns.shape[1] != len(self.target_mean_):
-            raise ValueError(
-                f"y has {columns.shape[1]} columns but the model has {len(self.target_mean_)} targets"
-            )
-        scaled = (columns - self.target_mean_) / self.target_scale_
-        far = np.argwhere(np.abs(scaled) > FARTHEST)
-        if len(far):
-            row, k = far[0].tolist()
-            raise ValueError(
-                f"y has {columns[row, k]:.6g}, too far from the targets of fit, which are "
-                f"{self.target_mean_[k]:.6g} on average; correct it, or fit again"
-            )
-        return scaled.astype(np.float32)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
-
-
-class AtlasClassifier(ClassifierMixin, AtlasEstimator):
-    """Classification that is updated all its life and does not forget.
-
-    One output of the model for each class; their softmax gives the probabilities.
-    Parameters are those of `AtlasRegressor`; the only loss is "log_loss", which is also what "auto" means.
-
-    Attributes
-    ----------
-    classes_
-        The labels, sorted.
-    model_, domain_, update_log_, n_iter_, validation_loss_
-        As in `AtlasRegressor`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> X = np.random.default_rng(0).normal(size=(500, 2))
-    >>> model = AtlasClassifier(random_state=0).fit(X, X[:, 0] * X[:, 1] > 0)
-    >>> bool(model.score(X, X[:, 0] * X[:, 1] > 0) > 0.95)
-    True
-    """
-
-    losses = ("log_loss",)
-
-    def partial_fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        classes: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> AtlasClassifier:
-        """Learn new data without forgetting; the first call is a `fit`.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            As in `fit`.
-        classes
-            All classes that will ever come, in the first call; later it may be left out.
-
-        Returns
-        -------
-        the estimator itself
-        """
-        if not hasattr(self, "model_"):
-            self._announced = None if classes is None else np.unique(classes)
-            try:
-                return self._fit(X, y, sample_weight)
-            finally:
-                del self._announced
-        if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
-            raise ValueError(f"classes is {classes!r}, but the first call said {self.classes_.tolist()}")
-        return self._update(*self._checked(X, y, sample_weight))
-
-    def decision_function(self, X: ArrayLike) -> Array:
-        """Score of each class, or of the second one against the first if there are two.
-
-        Parameters
-        ----------
-        X
-            Inputs, shape (rows, columns).
-        """
-        scores = self._outputs(X)
-        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
-
-    def predict_proba(self, X: ArrayLike) -> Array:
-        """Probability of each class, shape (rows, classes).
-
-        Parameters
-        ----------
-        X
-            Inputs, shape (rows, columns).
-        """
-        return softmax(self._outputs(X), axis=1)
-
-    def predict_log_proba(self, X: ArrayLike) -> Array:
-        """Logarithm of the probability of each class, shape (rows, classes).
-
-        Parameters
-        ----------
-        X
-            Inputs, shape (rows, columns).
-        """
-        return log_softmax(self._outputs(X), axis=1)
-
-    def predict(self, X: ArrayLike) -> Array:
-        """Predict the most probable class of each row.
-
-        Parameters
-        ----------
-        X
-            Inputs, shape (rows, columns).
-        """
-        scores = self._outputs(X)
-        return self.classes_[scores.argmax(axis=1)]
-
-    def _start_targets(self, y: Array, weights: Array) -> int:
-        check_classification_targets(y)
-        announced = getattr(self, "_announced", None)
-        classes = np.unique(y) if announced is None else announced
-        if len(classes) < 2:
-            raise ValueError(f"y has one class only, {classes.tolist()[0]!r}; a classifier needs two or more")
-        self.classes_ = classes
-        return len(classes)
-
-    def _targets(self, y: Array) -> Array:
-        known = np.isin(y, self.classes_)
-        if not known.all():
-            raise ValueError(
-                f"y has the class {y[~known].tolist()[0]!r}, which was not announced; "
-                "give all classes to the first call of partial_fit, or fit again"
-            )
-        return (y[:, None] == self.classes_).astype(np.float32)
-
-
-def steps_inward(points: Array, inside: Array) -> Iterator[tuple[int, NDArray[np.intp], Array]]:
-    """For each input that some rows leave the domain along: the rows, and their edge points a step inward."""
-    for j in np.flatnonzero((points != inside).any(axis=0)).tolist():
-        rows = np.flatnonzero(points[:, j] != inside[:, j])
-        inward = inside[rows].copy()
-        inward[:, j] -= SLOPE_STEP * np.sign(points[rows, j] - inside[rows, j])
-        yield j, rows, inward
-
-
-@dataclass(frozen=True, eq=False)
-class ColumnFootprint:
-    """A footprint in the units of an estimator's columns: where an update can change predictions.
-
-    Attributes
-    ----------
-    area
-        The footprint in the model's coordinates.
-    domain
-        The map of the columns to these coordinates.
-    names
-        Names of the columns.
-    known
-        The model's domain before the update, shape (inputs, 2). An update that extends it changes what is
-        said beyond it.
-    """
-
-    area: Footprint
-    domain: Domain
-    names: tuple[str, ...]
-    known: Array
-
-    def contains(self, X: ArrayLike) -> NDArray[np.bool_]:
-        """Whether the prediction of each row of X can change.
-
-        Parameters
-        ----------
-        X
-            Inputs, shape (rows, columns). Outside the domain, predictions follow those at its edge.
-        """
-        table = np.asarray(X, np.float64)
-        if table.ndim != 2 or table.shape[1] != len(self.names):
-            raise ValueError(f"X has shape {table.shape}; expected (rows, {len(self.names)})")
-        points = self.domain.to_unit(table)
-        inside = points.clip(*self.area.domain.T)
-        found = self.area.contains(inside)
-        grown = self.known != self.area.domain  # (inputs, 2)
-        low, high = self.known.T
-        found |= (((points < low) & grown[:, 0]) | ((points > high) & grown[:, 1])).any(axis=1)
-        for _, rows, inward in steps_inward(points, inside):
-            found[rows] |= self.area.contains(inward)
-        return found
-
-    def intervals(self, column: int | str) -> list[Interval]:
-        """Parts of one column that the footprint projects to, as sorted (low, high).
-
-        Parameters
-        ----------
-        column
-            Its number, or its name.
-        """
-        if isinstance(column, str) and column not in self.names:
-            raise ValueError(f"there is no column {column!r}; there are {', '.join(self.names)}")
-        j = self.names.index(column) if isinstance(column, str) else column
-        return [tuple(self.domain.to_raw(j, np.array(part)).tolist()) for part in self.area.intervals(j)]
-
-    @property
-    def volume(self) -> float:
-        """Share of the domain that is in the footprint, measured in the model's coordinates."""
-        return self.area.volume
-
-    def __repr__(self) -> str:
-        width = max(map(len, self.names))
-        lines = []
-        for j, name in enumerate(self.names):
-            parts = " and ".join(f"{low:.4g} to {high:.4g}" for low, high in self.intervals(j)) or "nowhere"
-            lines.append(f"  {name:{width}}  {parts}")
-        return f"<Footprint: {self.volume:.3g} of the domain\n" + "\n".join(lines) + ">"
+def seed_of(random_state: int | np.random.RandomState | None) -> int:
+    """A number to seed the library's own generators with."""
+    return int(check_random_state(random_state).randint(2**31 - 1))

@@ -1,4 +1,4 @@
-"""Domains: columns of any scale, and missing values, as points of the unit cube.
+"""The map of the columns: columns of any scale, and missing values, as points of the unit cube.
 
 The map of a column never changes once it is made. Data beyond it lands outside [0, 1], where
 `Atlas.extend` can follow.
@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Domain", "DomainChoice"]
+__all__ = ["ColumnMap", "DomainChoice"]
 
 Array = NDArray[np.float64]
 DomainChoice = Literal["data", "quantiles"] | Sequence[tuple[float, float]]
@@ -24,7 +24,7 @@ KNOTS = 65  # of a map that follows the quantiles
 
 
 @dataclass(frozen=True, eq=False)
-class Domain:
+class ColumnMap:
     """An increasing map of each column to [0, 1], linear between knots and beyond them.
 
     Attributes
@@ -38,8 +38,8 @@ class Domain:
 
     Examples
     --------
-    >>> domain = Domain.of(np.array([[0.0, 5.0], [10.0, np.nan]]), [(0, 20), (0, 10)])
-    >>> domain.to_unit(np.array([[5.0, 5.0], [40.0, np.nan]]))
+    >>> columns = ColumnMap.of(np.array([[0.0, 5.0], [10.0, np.nan]]), [(0, 20), (0, 10)])
+    >>> columns.to_unit(np.array([[5.0, 5.0], [40.0, np.nan]]))
     array([[0.25, 0.5 , 0.  ],
            [2.  , 0.5 , 1.  ]])
     """
@@ -49,8 +49,8 @@ class Domain:
     indicators: NDArray[np.int64]
 
     @classmethod
-    def of(cls, X: Array, choice: DomainChoice) -> Domain:
-        """Domain around data in which NaN is a missing value."""
+    def of(cls, X: Array, choice: DomainChoice) -> ColumnMap:
+        """Map around data in which NaN is a missing value."""
         missing = np.isnan(X)
         columns = [column[~gone] for column, gone in zip(X.T, missing.T, strict=True)]
         if isinstance(choice, str):
@@ -69,7 +69,7 @@ class Domain:
 
     @property
     def inputs(self) -> int:
-        """Inputs of a model on this domain: the columns, and the indicators of missing values."""
+        """Inputs of a model of these columns: the columns, and the indicators of missing values."""
         return len(self.knots) + len(self.indicators)
 
     @property

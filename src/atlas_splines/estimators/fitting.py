@@ -13,29 +13,37 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import entr
 
-from atlas_splines.core import splines
+from atlas_splines.core.growing import (
+    Grown,
+    Schedule,
+    Split,
+    finest_affordable,
+    grow,
+    start_terms,
+    train_density,
+)
 from atlas_splines.core.model import Atlas
-from atlas_splines.core.training import Trainer, TrainingDiverged
-from atlas_splines.memory.growth import Rows, set_apart
+from atlas_splines.core.rows import Rows
 
-__all__ = ["Plan", "average", "fit_model", "grow", "split_folds"]
+__all__ = ["FitOptions", "average", "fit_model", "split_folds", "train_on"]
 
 Auto = int | Literal["auto"]
-Mapper = Callable[[Callable[[int], "Member"], Iterable[int]], list["Member"]]
+Mapper = Callable[[Callable[[int], Grown], Iterable[int]], list[Grown]]
 
 SPREAD = 1.0  # how far apart terms start
 TERMS = (0, 4, 16, 64)  # tried in this order while that helps
 FINEST = 6  # density
-HELPS = 0.99  # a larger model must lower the loss on held-out rows to this share of what it was,
-SURER = 0.002  # and a cross-entropy by this share of what class frequencies alone would give
-SLOWER = (1, 3, 10)  # the learning rate is divided by these, one after the other
+ROWS_PER_FUNCTION = 2  # of an input, or the model grows no finer
+WORTHWHILE_RATIO = 0.99  # a larger model must lower the loss on held-out rows to this share of what it was
+WORTHWHILE_ENTROPY = 0.002  # and a cross-entropy by this share of what class frequencies alone would give
+RATE_DIVISORS = (1, 3, 10)  # of the learning rate, one after the other
 LEAST_ROWS = 40  # with fewer rows none are held out
-PATIENCE_STEPS = 2000  # batches without a lower loss after which training stops, but
-PATIENCE = (2, 20)  # at least and at most so many epochs
+PATIENCE_BATCHES = 2000  # without a lower loss, after which training stops
+LEAST_PATIENCE, MOST_PATIENCE = 2, 20  # epochs, whatever the number of batches
 
 
 @dataclass(frozen=True)
-class Plan:
+class FitOptions:
     """How to fit: the options of the estimators, in the library's own words."""
 
     outputs: int
@@ -49,64 +57,90 @@ class Plan:
     patience: int | Literal["auto"] | None  # in epochs; None runs all epochs
     verbose: bool
 
+    def schedule(self, rows: Rows, split: Split) -> Schedule:
+        """How to train on rows of which some are held out."""
+        learned, judged = len(split.learned), split.held_out is not None
+        return Schedule(
+            loss=self.loss,
+            batch_size=min(self.batch_size, learned),
+            learning_rate=self.learning_rate,
+            rate_divisors=RATE_DIVISORS,
+            epochs=self.epochs,
+            patience=self.patience_for(learned),
+            finest=self.finest_for(len(rows) if judged else 0),
+            always_grows=self.density != "auto",
+            worthwhile_ratio=WORTHWHILE_RATIO,
+            worthwhile_gain=self.worthwhile_gain(rows),
+            tells_densities=self.verbose,
+        )
+
     def patience_for(self, rows: int) -> int | None:
         """Epochs without a lower loss after which training stops."""
         if self.patience != "auto":
             return self.patience
-        return int(np.clip(PATIENCE_STEPS * self.batch_size // rows, *PATIENCE))
+        return int(np.clip(PATIENCE_BATCHES * self.batch_size // rows, LEAST_PATIENCE, MOST_PATIENCE))
+
+    def finest_for(self, rows: int) -> int:
+        """Density to grow to at most."""
+        return finest_affordable(rows, ROWS_PER_FUNCTION, FINEST) if self.density == "auto" else self.density
+
+    def worthwhile_gain(self, rows: Rows) -> float:
+        """By how much a larger model must lower the loss.
+
+        Where classes can be told apart without a mistake, the cross-entropy falls for ever while predictions
+        only get surer of themselves; so it has to fall by a share of what it is for the frequencies of the
+        classes.
+        """
+        if self.loss != "cross-entropy":
+            return 0.0
+        frequencies = np.average(rows.targets, axis=0, weights=rows.weights)
+        return WORTHWHILE_ENTROPY * float(entr(frequencies).sum())
 
 
-@dataclass(frozen=True)
-class Member:
-    """One of the models that are averaged."""
-
-    model: Atlas
-    loss: float  # on the rows it was not trained on; infinite if there were none
-    epochs: int
-    validation: list[float]  # loss on these rows after each epoch
-
-
-def fit_model(rows: Rows, plan: Plan, seeds: Sequence[int], run: Mapper) -> tuple[Atlas, list[Member]]:
+def fit_model(
+    rows: Rows, options: FitOptions, seeds: Sequence[int], run: Mapper
+) -> tuple[Atlas, list[Grown]]:
     """Fit as many models as there are seeds, each with other held-out rows, and average them.
 
     The first one finds the number of terms for all. `run` maps a function over numbers, in threads or not.
     """
-    folds = split_folds(len(rows), plan.held_out, np.random.default_rng(seeds[0]))
+    folds = split_folds(len(rows), options.held_out, np.random.default_rng(seeds[0]))
+    splits = [split_rows(rows, fold) for fold in folds]
+    schedules = [options.schedule(rows, split) for split in splits]
 
-    def member(k: int, terms: int) -> Member:
-        random = np.random.default_rng(seeds[k])
-        return grow(sprout(rows, plan, terms, random), rows, folds[k % len(folds)], plan, random)
+    def member(k: int, terms: int) -> Grown:
+        random, fold = np.random.default_rng(seeds[k]), k % len(folds)
+        model = fresh_model(rows, options, terms, random)
+        start = train_density(model, splits[fold], schedules[fold], random)
+        return grow(start, splits[fold], schedules[fold], random)
 
-    judged = bool(folds[0].any())
-    first = first_member(member, judged, rows, plan) if plan.terms == "auto" else member(0, plan.terms)
+    if options.terms != "auto":
+        first = member(0, options.terms)
+    elif splits[0].held_out is None:
+        first = member(0, 0)
+    else:
+        first = with_enough_terms(lambda terms: member(0, terms), schedules[0])
     others = run(lambda k: member(k, first.model.terms), range(1, len(seeds)))
     members = [first, *others]
     return average([member.model for member in members]), members
 
 
-def first_member(member: Callable[[int, int], Member], judged: bool, rows: Rows, plan: Plan) -> Member:
-    """A member with as many terms as help on held-out rows; with none at all if there are no such rows."""
-    if not judged:
-        return member(0, 0)
-    best = member(0, TERMS[0])
+def with_enough_terms(member: Callable[[int], Grown], schedule: Schedule) -> Grown:
+    """A member with as many terms as help on held-out rows."""
+    best = member(TERMS[0])
     for terms in TERMS[1:]:
-        larger = member(0, terms)
-        if not helps(larger.loss, best.loss, rows, plan):
+        larger = member(terms)
+        if not schedule.helps(larger.loss, best.loss):
             break
         best = larger
     return best
 
 
-def helps(larger: float, smaller: float, rows: Rows, plan: Plan) -> bool:
-    """Whether a larger model is worth its size, by its loss and that of a smaller one on held-out rows.
-
-    Where classes can be told apart without a mistake, the cross-entropy falls for ever while predictions only
-    get surer of themselves; so it has to fall by a share of what it is for the frequencies of the classes.
-    """
-    least = 0.0
-    if plan.loss == "cross-entropy":
-        least = SURER * float(entr(np.average(rows.targets, axis=0, weights=rows.weights)).sum())
-    return larger < min(HELPS * smaller, smaller - least)
+def train_on(model: Atlas, rows: Rows, options: FitOptions, random: np.random.Generator) -> Grown:
+    """Train the finest density of a fitted model, in place."""
+    held_out = split_folds(len(rows), options.held_out, random)[0]
+    split = split_rows(rows, held_out)
+    return train_density(model, split, options.schedule(rows, split), random)
 
 
 def split_folds(rows: int, share: float, random: np.random.Generator) -> list[NDArray[np.bool_]]:
@@ -117,70 +151,16 @@ def split_folds(rows: int, share: float, random: np.random.Generator) -> list[ND
     return [fold == k for k in range(fold.max() + 1)]
 
 
-def sprout(rows: Rows, plan: Plan, terms: int, random: np.random.Generator) -> Atlas:
+def split_rows(rows: Rows, held_out: NDArray[np.bool_]) -> Split:
+    """Rows to learn and rows to hold out, by a mask that may be empty."""
+    return Split(rows.take(~held_out), rows.take(held_out) if held_out.any() else None)
+
+
+def fresh_model(rows: Rows, options: FitOptions, terms: int, random: np.random.Generator) -> Atlas:
     """A model of density 0 whose outputs are zero and whose terms are all different."""
-    model = Atlas(rows.points.shape[1], plan.outputs, terms, density=0)
-    set_apart(model, SPREAD, random)
+    model = Atlas(rows.points.shape[1], options.outputs, terms, density=0)
+    start_terms(model, SPREAD, random)
     return model
-
-
-def grow(
-    model: Atlas, rows: Rows, held_out: NDArray[np.bool_], plan: Plan, random: np.random.Generator
-) -> Member:
-    """Train density after density: up to the one asked for, or as long as that helps on held-out rows."""
-    best = train_stage(model, rows, held_out, plan, random)
-    for _ in range(model.density, finest_for(held_out, plan)):
-        try:
-            finer = train_stage(best.model.copy().expand(density=1, terms=0), rows, held_out, plan, random)
-        except TrainingDiverged:
-            break
-        epochs, validation = best.epochs + finer.epochs, best.validation + finer.validation
-        if plan.density == "auto" and not helps(finer.loss, best.loss, rows, plan):
-            return Member(best.model, best.loss, epochs, validation)
-        best = Member(finer.model, finer.loss, epochs, validation)
-    return best
-
-
-def finest_for(held_out: NDArray[np.bool_], plan: Plan) -> int:
-    """Density to grow to at most: with few rows, no more than a basis function for every other row."""
-    if plan.density != "auto":
-        return plan.density
-    if not held_out.any():
-        return 0
-    affordable = (d for d in range(FINEST, 0, -1) if 2 * splines.basis_size(d) <= held_out.size)
-    return next(affordable, 0)
-
-
-def train_stage(
-    model: Atlas, rows: Rows, held_out: NDArray[np.bool_], plan: Plan, random: np.random.Generator
-) -> Member:
-    """Train the finest density in place, at falling learning rates."""
-    learned, test = rows.take(~held_out), rows.take(held_out)
-    epochs, loss = 0, np.inf
-    validation: list[float] = []
-    for slower in SLOWER:
-        history = Trainer(
-            model,
-            loss=plan.loss,
-            batch_size=min(plan.batch_size, len(learned)),
-            learning_rate=plan.learning_rate / slower,
-            random_state=random,
-        ).run(
-            learned.points,
-            learned.targets,
-            epochs=plan.epochs,
-            sample_weight=learned.weights,
-            validation=(test.points, test.targets) if len(test) else None,
-            validation_weight=test.weights if len(test) else None,
-            patience=plan.patience_for(len(learned)) if len(test) else None,
-        )
-        epochs, validation = epochs + len(history.loss), validation + history.validation
-    if len(test):
-        loss = test.loss(model, plan.loss)
-    if plan.verbose:
-        judged = f", loss on held-out rows {loss:.4g}" if len(test) else ""
-        print(f"density {model.density}, {model.terms} terms: {epochs} epochs{judged}", flush=True)
-    return Member(model, loss, epochs, validation)
 
 
 def average(models: Sequence[Atlas]) -> Atlas:

@@ -78,7 +78,7 @@ def fold_bumps(model: Atlas, bumps: Sequence[Bumps], amplitudes: Array) -> None:
             table = side(density)[p]  # (terms, inputs, λ)
             table[len(order) :, 0] = SILENT
             table[: len(order)] = exponents[order]
-            shift = np.log(size[order]) - np.log(model.layout.slope[: len(order)].astype(np.float64))
+            shift = np.log(size[order]) - np.log(model.state.layout.slope[: len(order)].astype(np.float64))
             table[: len(order), 0] += shift[:, None]
 
 

@@ -12,16 +12,17 @@ from atlas_splines.core.charts import Fence, fence_around
 from atlas_splines.core.checks import check_size
 from atlas_splines.core.lattice import Domain
 
-__all__ = ["Count", "Cover", "check_cover", "plan_fences"]
+__all__ = ["Count", "Cover", "check_cover", "fences_around", "plan_fences", "split_points"]
 
 Cover = Literal["touch", "inside"]
 Count = int | Literal["auto"]
 Array = NDArray[np.floating]
 
-MOST_CHARTS = 8  # an automatic cover has at most so many charts,
-LEAST_ROWS = 50  # each with at least so many rows,
-WORTHWHILE = 0.7  # and a cut must bring the volume below this share
-COARSEST_FENCE, FINEST_FENCE = 5, 12
+MOST_CHARTS = 8  # of an automatic cover
+LEAST_ROWS = 50  # of each chart of an automatic cover
+WORTHWHILE = 0.7  # a cut of an automatic cover must bring the volume below this share
+COARSEST_FENCE = 5  # density of a fence around a few rows, or around wide data
+FINEST_FENCE = 12  # density of a fence around many rows, or around narrow data
 NEAR_GAPS = 5  # a box so many mean gaps from a face of the domain reaches it
 
 
@@ -36,10 +37,18 @@ def check_cover(cover: Cover, charts: Count) -> None:
 def plan_fences(points: Array, domain: Domain, cover: Cover, charts: Count) -> tuple[Fence, ...]:
     """Fences of the charts that an update with these inputs would open."""
     check_cover(cover, charts)
+    return fences_around(split_points(points, charts), domain, cover)
+
+
+def split_points(points: Array, charts: Count) -> list[Array]:
+    """The points of each chart."""
     if charts == "auto":
-        parts = split(points, MOST_CHARTS, LEAST_ROWS, WORTHWHILE)
-    else:
-        parts = split(points, charts, max(len(points) // (4 * charts), 1), np.inf)
+        return split(points, MOST_CHARTS, LEAST_ROWS, WORTHWHILE)
+    return split(points, charts, max(len(points) // (4 * charts), 1), np.inf)
+
+
+def fences_around(parts: list[Array], domain: Domain, cover: Cover) -> tuple[Fence, ...]:
+    """A fence around each part of the points."""
     corners = [snapped(part, domain) if cover == "touch" else part for part in parts]
     densities = [fence_density(part) for part in parts]
     return tuple(

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from atlas_splines.core import splines
-from atlas_splines.core.charts import Chart, Fence, Record
+from atlas_splines.core.charts import Chart, Fence
 from atlas_splines.core.lattice import MAX_FUNCTIONS
 from atlas_splines.core.model import Atlas
+from atlas_splines.core.records import Record
 from atlas_splines.nn.gather import active_rows
 from atlas_splines.nn.tables import as_numpy, locate, locate_beyond
 

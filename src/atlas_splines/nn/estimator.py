@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from atlas_splines.nn.module import AtlasModule
 
 if TYPE_CHECKING:
-    from atlas_splines.estimators.base import AtlasClassifier, AtlasRegressor
+    from atlas_splines.estimators.classifier import AtlasClassifier
+    from atlas_splines.estimators.regressor import AtlasRegressor
 
 __all__ = ["EstimatorModule"]
 
@@ -58,11 +59,9 @@ class EstimatorModule(nn.Module):
     spread: Tensor
 
     def __init__(self, estimator: AtlasRegressor | AtlasClassifier) -> None:
-        from atlas_splines.estimators.base import (  # needs scikit-learn
-            SLOPE_STEP,
-            AtlasClassifier,
-            AtlasRegressor,
-        )
+        from atlas_splines.estimators.classifier import AtlasClassifier  # needs scikit-learn
+        from atlas_splines.estimators.column_footprint import SLOPE_STEP
+        from atlas_splines.estimators.regressor import AtlasRegressor
 
         super().__init__()
         if not isinstance(estimator, AtlasRegressor | AtlasClassifier):

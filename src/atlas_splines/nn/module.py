@@ -13,10 +13,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from atlas_splines.core.charts import Record
 from atlas_splines.core.checks import check_inputs, check_size
+from atlas_splines.core.evaluation import active_densities
 from atlas_splines.core.lattice import MAX_DENSITY, Domain, Lattice, check_reach
 from atlas_splines.core.model import Atlas, Trainable, check_options, check_sizes
+from atlas_splines.core.records import Record
 from atlas_splines.memory.covers import Cover, plan_fences
 from atlas_splines.nn.charts import AtlasChart
 from atlas_splines.nn.tables import Table, as_numpy, numpy_dtype, working_dtype
@@ -391,7 +392,7 @@ class AtlasModule(nn.Module):
             damping=model.damping, sparse=sparse, dtype=getattr(torch, model.dtype.name),
         )  # fmt: skip
         module.tables = nn.ModuleDict()
-        for rho in model.active_densities.tolist():
+        for rho in active_densities(model.state).tolist():
             lattice = Lattice(model.domain.copy(), rho, model.dtype)
             rows = torch.tensor(model.table[model.lattice.rows(rho), : module.channels])
             module.tables[str(rho)] = Table(rows, lattice, rho in model.trained_densities, sparse)
@@ -414,7 +415,7 @@ class AtlasModule(nn.Module):
             self.inputs, self.outputs, self.terms, self.density, self.trainable, self.damping,
             numpy_dtype(self._like.dtype).name,
         )  # fmt: skip
-        model.restart(self.domain.copy())
+        model.state = model.state.emptied(self.domain.copy())
         for rho, table in self.tables.items():
             rows = model.lattice.rows(int(rho))
             model.table[rows, : self.channels] = cast(Table, table).rows_for(model.lattice)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines.core.checks import check_size
+from atlas_splines.core.evaluation import sums
 from atlas_splines.core.model import Atlas
 
 if TYPE_CHECKING:
@@ -61,4 +62,4 @@ def sums_along(model: Atlas, j: int, places: Array, output: int) -> Array:
     """G_k, H_k and F along one input, on the lower edge of the others: shape (places, 2M + 1)."""
     points = np.tile(model.domain[:, 0], (places.size, 1))
     points[:, j] = places
-    return model.sums(model.points(points))[:, output].astype(np.float64)
+    return sums(model.state, model.points(points))[:, output].astype(np.float64)

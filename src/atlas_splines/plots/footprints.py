@@ -10,13 +10,14 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike
 
+from atlas_splines.estimators.column_footprint import ColumnFootprint
 from atlas_splines.memory.footprints import BoxFootprint, Footprint
 from atlas_splines.plots.columns import Array, Column, check_fitted, number_of, numbered
 from atlas_splines.plots.style import ACCENT, LANE_COLOUR, QUIET, REVERTED, RUG_HEIGHT
 
 if TYPE_CHECKING:
-    from atlas_splines.core.charts import Record
-    from atlas_splines.estimators.base import AtlasEstimator, ColumnFootprint
+    from atlas_splines.core.records import Record
+    from atlas_splines.estimators.base import AtlasEstimator
 
 __all__ = ["MOST_UPDATES", "draw_footprint", "draw_updates"]
 
@@ -29,7 +30,7 @@ LONGEST_NAME = 12  # letters under a lane
 
 def draw_footprint(
     axes: Axes,
-    footprint: Footprint | ColumnFootprint,
+    footprint: Footprint,
     columns: Sequence[Column] = (0,),
     *,
     points: ArrayLike | None = None,
@@ -82,17 +83,15 @@ def draw_footprint(
 
 
 def explained(
-    footprint: Footprint | ColumnFootprint,
+    footprint: Footprint,
 ) -> tuple[Footprint, Sequence[str], Callable[[int, Array], Array]]:
     """A footprint in the model's coordinates, the names of its inputs, and the map to its own units."""
-    if isinstance(footprint, Footprint):
-        return footprint, numbered("input", footprint.inputs), lambda _, values: values
-    return footprint.area, footprint.names, footprint.domain.to_raw
+    if isinstance(footprint, ColumnFootprint):
+        return footprint.area, footprint.names, footprint.columns.to_raw
+    return footprint, numbered("input", footprint.inputs), lambda _, values: values
 
 
-def projected_boxes(
-    footprint: Footprint | ColumnFootprint, inputs: list[int], limits: list[Array]
-) -> list[Any]:
+def projected_boxes(footprint: Footprint, inputs: list[int], limits: list[Array]) -> list[Any]:
     """Areas of two inputs, each as the (low, high) of both: of boxes, or of the arms of a cross."""
     (area, _, to_units), (a, b) = explained(footprint), inputs
     if isinstance(area, BoxFootprint):
@@ -159,7 +158,7 @@ def draw_row(axes: Axes, estimator: AtlasEstimator, record: Record, lanes: Seque
         return
     for lane, j in enumerate(lanes):
         low, high = estimator.domain_.to_raw(j, estimator.model_.domain[j])
-        parts = estimator.domain_.to_raw(j, np.array(area.intervals(j)).reshape(-1, 2))
+        parts = np.array(area.intervals(j)).reshape(-1, 2)
         shares = LANE_GAP + (1 - 2 * LANE_GAP) * (parts - low) / (high - low)
         draw_bars(axes, (lane + shares).tolist(), row, REVERTED if record.reverted else ACCENT)
 

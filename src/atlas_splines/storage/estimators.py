@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from atlas_splines.estimators.base import AtlasClassifier, AtlasRegressor
-from atlas_splines.estimators.column_map import Domain
+from atlas_splines.estimators.classifier import AtlasClassifier
+from atlas_splines.estimators.column_map import ColumnMap
+from atlas_splines.estimators.regressor import AtlasRegressor
 from atlas_splines.files.archive import Archive
 from atlas_splines.files.fields import Fields
 from atlas_splines.storage.models import loss_to_json, model_from_archive, model_to_archive
@@ -137,6 +138,8 @@ def with_table(estimator: Estimator, table: dict[str, Any]) -> TableModel:
 def read_parameters(kind: str, value: object) -> Estimator:
     """An estimator that is not fitted yet."""
     maker = CLASSES[kind]
+    if isinstance(value, dict) and "memory" in value:  # what `retention` was called at first
+        value = {"retention" if name == "memory" else name: given for name, given in value.items()}
     fields = Fields(value, "the parameters", tuple(maker().get_params(deep=False)))
     for name in FLAGS:
         fields.flag(name)
@@ -163,7 +166,7 @@ def read_limits(items: list[Any]) -> list[tuple[float, float]]:
     return limits
 
 
-def read_domain(archive: Archive) -> Domain:
+def read_domain(archive: Archive) -> ColumnMap:
     """The map of the columns to the unit cube."""
     knots = archive.tensor("domain.knots", "float64", (None, None))
     columns, count = knots.shape
@@ -173,7 +176,7 @@ def read_domain(archive: Archive) -> Domain:
     indicators = archive.tensor("domain.indicators", "int64", (None,))
     if (np.diff(indicators) <= 0).any() or (indicators < 0).any() or (indicators >= columns).any():
         raise ValueError("tensor 'domain.indicators' must be rising numbers of columns")
-    return Domain(knots, fill, indicators)
+    return ColumnMap(knots, fill, indicators)
 
 
 def read_losses(losses: object) -> list[float]:

@@ -13,14 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines.core import splines
-from atlas_splines.core.charts import Chart, Fence, Record
+from atlas_splines.core.charts import Chart, Fence
 from atlas_splines.core.lattice import MAX_DENSITY, MAX_WIDTH, Domain, Lattice, cell_range, check_reach
 from atlas_splines.core.model import Atlas
+from atlas_splines.core.records import Record
 from atlas_splines.core.training import History
 from atlas_splines.files.archive import Archive
 from atlas_splines.files.fields import Fields
 from atlas_splines.memory.footprints import BoxFootprint, CrossFootprint, Footprint
-from atlas_splines.memory.updates import Consolidation, Update
+from atlas_splines.memory.log import Consolidation, Update
 
 __all__ = ["loss_to_json", "model_from_archive", "model_to_archive"]
 
@@ -90,7 +91,7 @@ def _bare_model(archive: Archive, value: object, name: str) -> Atlas:
     table = archive.tensor(f"{name}.table", dtype, shape)
     damping = fields.number("damping", least=0)
     model = Atlas(inputs, outputs, terms, density, cast(Any, trainable), damping, dtype)
-    model.restart(domain)
+    model.state = model.state.emptied(domain)
     model.table[:, : table.shape[1]] = table
     return model
 

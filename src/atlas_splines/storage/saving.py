@@ -14,7 +14,8 @@ from atlas_splines.files.errors import StorageError, naming
 from atlas_splines.storage.models import model_from_archive, model_to_archive
 
 if TYPE_CHECKING:
-    from atlas_splines.estimators.base import AtlasClassifier, AtlasRegressor
+    from atlas_splines.estimators.classifier import AtlasClassifier
+    from atlas_splines.estimators.regressor import AtlasRegressor
     from atlas_splines.tables.table_model import TableModel
 
 __all__ = ["load", "save"]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from atlas_splines.estimators.base import AtlasClassifier, AtlasRegressor
+from atlas_splines.estimators.classifier import AtlasClassifier
+from atlas_splines.estimators.regressor import AtlasRegressor
 from atlas_splines.tables.encoding import Encoding
 
 __all__ = ["Estimator", "TableModel"]

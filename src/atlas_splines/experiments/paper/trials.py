@@ -18,7 +18,7 @@ __all__ = ["Outcome", "Settings", "TrialKey", "all_keys", "run_trial"]
 
 Array = NDArray[np.floating]
 Row = dict[str, Any]
-Memory = Literal["chart", "rehearsal"]
+Retention = Literal["chart", "rehearsal"]
 
 STAGES = 5  # of Task 1 in the appendix: each has one density more
 STAGE_EPOCHS = 30
@@ -128,11 +128,11 @@ def main_models(key: TrialKey, data: TwoTasks, settings: Settings) -> Iterator[t
         yield trainable, after_first, model, row_of(key, trainable, data, one, two, start)
         if trainable == "finest":
             base, history = after_first, one
-    kinds: dict[str, Memory] = {"rehearsal": "rehearsal", "charts": "chart"}
-    for name, memory in kinds.items():
+    kinds: dict[str, Retention] = {"rehearsal": "rehearsal", "charts": "chart"}
+    for name, retention in kinds.items():
         start = time.perf_counter()
         model = base.copy()
-        update(model, second.X, second.noisy, memory=memory, random_state=key.trial)
+        update(model, second.X, second.noisy, retention=retention, random_state=key.trial)
         yield name, base, model, row_of(key, name, data, history, History(), start)
 
 

@@ -14,7 +14,7 @@ from atlas_splines.experiments.arena.tasks import Task
 __all__ = ["Both", "Charts", "Lazy", "Paper", "Rehearsal", "SplineAdditive", "WithoutGuarantee"]
 
 Array = NDArray[np.floating]
-Memory = Literal["chart", "rehearsal", "both", "none"]
+Retention = Literal["chart", "rehearsal", "both", "none"]
 
 GRID = tuple({"density": density, "rate": rate} for density in (4, 2) for rate in RATES)
 BATCH = 100  # rows; a step of the MLP has 250, but there are ten of these for each
@@ -83,17 +83,19 @@ class SplineAdditive(Plain):
 
 
 class Updated(Method):
-    """What a user of this library does: an estimator of its own size is fitted, and updated with a memory."""
+    """What a user of this library does: an estimator of its own size is fitted, and updated."""
 
     GRID = ({"loss": "squared_error"}, {"loss": "absolute_error"})
-    memory: ClassVar[Memory]
+    retention: ClassVar[Retention]
 
     def __init__(self, setup: Setup, loss: str) -> None:
         self.estimator: AtlasRegressor | SmallClassifier
         if setup.classes:
-            self.estimator = SmallClassifier(setup, self.memory)
+            self.estimator = SmallClassifier(setup, self.retention)
         else:  # one member, for time; four, the default, are better by some per cent
-            self.estimator = AtlasRegressor(loss=loss, memory=self.memory, members=1, random_state=setup.seed)
+            self.estimator = AtlasRegressor(
+                loss=loss, retention=self.retention, members=1, random_state=setup.seed
+            )
 
     def fit(self, task: Task) -> None:
         """Fit the estimator, or update it."""
@@ -113,15 +115,15 @@ class Updated(Method):
 class SmallClassifier:
     """Few coefficients of each output: with 64 inputs and ten classes there are many already."""
 
-    def __init__(self, setup: Setup, memory: Memory) -> None:
+    def __init__(self, setup: Setup, retention: Retention) -> None:
         self.model_ = Atlas(setup.inputs, setup.classes, CLASS_TERMS)
-        self.memory, self.seed = memory, setup.seed
+        self.retention, self.seed = retention, setup.seed
 
     def partial_fit(self, X: Array, y: Array) -> None:
         """Train the model plainly, and update it from the second time on."""
         before = len(self.model_.updates)
         update(
-            self.model_, X, y, memory=self.memory if before else "none", loss="cross-entropy",
+            self.model_, X, y, retention=self.retention if before else "none", loss="cross-entropy",
             density=1, terms=CLASS_TERMS, epochs=CLASS_EPOCHS, random_state=self.seed + before,
         )  # fmt: skip
 
@@ -133,16 +135,16 @@ class SmallClassifier:
 class Charts(Updated):
     """A chart around the data of each update."""
 
-    memory = "chart"
+    retention = "chart"
 
 
 class Rehearsal(Updated):
     """New data together with points from elsewhere, labelled by the model as it was."""
 
-    memory = "rehearsal"
+    retention = "rehearsal"
 
 
 class Both(Updated):
     """Rehearsal, then charts."""
 
-    memory = "both"
+    retention = "both"

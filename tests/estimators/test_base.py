@@ -1,4 +1,4 @@
-"""The estimators, in scikit-learn's habits and beyond them."""
+"""What the estimators share, in scikit-learn's habits and beyond them."""
 
 import pickle
 
@@ -6,25 +6,14 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from planes import QUICK, corner, plane
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from atlas_splines import AtlasClassifier, AtlasRegressor
+from atlas_splines import AtlasRegressor, ColumnFootprint, Update
 from atlas_splines.estimators.base import AtlasEstimator
-
-# scikit-learn expects the same of its own estimators that hold rows out or draw them at random, such as
-# HistGradientBoostingRegressor and BaggingClassifier
-EXPECTED = {
-    "check_sample_weight_equivalence_on_dense_data": "a weight of two is not a row twice: rows are held out, and batches drawn, by row",
-}
-
-
-@parametrize_with_checks([AtlasRegressor(), AtlasClassifier()], expected_failed_checks=lambda _: EXPECTED)
-def test_scikit_learns_own_checks(estimator, check):
-    check(estimator)
 
 
 def test_what_targets_mean_is_for_subclasses_to_say():
@@ -32,56 +21,10 @@ def test_what_targets_mean_is_for_subclasses_to_say():
         AtlasEstimator()
 
 
-QUICK = {"members": 2, "terms": 4, "max_iter": 30, "random_state": 0}
-
-
-def plane(rows=400, seed=0):
-    """Two columns of very different scale, and a product of them."""
-    random = np.random.default_rng(seed)
-    X = np.stack([random.uniform(-3e-3, 5e-3, rows), random.uniform(1e5, 3e5, rows)], axis=1)
-    return X, 1e3 * X[:, 0] * X[:, 1] / 1e5 + 50
-
-
-@pytest.fixture(scope="module")
-def fitted():
-    return AtlasRegressor(**QUICK).fit(*plane())
-
-
-@pytest.fixture
-def model(fitted):
-    return pickle.loads(pickle.dumps(fitted))
-
-
-# --- inputs of any kind -----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("domain", ["data", "quantiles", [(-0.01, 0.01), (0, 4e5)]])
 def test_columns_of_any_scale(domain):
     X, y = plane()
     assert AtlasRegressor(**QUICK, domain=domain).fit(X, y).score(*plane(seed=1)) > 0.98
-
-
-def test_the_unit_of_the_target_does_not_matter(fitted):
-    X, y = plane()
-    other = AtlasRegressor(**QUICK).fit(X, 1e6 * y - 3e6).predict(X)
-    np.testing.assert_allclose((other + 3e6) / 1e6, fitted.predict(X), rtol=1e-3, atol=1e-2)
-
-
-def test_targets_too_large_to_compute_with_are_refused(model):
-    X, y = plane()
-    with pytest.raises(
-        ValueError, match="the squares of y are more than a float can hold; correct or rescale"
-    ):
-        AtlasRegressor(**QUICK).fit(X, np.where(y > 60, 1e300, y))
-    before = model.predict(X)
-    with pytest.raises(ValueError, match=r"y has 1e\+30, too far from the targets of fit, which are 5"):
-        model.partial_fit(X, np.where(y > 60, 1e30, y))
-    assert (model.predict(X) == before).all()
-
-
-def test_a_constant_target_is_predicted():
-    X, _ = plane(50)
-    np.testing.assert_allclose(AtlasRegressor(**QUICK).fit(X, np.full(50, 1e9)).predict(X), 1e9)
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
@@ -134,24 +77,11 @@ def test_extrapolation():
         models["error"].predict([[0.5], [1.5]])
 
 
-def test_several_targets():
-    X, y = plane()
-    Y = np.stack([y, -1000 * y], axis=1)
-    model = AtlasRegressor(**QUICK).fit(X, Y)
-    assert model.predict(X).shape == (400, 2)
-    assert model.score(X, Y) > 0.98
-    with pytest.raises(ValueError, match="y has 1 columns but the model has 2 targets"):
-        model.partial_fit(X, y)
-
-
 def test_works_in_pipelines_and_searches():
     X, y = plane(200)
     search = GridSearchCV(AtlasRegressor(**QUICK), {"density": [0, 1]}, cv=2).fit(X, y)
     assert search.best_score_ > 0.9
     assert cross_val_score(make_pipeline(StandardScaler(), AtlasRegressor(**QUICK)), X, y, cv=2).min() > 0.9
-
-
-# --- fitting ----------------------------------------------------------------------------------------------
 
 
 def test_sizes_are_kept_to():
@@ -227,7 +157,7 @@ def test_verbose_tells_each_stage(capsys):
             "extrapolation must be one of constant, linear, error, not 'continue'",
         ),
         ({"missing": "drop"}, "missing must be one of error, learn, not 'drop'"),
-        ({"memory": "all"}, "memory must be one of chart, rehearsal, both, none, not 'all'"),
+        ({"retention": "all"}, "retention must be one of chart, rehearsal, both, none, not 'all'"),
         (
             {"loss": "log_loss"},
             "loss must be one of auto, squared_error, absolute_error, huber, not 'log_loss'",
@@ -240,14 +170,6 @@ def test_verbose_tells_each_stage(capsys):
 def test_parameters_are_checked(parameters, message):
     with pytest.raises((ValueError, TypeError), match=message):
         AtlasRegressor(**parameters).fit(*plane(30))
-
-
-# --- memory -----------------------------------------------------------------------------------------------
-
-
-def corner(rows=300, seed=5):
-    random = np.random.default_rng(seed)
-    return np.stack([random.uniform(1e-3, 2e-3, rows), random.uniform(1.5e5, 2e5, rows)], axis=1)
 
 
 def test_partial_fit_changes_its_footprint_and_nothing_else(model):
@@ -265,7 +187,7 @@ def test_partial_fit_changes_its_footprint_and_nothing_else(model):
     assert 1.95e-3 < high < 2.2e-3
     [update] = model.update_log_
     assert (update.kind, update.rows) == ("chart", 300)
-    assert (model.in_columns(update.footprint).contains(X) == inside).all()
+    assert (update.footprint.contains(X) == inside).all()
     assert (model.revert(update.id).predict(X) == before).all()
 
 
@@ -284,13 +206,13 @@ def test_the_domain_grows_and_nothing_inside_it_changes(model):
     np.testing.assert_allclose(model.predict(beyond), 500, atol=5)
     assert model.score(X, y) > 0.98
     [update] = model.update_log_
-    logged = model.in_columns(update.footprint)
+    logged = update.footprint
     assert (logged.contains(far) == area.contains(far)).all()
     assert not logged.contains(X).any()
     assert (model.revert(1).predict(X) == before).all()
     model.partial_fit(corner(), np.full(300, -20.0))
     later = model.update_log_[1].footprint
-    assert not model.in_columns(later).contains(far[logged.contains(far)]).any()
+    assert not later.contains(far[logged.contains(far)]).any()
 
 
 def test_between_old_and_new_data_predictions_are_those_of_the_nearest_known_point():
@@ -327,14 +249,6 @@ def test_rows_outside_the_given_domain_are_refused():
         AtlasRegressor(**QUICK, domain=[(-1, 1), (1e5, 2e5)]).fit(X, y)
 
 
-def test_footprints_name_what_is_wrong(model):
-    area = model.footprint(corner())
-    with pytest.raises(ValueError, match=r"X has shape \(1, 3\); expected \(rows, 2\)"):
-        area.contains([[1, 2, 3]])
-    with pytest.raises(ValueError, match="there is no column 'x'; there are column 0, column 1"):
-        area.intervals("x")
-
-
 def test_a_failed_update_leaves_everything_as_it_was(model, monkeypatch):
     X, _ = plane()
     before, domain = model.predict(X), model.model_.domain.copy()
@@ -350,11 +264,11 @@ def test_a_failed_update_leaves_everything_as_it_was(model, monkeypatch):
     assert model.update_log_ == []
 
 
-@pytest.mark.parametrize("memory", ["rehearsal", "both", "none"])
-def test_other_kinds_of_memory(model, memory):
-    model.set_params(memory=memory).partial_fit(corner(), np.full(300, -20.0))
+@pytest.mark.parametrize("retention", ["rehearsal", "both", "none"])
+def test_other_kinds_of_retention(model, retention):
+    model.set_params(retention=retention).partial_fit(corner(), np.full(300, -20.0))
     np.testing.assert_allclose(model.predict(corner(seed=6)), -20, atol=4)
-    assert model.update_log_[0].kind == memory
+    assert model.update_log_[0].kind == retention
 
 
 def test_consolidation_folds_charts_in(model):
@@ -367,56 +281,60 @@ def test_consolidation_folds_charts_in(model):
     assert np.abs(model.predict(X) - before).mean() < 0.2 * model.target_scale_[0]
 
 
-def test_linear_extrapolation_is_in_the_footprint_too(model):
-    model.set_params(extrapolation="linear")
-    X, _ = plane(seed=9)
-    edge = X[X[:, 0] > 4e-3]
-    outside = np.stack([np.linspace(5e-3, 9e-3, 300), np.linspace(0.5e5, 4e5, 300)], axis=1)
-    area, before = model.footprint(edge), model.predict(outside)
-    model.partial_fit(edge, np.full(len(edge), -20.0))
-    changed = model.predict(outside) != before
-    assert changed.any()
-    assert not (changed & ~area.contains(outside)).any()
+def test_columns_have_names(model):
+    assert model.column_names == ("column 0", "column 1")
+    X, y = plane(50)
+    table = pd.DataFrame(X, columns=["low", "high"])
+    assert AtlasRegressor(**{**QUICK, "max_iter": 1}).fit(table, y).column_names == ("low", "high")
+    with pytest.raises(NotFittedError):
+        AtlasRegressor().column_names  # noqa: B018
 
 
-# --- classes ----------------------------------------------------------------------------------------------
+def test_rows_outside_the_domain_are_told(model):
+    X, _ = plane()
+    outside = corner() + np.array([20e-3, 10e5])
+    assert model.in_domain(X).all()
+    assert not model.in_domain(outside).any()
+    assert model.partial_fit(outside, np.zeros(300)).in_domain(outside).all()
 
 
-def rings(rows=600, seed=0):
-    X = np.random.default_rng(seed).normal(size=(rows, 2))
-    return X, np.array(["in", "mid", "out"])[np.digitize(np.hypot(*X.T), [0.8, 1.5])]
+def test_the_log_is_in_units_of_columns_and_target(model):
+    X, y = corner(), np.full(300, -20.0)
+    before = np.sqrt(np.mean((model.predict(X) - y) ** 2))
+    [entry] = model.partial_fit(X, y).update_log_
+    assert isinstance(entry, Update)
+    assert entry.measure == "RMSE"
+    assert entry.error_before == pytest.approx(before, rel=1e-3)
+    assert entry.error_after == pytest.approx(np.sqrt(np.mean((model.predict(X) - y) ** 2)), rel=0.05)
+    assert "300 rows, RMSE " in repr(entry)
+    assert isinstance(entry.footprint, ColumnFootprint)
+    assert entry.footprint.contains(X).all()
+    [raw] = model.model_.updates
+    assert raw.error_before == pytest.approx((before / model.target_scale_[0]) ** 2, rel=1e-3)
+    done = model.consolidate(tolerance=1e9, samples=500, epochs=1)
+    assert model.update_log_[1].error == pytest.approx(done.error * model.target_scale_[0])
 
 
-def test_classes_and_probabilities():
-    X, y = rings()
-    model = AtlasClassifier(**QUICK).fit(X, y)
-    assert model.classes_.tolist() == ["in", "mid", "out"]
-    assert model.score(*rings(seed=1)) > 0.9
-    proba = model.predict_proba(X)
-    np.testing.assert_allclose(proba.sum(axis=1), 1)
-    np.testing.assert_allclose(np.exp(model.predict_log_proba(X)), proba)
-    assert (model.classes_[model.decision_function(X).argmax(axis=1)] == model.predict(X)).all()
+@pytest.mark.parametrize(
+    ("loss", "targets", "measure"),
+    [
+        ("absolute_error", 1, "MAE"),
+        ("huber", 1, "Huber loss in standard deviations"),
+        ("squared_error", 2, "RMSE in standard deviations"),
+    ],
+)
+def test_the_log_names_its_measure(loss, targets, measure):
+    X, y = plane(100)
+    Y = np.stack([y] * targets, axis=1) if targets > 1 else y
+    model = AtlasRegressor(members=1, terms=0, density=0, max_iter=2, loss=loss, random_state=0).fit(X, Y)
+    assert model.partial_fit(X[:20], Y[:20]).update_log_[0].measure == measure
 
 
-def test_announced_classes_may_come_later():
-    X, y = rings()
-    known = y != "out"
-    model = AtlasClassifier(**QUICK).partial_fit(X[known], y[known], classes=["in", "mid", "out"])
-    assert set(model.predict(X)) == {"in", "mid"}
-    far = X[(y == "out") & (X[:, 0] > 1.6)]
-    model.partial_fit(far, ["out"] * len(far))
-    assert (model.predict(far) == "out").mean() > 0.95
-    assert model.score(X[known], y[known]) > 0.9
-
-
-def test_classes_are_checked():
-    X, y = rings(100)
-    with pytest.raises(ValueError, match=r"y has one class only, 'in'; a classifier needs two or more"):
-        AtlasClassifier(**QUICK).fit(X, ["in"] * 100)
-    model = AtlasClassifier(**QUICK).fit(X, y)
-    with pytest.raises(ValueError, match=r"y has the class 'far', which was not announced; give all classes"):
-        model.partial_fit(X, ["far"] * 100)
-    with pytest.raises(
-        ValueError, match=r"classes is \['in', 'far'\], but the first call said \['in', 'mid', 'out'\]"
-    ):
-        model.partial_fit(X, y, classes=["in", "far"])
+def test_options_of_one_update_leave_the_parameters_alone(model):
+    X, y, weights = model._checked(corner(), np.full(300, -20.0), None)
+    twin = pickle.loads(pickle.dumps(model))
+    model._update(X, y, weights, retention="none", random_state=7)
+    twin._update(X, y, weights, retention="none", random_state=8)
+    assert model.update_log_[0].kind == "none"
+    assert (model.retention, model.random_state) == ("chart", 0)
+    assert (model.predict(X) != twin.predict(X)).any()

@@ -1,0 +1,82 @@
+"""Evaluation: what a state says at points that were checked, and what can be known without any points.
+
+Equation numbers refer to docs/math.md.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atlas_splines.core import kernels
+from atlas_splines.core.state import State
+
+__all__ = [
+    "active_densities",
+    "add_charts",
+    "ceilings",
+    "channel_sums",
+    "evaluate",
+    "is_bounded",
+    "share_kept",
+    "sums",
+]
+
+Array = NDArray[np.floating]
+
+LARGEST_EXPONENT = {"float32": 80.0, "float64": 700.0}  # exponentials of these are far from an overflow
+
+
+def evaluate(state: State, points: Array) -> Array:
+    """Outputs at points of the state's dtype, shape (rows, outputs); an overflow shows as inf or NaN."""
+    out = np.empty((points.shape[0], state.outputs), state.dtype)
+    kernels.predict(state.table, state.layout, active_densities(state), points, out)
+    add_charts(state, points, out)
+    return out
+
+
+def add_charts(state: State, points: Array, out: Array) -> None:
+    """Let the charts speak over the outputs of the coefficient table, equation (23)."""
+    if state.packed is not None:
+        kernels.add_charts(state.packed, points, out)
+
+
+def share_kept(state: State, points: Array) -> Array:
+    """Share of the coefficient table's output that charts leave in the prediction, shape (rows,)."""
+    share = np.ones(points.shape[0], state.dtype)
+    for chart in state.charts:
+        if chart.replaces:
+            share *= 1 - chart.fence.window(points)
+    return share
+
+
+def sums(state: State, points: Array) -> Array:
+    """G_k, H_k and F of the coefficient table, without charts: shape (rows, outputs, 2M + 1)."""
+    channels = channel_sums(state, points, active_densities(state))
+    return channels[:, : state.outputs * state.width].reshape(-1, state.outputs, state.width)
+
+
+def channel_sums(state: State, points: Array, densities: NDArray[np.int64]) -> Array:
+    """Sums of some densities, shape (rows, channels)."""
+    found = np.zeros((points.shape[0], state.table.shape[1]), state.dtype)
+    kernels.frozen_sums(state.table, state.layout, densities, points, found)
+    return found
+
+
+def active_densities(state: State) -> NDArray[np.int64]:
+    """Densities that an evaluation needs: the trained ones, and frozen ones that are not all zero."""
+    filled = state.filled_densities(state.frozen_densities)
+    return np.concatenate([filled, state.trained_densities]).astype(np.int64)
+
+
+def ceilings(state: State) -> NDArray[np.float64]:
+    """No sum in a channel exceeds these, anywhere in the domain: shape (channels,).
+
+    A spline stays below its largest coefficient, equation (4), so the largest of each input add up.
+    """
+    return np.maximum.reduceat(state.table, state.lattice.starts[:-1]).sum(axis=0, dtype=np.float64)
+
+
+def is_bounded(state: State) -> bool:
+    """Whether no exponential can overflow anywhere in the domain."""
+    return bool((ceilings(state) < LARGEST_EXPONENT[state.dtype.name]).all())

@@ -1,0 +1,84 @@
+"""Expansion and extension: larger states that say the same where the smaller one could speak.
+
+Equation numbers refer to docs/math.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from atlas_splines.core import splines
+from atlas_splines.core.checks import check_numbers, check_size
+from atlas_splines.core.lattice import MAX_DENSITY, Lattice, check_reach
+from atlas_splines.core.state import State
+
+__all__ = ["expanded", "extended"]
+
+
+def expanded(state: State, density: int, terms: int) -> State:
+    """The state with so many densities and terms more; every output stays exactly as it was, equation (8)."""
+    density = check_size("density", density, least=0, most=MAX_DENSITY - state.density)
+    terms = state.terms + check_size("terms", terms, least=0)
+    lattice = Lattice(state.lattice.domain, state.density + density, state.dtype)
+    check_reach(lattice.domain, lattice.density)
+    zero = State.zero(lattice, state.outputs, terms, state.trainable, state.damping)
+    for rho in range(state.density + 1):
+        new, old = zero.rows_of(rho), state.rows_of(rho)
+        new[:, :, : state.terms] = old[:, :, : state.terms]
+        new[:, :, terms : terms + state.terms] = old[:, :, state.terms : -1]
+        new[:, :, -1] = old[:, :, -1]
+    return replace(zero, charts=state.charts, packed=state.packed)
+
+
+def extended(state: State, low: ArrayLike, high: ArrayLike) -> State:
+    """The state with a domain that reaches as far, or the state itself if its domain does already."""
+    width = splines.cell_count(state.density)
+    lowest = -splines.whole_cells(-_ends(state, "low", low), state.density) / width
+    highest = splines.whole_cells(_ends(state, "high", high), state.density) / width
+    wanted, domain = np.stack([lowest, highest], axis=1), state.lattice.domain
+    further = np.sign(wanted - domain) == (-1, 1)
+    if not further.any():
+        return state
+    lattice = Lattice(np.where(further, wanted, domain), state.density, state.dtype)
+    check_reach(lattice.domain, state.density)
+    larger = replace(state, lattice=lattice, table=state.table[lattice.nearest_rows(state.lattice)])
+    _level_off(larger, state)
+    return larger.with_charts(state.charts)
+
+
+def _ends(state: State, name: str, values: ArrayLike) -> NDArray[np.floating]:
+    ends = check_numbers(name, values, np.dtype(np.float64))
+    inputs = state.lattice.inputs
+    if ends.shape != (inputs,):
+        raise ValueError(f"{name} has shape {ends.shape}; expected ({inputs},), one number for each input")
+    return ends
+
+
+def _level_off(larger: State, old: State) -> None:
+    """Let new functions of the finest density take each spline to its value at the old face, (28)."""
+    *coarser, finest = range(larger.density + 1)
+    step = 1 / splines.cell_count(finest)
+    for j, faces in enumerate(old.lattice.domain):
+        rows = larger.lattice.input_rows(finest, j)
+        known = old.lattice.input_rows(finest, j) + larger.lattice.shift(old.lattice, finest, j)
+        for face, new in zip(faces, (rows < known[0], rows > known[-1]), strict=True):
+            level = _along(old, j, np.array([face]), [*coarser, finest])
+            centres = (rows[new] - larger.lattice.origins[finest, j] - 1) * step
+            left, middle, right = (
+                level - _along(larger, j, centres + k * step, coarser) for k in (-1, 0, 1)
+            )  # (functions, channels) each
+            larger.table[rows[new]] = (8 * middle - left - right) / 6  # reproduces cubic polynomials
+
+
+def _along(state: State, j: int, x: NDArray[np.float64], densities: list[int]) -> NDArray[np.float64]:
+    """Splines of input j summed over densities, (points, channels); outside they go on as in (28)."""
+    total = np.zeros((x.size, state.table.shape[1]))
+    for density in densities:
+        cells, weights = splines.active(x, density)
+        rows = cells[:, None] + state.lattice.origins[density, j] + np.arange(splines.ACTIVE)
+        family = state.lattice.input_rows(density, j)
+        total += np.einsum("pa,pac->pc", weights, state.table[rows.clip(family[0], family[-1])])
+    return total

@@ -1,0 +1,131 @@
+"""The state of a model: everything that its predictions depend on, replaced as a whole.
+
+Equation numbers refer to docs/math.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atlas_splines.core import kernels
+from atlas_splines.core.charts import Chart, pack
+from atlas_splines.core.lattice import Domain, Lattice
+
+__all__ = ["State", "Trainable"]
+
+Trainable = Literal["finest", "all"]
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """Size, coefficients and charts of a model.
+
+    Only training changes a state, and nothing but the numbers in its table. Whatever else changes a model
+    gives it another state.
+
+    Attributes
+    ----------
+    lattice
+        Which row of the table belongs to which basis function.
+    outputs, terms, trainable, damping
+        As in `Atlas`.
+    table
+        Coefficients, shape (rows, channels); in a row stand G, H and F of one output after the other.
+    charts
+        What updates have added, oldest first.
+    packed
+        The charts as the kernels take them; None without charts.
+    """
+
+    lattice: Lattice
+    outputs: int
+    terms: int
+    trainable: Trainable
+    damping: float
+    table: NDArray[np.floating]
+    charts: tuple[Chart, ...] = ()
+    packed: kernels.Charts | None = None
+
+    @classmethod
+    def zero(cls, lattice: Lattice, outputs: int, terms: int, trainable: Trainable, damping: float) -> State:
+        """A state in which all coefficients are zero, without charts."""
+        table = np.zeros((lattice.row_count, padded(outputs * (2 * terms + 1))), lattice.dtype)
+        return cls(lattice, outputs, terms, trainable, damping, table)
+
+    def emptied(self, domain: Domain) -> State:
+        """The state with another domain, all coefficients zero and no charts: to read a file into."""
+        lattice = Lattice(domain, self.density, self.dtype)
+        return State.zero(lattice, self.outputs, self.terms, self.trainable, self.damping)
+
+    def with_charts(self, charts: Iterable[Chart]) -> State:
+        """The state with these charts and no others."""
+        charts = tuple(charts)
+        return replace(self, charts=charts, packed=pack(charts, self.lattice.domain) if charts else None)
+
+    @property
+    def density(self) -> int:
+        """The finest density."""
+        return self.lattice.density
+
+    @property
+    def dtype(self) -> np.dtype[np.floating]:
+        """Dtype of coefficients and points."""
+        return self.lattice.dtype
+
+    @property
+    def width(self) -> int:
+        """Sums of one output: G_k, H_k and F."""
+        return 2 * self.terms + 1
+
+    @property
+    def trained_densities(self) -> list[int]:
+        """Densities whose coefficients training may change."""
+        return [self.density] if self.trainable == "finest" else list(range(self.density + 1))
+
+    @property
+    def frozen_densities(self) -> list[int]:
+        """Densities whose coefficients training leaves alone."""
+        return [d for d in range(self.density + 1) if d not in self.trained_densities]
+
+    def filled_densities(self, densities: list[int]) -> NDArray[np.int64]:
+        """Those of the densities that have a coefficient other than zero; the rest add exactly nothing."""
+        return np.array([d for d in densities if self.table[self.lattice.rows(d)].any()], np.int64)
+
+    @property
+    def first_trained_row(self) -> int:
+        """Training changes the table from this row on."""
+        return self.lattice.rows(self.trained_densities[0]).start
+
+    @cached_property
+    def layout(self) -> kernels.Layout:
+        """What the kernels must know besides the table; `slope` is dA/dsum over the sum's exponential."""
+        channels = self.table.shape[1]
+        # kernels load whole lanes, and may look beyond the last channel
+        slope = np.zeros(channels + kernels.LANES, self.dtype)[:channels]
+        scale = np.exp(-self.damping) / np.arange(1, self.terms + 1) ** 2  # equation (7)
+        one_output = np.concatenate([scale, -scale, [1.0]])  # G, H, F
+        slope[: self.outputs * one_output.size] = np.tile(one_output, self.outputs)
+        origins = self.lattice.origins if self.lattice.is_extended else self.lattice.origins[:0]
+        return kernels.Layout(self.lattice.inputs, self.outputs, self.terms, slope, origins)
+
+    def rows_of(self, density: int) -> NDArray[np.floating]:
+        """View of a density's coefficients as (rows, outputs, 2M + 1); along the last axis stand G, H, F."""
+        used = self.table[self.lattice.rows(density), : self.outputs * self.width]
+        return used.reshape(-1, self.outputs, self.width)
+
+
+def padded(channels: int) -> int:
+    """Length of a table row: the channels, rounded up to whole vectors of the processor.
+
+    Examples
+    --------
+    >>> padded(21)
+    24
+    """
+    return -(-channels // kernels.LANES) * kernels.LANES

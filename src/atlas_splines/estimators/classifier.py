@@ -1,0 +1,141 @@
+"""AtlasClassifier: classes as targets."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import log_softmax, softmax
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+
+from atlas_splines.estimators.base import Array, AtlasEstimator
+
+__all__ = ["AtlasClassifier"]
+
+
+class AtlasClassifier(ClassifierMixin, AtlasEstimator):
+    """Classification that is updated all its life and does not forget.
+
+    One output of the model for each class; their softmax gives the probabilities.
+    Parameters are those of `AtlasRegressor`; the only loss is "log_loss", which is also what "auto" means.
+
+    Attributes
+    ----------
+    classes_
+        The labels, sorted.
+    model_, domain_, update_log_, n_iter_, validation_loss_
+        As in `AtlasRegressor`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(500, 2))
+    >>> model = AtlasClassifier(random_state=0).fit(X, X[:, 0] * X[:, 1] > 0)
+    >>> bool(model.score(X, X[:, 0] * X[:, 1] > 0) > 0.95)
+    True
+    """
+
+    losses = ("log_loss",)
+
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> AtlasClassifier:
+        """Learn new data without forgetting; the first call is a `fit`.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in `fit`.
+        classes
+            All classes that will ever come, in the first call; later it may be left out.
+
+        Returns
+        -------
+        the estimator itself
+        """
+        if not hasattr(self, "model_"):
+            self._announced = None if classes is None else np.unique(classes)
+            try:
+                return self._fit(X, y, sample_weight)
+            finally:
+                del self._announced
+        if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+            raise ValueError(f"classes is {classes!r}, but the first call said {self.classes_.tolist()}")
+        return self._update(*self._checked(X, y, sample_weight))
+
+    def decision_function(self, X: ArrayLike) -> Array:
+        """Score of each class, or of the second one against the first if there are two.
+
+        Parameters
+        ----------
+        X
+            Inputs, shape (rows, columns).
+        """
+        scores = self._outputs(X)
+        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict_proba(self, X: ArrayLike) -> Array:
+        """Probability of each class, shape (rows, classes).
+
+        Parameters
+        ----------
+        X
+            Inputs, shape (rows, columns).
+        """
+        return softmax(self._outputs(X), axis=1)
+
+    def predict_log_proba(self, X: ArrayLike) -> Array:
+        """Logarithm of the probability of each class, shape (rows, classes).
+
+        Parameters
+        ----------
+        X
+            Inputs, shape (rows, columns).
+        """
+        return log_softmax(self._outputs(X), axis=1)
+
+    def predict(self, X: ArrayLike) -> Array:
+        """Predict the most probable class of each row.
+
+        Parameters
+        ----------
+        X
+            Inputs, shape (rows, columns).
+        """
+        return self._predictions(self._outputs(X))
+
+    def _predictions(self, outputs: Array) -> Array:
+        return self.classes_[outputs.argmax(axis=1)]
+
+    @property
+    def _measure(self) -> str:
+        return "log loss"
+
+    def _error(self, loss: float) -> float:
+        return loss
+
+    @property
+    def _target_unit(self) -> float:
+        return 1.0  # scores have no unit
+
+    def _start_targets(self, y: Array, weights: Array) -> int:
+        check_classification_targets(y)
+        announced = getattr(self, "_announced", None)
+        classes = np.unique(y) if announced is None else announced
+        if len(classes) < 2:
+            raise ValueError(f"y has one class only, {classes.tolist()[0]!r}; a classifier needs two or more")
+        self.classes_ = classes
+        return len(classes)
+
+    def _targets(self, y: Array) -> Array:
+        known = np.isin(y, self.classes_)
+        if not known.all():
+            raise ValueError(
+                f"y has the class {y[~known].tolist()[0]!r}, which was not announced; "
+                "give all classes to the first call of partial_fit, or fit again"
+            )
+        return (y[:, None] == self.classes_).astype(np.float32)

@@ -1,0 +1,127 @@
+"""Footprints in the units of an estimator's columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from atlas_splines.core.lattice import Domain
+from atlas_splines.estimators.column_map import ColumnMap
+from atlas_splines.memory.footprints import Footprint, Interval
+
+__all__ = ["SLOPE_STEP", "ColumnFootprint", "steps_inward"]
+
+Array = NDArray[Any]
+
+SLOPE_STEP = 0.01  # linear extrapolation takes the slope over this part of the unit cube
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ColumnFootprint(Footprint):
+    """A footprint in the units of an estimator's columns: where an update can change predictions.
+
+    Its ``domain`` has the lowest and highest value of each column, shape (columns, 2).
+
+    Attributes
+    ----------
+    area
+        The footprint in the model's coordinates.
+    columns
+        The map of the columns to these coordinates.
+    names
+        Names of the columns.
+    known
+        The model's domain before the update, shape (inputs, 2). An update that extends it changes what is
+        said beyond it.
+
+    Examples
+    --------
+    >>> from atlas_splines import AtlasRegressor
+    >>> X = 100 * np.random.default_rng(0).random((200, 2))
+    >>> model = AtlasRegressor(terms=0, density=0, random_state=0).fit(X, X[:, 0])
+    >>> area = model.footprint(20 + X / 10)
+    >>> area.contains([[25.0, 25.0], [25.0, 80.0]])
+    array([ True, False])
+    >>> [(low, high)] = area.intervals("column 1")
+    >>> 19 < low < 21 and 29 < high < 31
+    True
+    """
+
+    area: Footprint
+    columns: ColumnMap
+    names: tuple[str, ...]
+    known: Domain
+
+    @classmethod
+    def of(
+        cls, area: Footprint, columns: ColumnMap, names: tuple[str, ...], known: Domain
+    ) -> ColumnFootprint:
+        """The footprint of an update in the model's coordinates, seen through the columns."""
+        ends = np.array([columns.to_raw(j, area.domain[j]) for j in range(len(names))])
+        return cls(ends, np.dtype(np.float64), area, columns, names, known)
+
+    def contains(self, X: ArrayLike) -> NDArray[np.bool_]:
+        """Whether the prediction of each row of X can change.
+
+        Parameters
+        ----------
+        X
+            Inputs, shape (rows, columns). Outside the domain, predictions follow those at its edge.
+        """
+        table = np.asarray(X, np.float64)
+        if table.ndim != 2 or table.shape[1] != len(self.names):
+            raise ValueError(f"X has shape {table.shape}; expected (rows, {len(self.names)})")
+        return self._contains(table)
+
+    def intervals(self, input: int | str) -> list[Interval]:
+        """Parts of one column that the footprint projects to, as sorted (low, high).
+
+        Parameters
+        ----------
+        input
+            The number of the column, or its name.
+        """
+        if isinstance(input, str) and input not in self.names:
+            raise ValueError(f"there is no column {input!r}; there are {', '.join(self.names)}")
+        return super().intervals(self.names.index(input) if isinstance(input, str) else input)
+
+    @property
+    def volume(self) -> float:
+        """Share of the domain that is in the footprint, measured in the model's coordinates."""
+        return self.area.volume
+
+    def _contains(self, points: Array) -> NDArray[np.bool_]:
+        units = self.columns.to_unit(points)
+        inside = units.clip(*self.area.domain.T)
+        found = self.area.contains(inside)
+        grown = self.known != self.area.domain  # (inputs, 2)
+        low, high = self.known.T
+        found |= (((units < low) & grown[:, 0]) | ((units > high) & grown[:, 1])).any(axis=1)
+        for _, rows, inward in steps_inward(units, inside):
+            found[rows] |= self.area.contains(inward)
+        return found
+
+    def _intervals(self, input: int) -> list[Interval]:
+        parts = self.area.intervals(input)
+        return [tuple(self.columns.to_raw(input, np.array(part)).tolist()) for part in parts]
+
+    def __repr__(self) -> str:
+        width = max(map(len, self.names))
+        lines = []
+        for j, name in enumerate(self.names):
+            parts = " and ".join(f"{low:.4g} to {high:.4g}" for low, high in self.intervals(j)) or "nowhere"
+            lines.append(f"  {name:{width}}  {parts}")
+        return f"<Footprint: {self.volume:.3g} of the domain\n" + "\n".join(lines) + ">"
+
+
+def steps_inward(points: Array, inside: Array) -> Iterator[tuple[int, NDArray[np.intp], Array]]:
+    """For each input that some rows leave the domain along: the rows, and their edge points a step inward."""
+    for j in np.flatnonzero((points != inside).any(axis=0)).tolist():
+        rows = np.flatnonzero(points[:, j] != inside[:, j])
+        inward = inside[rows].copy()
+        inward[:, j] -= SLOPE_STEP * np.sign(points[rows, j] - inside[rows, j])
+        yield j, rows, inward

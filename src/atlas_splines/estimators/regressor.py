@@ -1,0 +1,184 @@
+"""AtlasRegressor: numbers as targets."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import RegressorMixin
+from sklearn.utils import Tags
+
+from atlas_splines.estimators.base import Array, AtlasEstimator
+
+__all__ = ["AtlasRegressor"]
+
+FARTHEST = 1e15  # standard deviations of a target; sums of squares of larger ones overflow float32
+MEASURES = {"mse": "RMSE", "mae": "MAE", "huber": "Huber loss"}
+
+
+class AtlasRegressor(RegressorMixin, AtlasEstimator):
+    """Regression that is updated all its life and does not forget.
+
+    `fit` finds the model's size by itself. `partial_fit` learns new data and changes predictions only in its
+    footprint, which is known beforehand. Targets are standardised inside.
+
+    Parameters
+    ----------
+    density
+        Finest density of the splines, or "auto": from coarse to fine, as long as that helps on held-out rows.
+    terms
+        Pairs of exponentials of each member, or "auto": 0, 4, 16 or 64, whatever held-out rows ask for.
+    members
+        Models that are fitted from different starts, with different rows held out. Their average is one
+        model again, with `members` times as many terms.
+    domain
+        How columns become the model's unit cube. "data": linearly over the range of the first data and 5 %
+        on either side of it. "quantiles": halfway between that and the quantiles of the data, so that crowded
+        values get more of the resolution. Or a list with the (low, high) of each column.
+    extrapolation
+        What to predict outside the domain: what holds at its edge ("constant"), a continuation of the slope
+        there ("linear"), or nothing ("error").
+    missing
+        "error" refuses NaN. "learn" takes the median for it, and for each column that has NaN in the first
+        data the model learns one more input: whether the value is missing.
+    retention
+        How `partial_fit` learns, see `atlas_splines.update`: "chart", "rehearsal", "both" or "none".
+    loss
+        "squared_error", "absolute_error" or "huber"; "auto" is the first.
+    learning_rate
+        First step size of the optimiser; it falls to a tenth of that.
+    max_iter
+        Largest number of passes over the data for each density and learning rate.
+    batch_size
+        Rows in a batch.
+    early_stopping
+        Whether to stop when the loss on held-out rows no longer falls.
+    validation_fraction
+        Share of the rows that each member holds out, if there are at least 40 rows.
+    n_iter_no_change
+        Passes without a lower loss after which training stops; "auto" takes 2 to 20, for 2000 batches.
+    warm_start
+        Whether `fit` goes on from the model that is there.
+    n_jobs
+        Threads that fit members; the result does not depend on it.
+    random_state
+        Seed of everything random.
+    verbose
+        1 tells how far the fit is, 2 also shows the progress of updates.
+
+    Attributes
+    ----------
+    model_
+        The `Atlas` model, on the unit cube and beyond.
+    domain_
+        The map of the columns to it.
+    update_log_
+        What changed the model since `fit`.
+    n_iter_
+        Passes over the data, of all members together.
+    validation_loss_
+        For each member the loss on its held-out rows after each pass.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = 100 * np.random.default_rng(0).random((500, 2))
+    >>> model = AtlasRegressor(random_state=0).fit(X, X[:, 0] * X[:, 1])
+    >>> bool(model.score(X, X[:, 0] * X[:, 1]) > 0.99)
+    True
+    >>> X_new = 20 + 10 * np.random.default_rng(1).random((200, 2))
+    >>> elsewhere = model.predict([[80.0, 25.0]])
+    >>> model.partial_fit(X_new, np.zeros(200)).update_log_
+    [<Update 1: chart, 200 rows, RMSE ...>]
+    >>> model.predict([[80.0, 25.0]]) == elsewhere
+    array([ True])
+    >>> bool(abs(model.predict([[25.0, 25.0]])[0]) < 20)
+    True
+    """
+
+    losses = ("squared_error", "absolute_error", "huber")
+
+    def partial_fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> AtlasRegressor:
+        """Learn new data without forgetting; the first call is a `fit`.
+
+        Data outside the domain extends it by whole cells; no prediction inside it changes by that.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in `fit`.
+
+        Returns
+        -------
+        the estimator itself
+        """
+        if not hasattr(self, "model_"):
+            return self._fit(X, y, sample_weight)
+        return self._update(*self._checked(X, y, sample_weight))
+
+    def predict(self, X: ArrayLike) -> Array:
+        """Predict the target of each row.
+
+        Parameters
+        ----------
+        X
+            Inputs, shape (rows, columns).
+
+        Returns
+        -------
+        array of shape (rows,), or (rows, targets) if there were several
+        """
+        return self._predictions(self._outputs(X))
+
+    def _predictions(self, outputs: Array) -> Array:
+        values = outputs * self.target_scale_ + self.target_mean_
+        return values[:, 0] if self._one_column else values
+
+    @property
+    def _measure(self) -> str:
+        unit = "" if len(self.target_scale_) == 1 and self._loss != "huber" else " in standard deviations"
+        return MEASURES[self._loss] + unit
+
+    def _error(self, loss: float) -> float:
+        if self._loss == "huber":
+            return loss  # it has no unit: it is quadratic below a standard deviation, and linear above
+        return self._target_unit * (loss**0.5 if self._loss == "mse" else loss)
+
+    @property
+    def _target_unit(self) -> float:
+        # several targets are averaged in standard deviations, for each has a unit of its own
+        return float(self.target_scale_[0]) if len(self.target_scale_) == 1 else 1.0
+
+    def _start_targets(self, y: Array, weights: Array) -> int:
+        self._one_column = y.ndim == 1
+        columns = y.reshape(len(y), -1).astype(np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.target_mean_ = np.average(columns, axis=0, weights=weights)
+            spread = np.sqrt(np.average((columns - self.target_mean_) ** 2, axis=0, weights=weights))
+        if not np.isfinite(spread).all():
+            raise ValueError("the squares of y are more than a float can hold; correct or rescale it")
+        # a constant target has no spread but that of its rounded mean
+        self.target_scale_ = np.where(spread > 1e-12 * np.abs(self.target_mean_), spread, 1.0)
+        return columns.shape[1]
+
+    def _targets(self, y: Array) -> Array:
+        columns = y.reshape(len(y), -1)
+        if columns.shape[1] != len(self.target_mean_):
+            raise ValueError(
+                f"y has {columns.shape[1]} columns but the model has {len(self.target_mean_)} targets"
+            )
+        scaled = (columns - self.target_mean_) / self.target_scale_
+        far = np.argwhere(np.abs(scaled) > FARTHEST)
+        if len(far):
+            row, k = far[0].tolist()
+            raise ValueError(
+                f"y has {columns[row, k]:.6g}, too far from the targets of fit, which are "
+                f"{self.target_mean_[k]:.6g} on average; correct it, or fit again"
+            )
+        return scaled.astype(np.float32)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags

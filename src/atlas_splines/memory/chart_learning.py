@@ -1,0 +1,144 @@
+"""Chart learning: the content of a chart, trained on the rows inside a fence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atlas_splines.core.charts import Chart, Fence
+from atlas_splines.core.growing import Split, grow, run_at, start_terms, train_density
+from atlas_splines.core.losses import find_loss
+from atlas_splines.core.model import Atlas
+from atlas_splines.core.rows import Rows
+from atlas_splines.core.training import History
+from atlas_splines.memory.options import UpdateOptions
+
+__all__ = ["ChartTask", "learn_chart"]
+
+Array = NDArray[np.floating]
+
+SPREAD = 0.3  # how far apart terms start
+HELD_OUT = 0.1  # share of the rows that choose the density
+LEAST_HELD_OUT = 10  # rows; with fewer none are held out
+LEAST_EPOCH = 1000  # rows of an epoch when the number of epochs is left open; fewer are repeated
+LAST_DIVISOR = 30  # of the learning rate, when all rows are learned in the end
+USUAL_QUANTILE = 0.9  # the usual size of values is this quantile, so that a few wild targets do not count
+LEAST_WINDOW = 1e-3  # rows with a smaller window count as if it were this
+
+
+def learn_chart(
+    model: Atlas, id: int, rows: Rows, fence: Fence, options: UpdateOptions, random: np.random.Generator
+) -> tuple[Chart, History]:
+    """Train a chart on the rows inside a fence.
+
+    It is added to the model if the model helps, or else takes its place: held-out rows decide, at the
+    coarsest density. Then it grows, while that lowers their loss. In the end they are learned too.
+    """
+    rows = rows.take(fence.contains(rows.points))
+    mask = choose_held_out(len(rows), random)
+    learned, held_out = rows.take(~mask), rows.take(mask) if mask.any() else None
+    first, finest = options.densities_for(len(rows), judged=held_out is not None)
+    tasks = [ChartTask.adding(model, fence, rows, options.loss)]
+    if held_out is not None:
+        tasks.append(ChartTask.replacing(model, fence, rows, options.loss))
+    repeats = LEAST_EPOCH if options.epochs is None else 0
+    splits = [task.split(learned, held_out, repeats) for task in tasks]
+    schedule = options.schedule(len(splits[0].learned), finest)
+    starts = [
+        train_density(task.fresh_content(first, options.chart_terms, random), split, schedule, random)
+        for task, split in zip(tasks, splits, strict=True)
+    ]
+    best = min(range(len(tasks)), key=lambda k: starts[k].loss)
+    content = grow(starts[best], splits[best], schedule, random).model
+    everything = tasks[best].split(rows, None, repeats)
+    schedule = options.schedule(len(everything.learned))
+    history = run_at(LAST_DIVISOR, content, everything, schedule, random)
+    return Chart(id, fence, content, tasks[best].size, tasks[best].replaces), history
+
+
+@dataclass(frozen=True, eq=False)
+class ChartTask:
+    """What the content of a chart has to learn: local coordinates, units of its own, a window.
+
+    With window w and old predictions A, the new ones are A + w·size·content where the chart adds, and
+    (1 − w)·A + w·size·content where it replaces, equation (23).
+    """
+
+    model: Atlas
+    fence: Fence
+    loss: str
+    replaces: bool
+    level: Array  # (outputs,) where the content starts
+    size: Array  # (outputs,) one learning rate suits all targets if they are divided by this
+
+    @classmethod
+    def adding(cls, model: Atlas, fence: Fence, rows: Rows, loss: str) -> ChartTask:
+        """Learn what the model leaves."""
+        level = np.zeros(model.outputs, model.dtype)
+        size = usual_size(rows.targets - model.evaluate(rows.points), loss)
+        return cls(model, fence, loss, False, level, size)
+
+    @classmethod
+    def replacing(cls, model: Atlas, fence: Fence, rows: Rows, loss: str) -> ChartTask:
+        """Learn the targets, from their middle on."""
+        classes = loss == "cross-entropy"
+        level = np.zeros(model.outputs, model.dtype) if classes else np.median(rows.targets, axis=0)
+        return cls(model, fence, loss, True, level, usual_size(rows.targets - level, loss))
+
+    def fresh_content(self, density: int, terms: int, random: np.random.Generator) -> Atlas:
+        """The content before it has learned anything."""
+        content = Atlas(self.model.inputs, self.model.outputs, terms, density, dtype=self.model.dtype)
+        start_terms(content, SPREAD, random)
+        content.f(0)[:, 0] = (self.level / self.size)[:, None]  # a constant, for the weights sum to one
+        return content
+
+    def split(self, learned: Rows, held_out: Rows | None, least: int) -> Split:
+        """Rows for the content, repeated to at least so many, and a judge by the new predictions."""
+        rows = self.local_rows(learned)
+        rows = rows.repeated(least) if least else rows
+        if held_out is None:
+            return Split(rows, None)
+        return Split(rows, self.local_rows(held_out), lambda content: self.judged(content, held_out))
+
+    def local_rows(self, rows: Rows) -> Rows:
+        """Rows for the content: both sides divided by w·size, weighted by w."""
+        window, old = self.window_and_rest(rows)
+        weights = rows.weights * (window**2 if self.loss == "mse" else window)[:, 0]
+        points = self.fence.to_local(rows.points)
+        if self.loss == "cross-entropy":
+            return Rows(points, rows.targets, weights, old)
+        return Rows(points, rows.targets / (window * self.size), weights, old / (window * self.size))
+
+    def window_and_rest(self, rows: Rows) -> tuple[Array, Array]:
+        """Window at each row, shape (rows, 1), and what it leaves of the old predictions."""
+        window = np.maximum(self.fence.window(rows.points), LEAST_WINDOW).astype(self.model.dtype)[:, None]
+        old = self.model.evaluate(rows.points)
+        return window, (1 - window) * old if self.replaces else old
+
+    def judged(self, content: Atlas, rows: Rows) -> float:
+        """Loss of the new predictions, each output in units of its own spread, so that tasks compare."""
+        window, old = self.window_and_rest(rows)
+        spread = usual_size(rows.targets - np.median(rows.targets, axis=0), self.loss)
+        new = old + window * self.size * content.evaluate(self.fence.to_local(rows.points))
+        scale = 1 if self.loss == "cross-entropy" else spread
+        return find_loss(self.loss)(new / scale, rows.targets / scale, rows.weights)
+
+
+def usual_size(values: Array, loss: str) -> Array:
+    """Usual size of the values of each output, shape (outputs,); one where they are all zero."""
+    if loss == "cross-entropy":
+        return np.ones(values.shape[1], values.dtype)
+    size = np.quantile(np.abs(values), USUAL_QUANTILE, axis=0)
+    size = np.where(size > 0, size, np.abs(values).max(axis=0))
+    return np.where(size > 0, size, 1).astype(values.dtype)
+
+
+def choose_held_out(rows: int, random: np.random.Generator) -> NDArray[np.bool_]:
+    """Mask of the rows that choose the density; none if they would be too few."""
+    mask = np.zeros(rows, np.bool_)
+    count = int(HELD_OUT * rows)
+    if count >= LEAST_HELD_OUT:
+        mask[random.choice(rows, count, replace=False)] = True
+    return mask

@@ -1,0 +1,72 @@
+"""The log: what updates and consolidations did to a model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from atlas_splines.core.records import Record
+from atlas_splines.core.training import History
+from atlas_splines.memory.footprints import Footprint
+
+__all__ = ["Consolidation", "Record", "Update"]
+
+
+@dataclass(eq=False)
+class Update(Record):
+    """One update of a model: what it was, what it could change, and what it did.
+
+    Attributes
+    ----------
+    footprint
+        The points whose prediction it could change.
+    seconds
+        Time spent.
+    error_before, error_after
+        Mean loss on the new data before and after.
+    history
+        The last training: of the last chart at its finest, or of the model.
+    """
+
+    footprint: Footprint
+    seconds: float
+    error_before: float
+    error_after: float
+    history: History
+
+    def __repr__(self) -> str:
+        return self._describe("error")
+
+    def _describe(self, measure: str) -> str:
+        gone = ", reverted" if self.reverted else ""
+        return (
+            f"<Update {self.id}: {self.kind}, {self.rows} rows, {measure} {self.error_before:.4g} before and "
+            f"{self.error_after:.4g} after, {self.footprint.volume:.3g} of the domain, "
+            f"{self.seconds:.3g} s{gone}>"
+        )
+
+
+@dataclass(eq=False)
+class Consolidation(Record):
+    """What `consolidate` did.
+
+    Attributes
+    ----------
+    replaced
+        Whether the model was replaced by the one without charts.
+    error
+        Mean absolute change of the predictions: over the domain or in a chart's box, whichever is more.
+    worst
+        Largest change of a prediction that was seen.
+    seconds
+        Time spent.
+    """
+
+    replaced: bool
+    error: float
+    worst: float
+    seconds: float
+
+    def __repr__(self) -> str:
+        verdict = "charts folded in" if self.replaced else "model kept as it was"
+        errors = f"error {self.error:.4g}, worst {self.worst:.4g}"
+        return f"<Consolidation: {verdict}, {errors}, {self.seconds:.3g} s>"

@@ -1,0 +1,41 @@
+"""Footprints in the units of the columns."""
+
+import numpy as np
+import pytest
+from planes import corner, plane
+
+from atlas_splines import Footprint
+
+
+def test_footprints_name_what_is_wrong(model):
+    area = model.footprint(corner())
+    with pytest.raises(ValueError, match=r"X has shape \(1, 3\); expected \(rows, 2\)"):
+        area.contains([[1, 2, 3]])
+    with pytest.raises(ValueError, match="there is no column 'x'; there are column 0, column 1"):
+        area.intervals("x")
+
+
+def test_linear_extrapolation_is_in_the_footprint_too(model):
+    model.set_params(extrapolation="linear")
+    X, _ = plane(seed=9)
+    edge = X[X[:, 0] > 4e-3]
+    outside = np.stack([np.linspace(5e-3, 9e-3, 300), np.linspace(0.5e5, 4e5, 300)], axis=1)
+    area, before = model.footprint(edge), model.predict(outside)
+    model.partial_fit(edge, np.full(len(edge), -20.0))
+    changed = model.predict(outside) != before
+    assert changed.any()
+    assert not (changed & ~area.contains(outside)).any()
+
+
+def test_a_footprint_of_columns_is_a_footprint(model):
+    area = model.footprint(corner())
+    assert isinstance(area, Footprint)
+    assert area.inputs == 2
+    low, high = area.domain.T
+    np.testing.assert_allclose([low[0], high[0]], [-3.4e-3, 5.4e-3], rtol=0.02)
+    [(first, last)] = area.intervals(0)
+    assert low[0] < first < last < high[0]
+    assert area.contains(corner()).all()
+    assert area.volume == area.area.volume
+    with pytest.raises(ValueError, match="input must be at most 1, not 2"):
+        area.intervals(2)
