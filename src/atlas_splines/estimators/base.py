@@ -368,6 +368,11 @@ class AtlasEstimator(BaseEstimator, ABC):
             Largest mean absolute change, in standard deviations of the target; of scores, for a classifier.
         options
             As in `atlas_splines.consolidate`.
+
+        Returns
+        -------
+        Consolidation
+            With changes in the unit of the tolerance; the entry of `update_log_` has them in that of the target.
         """
         check_is_fitted(self, "model_")
         points = None
