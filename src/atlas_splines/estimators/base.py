@@ -372,7 +372,7 @@ class AtlasEstimator(BaseEstimator, ABC):
         Returns
         -------
         Consolidation
-            With changes in the unit of the tolerance; the entry of `update_log_` has them in that of the target.
+            Changes are in the unit of the tolerance; in `update_log_` they are in that of the target.
         """
         check_is_fitted(self, "model_")
         points = None
