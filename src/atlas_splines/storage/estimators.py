@@ -121,7 +121,7 @@ def estimator_from_archive(archive: Archive) -> Estimator:
 def read_parameters(kind: str, value: object) -> Estimator:
     """An estimator that is not fitted yet."""
     maker = CLASSES[kind]
-    if isinstance(value, dict) and "memory" in value:  # what `retention` was called at first
+    if isinstance(value, dict) and "memory" in value and "retention" not in value:  # its first name
         value = {"retention" if name == "memory" else name: given for name, given in value.items()}
     fields = Fields(value, "the parameters", tuple(maker().get_params(deep=False)))
     for name in FLAGS:
