@@ -373,6 +373,11 @@ class AtlasEstimator(BaseEstimator, ABC):
             Largest mean absolute change, in standard deviations of the target; of scores, for a classifier.
         options
             As in `atlas_splines.consolidate`.
+
+        Returns
+        -------
+        Consolidation
+            Changes are in the unit of the tolerance; in `update_log_` they are in that of the target.
         """
         check_is_fitted(self, "model_")
         points = None
