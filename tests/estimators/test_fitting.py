@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from atlas_splines import Atlas
 from atlas_splines.core.growing import grow, train_density
+from atlas_splines.core.mixing import average
 from atlas_splines.core.rows import Rows
 from atlas_splines.estimators.fitting import (
     FitOptions,
-    average,
     fit_model,
     fresh_model,
     split_folds,

@@ -25,7 +25,7 @@ def pool_of(*batches, start=None):
 
 
 def says(pool):
-    return [readout.weights for readout in pool.readouts] + [pool.mixture]
+    return [readout.weights for readout in pool.readouts] + [pool.weights]
 
 
 def same_bits(one, other):
@@ -38,9 +38,9 @@ def test_memories_follow_a_world_that_drifts_and_keep_one_that_does_not():
     assert moving.trust[0] < 0.01
     assert moving.trust[2] > 0.9
     points = batch(seed=99)[0]
-    slopes = FEATURES(points) @ moving.mixture / (points - 0.5).sum(axis=1, keepdims=True)
+    slopes = FEATURES(points) @ moving.weights / (points - 0.5).sum(axis=1, keepdims=True)
     assert np.median(slopes) == pytest.approx(np.cos(29 / 3), abs=0.3)
-    np.testing.assert_allclose(FEATURES(points) @ still.mixture, batch(1.0, seed=99)[1], atol=0.5)
+    np.testing.assert_allclose(FEATURES(points) @ still.weights, batch(1.0, seed=99)[1], atol=0.5)
 
 
 def test_the_first_memory_does_not_depend_on_order_or_pieces():
@@ -104,7 +104,7 @@ def test_a_designed_pool_learns_what_a_fit_would():
     targets = np.sin(6 * points[:, :1]) * points[:, 1:] + 0.05 * random.normal(size=(1200, 1))
     features, readout = design(points[:400], targets[:400], budget=120)
     pool = Pool.start(features, readout.prior, points[:400], targets[:400])
-    before = np.abs(features(points[800:]) @ pool.mixture - targets[800:]).mean()
+    before = np.abs(features(points[800:]) @ pool.weights - targets[800:]).mean()
     for number, rows in enumerate(np.array_split(np.arange(400, 800), 8)):
         pool = pool.learned(number, points[rows], targets[rows])
-    assert np.abs(features(points[800:]) @ pool.mixture - targets[800:]).mean() < before
+    assert np.abs(features(points[800:]) @ pool.weights - targets[800:]).mean() < before

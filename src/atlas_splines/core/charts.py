@@ -6,7 +6,7 @@ Equation numbers refer to docs/math.md.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -60,6 +60,11 @@ class Fence:
         """Lowest and highest coordinate the window reaches in a domain, for each input: shape (inputs, 2)."""
         edges = (self.cells + np.array([0, 1])) / splines.cell_count(self.density)
         return np.clip(edges, domain[:, :1], domain[:, 1:])
+
+    def core_in(self, domain: Domain) -> Domain:
+        """Lowest and highest coordinate where the window is one, in a domain, for each input: (inputs, 2)."""
+        edges = np.stack([self.first, self.last - 2], axis=1) / splines.cell_count(self.density)
+        return np.clip(edges, domain[:, :1], np.maximum(domain[:, 1:], edges[:, :1]))
 
     @property
     def volume(self) -> float:
@@ -152,6 +157,13 @@ class Chart:
         slope = layout.slope.copy()
         slope[: layout.outputs * width] *= np.repeat(self.size, width)
         return layout._replace(slope=slope)
+
+    def without(self, update: int) -> Chart:
+        """The chart as if an update that joined it had not come."""
+        state = self.content.state
+        if state.evidence is None or not state.evidence.holds(update):
+            return self
+        return replace(self, content=type(self.content).of_state(state.without(update)))
 
     @cached_property
     def densities(self) -> NDArray[np.int64]:

@@ -30,7 +30,7 @@ def expanded(state: State, density: int, terms: int) -> State:
         new[:, :, : state.terms] = old[:, :, : state.terms]
         new[:, :, terms : terms + state.terms] = old[:, :, state.terms : -1]
         new[:, :, -1] = old[:, :, -1]
-    return replace(zero, charts=state.charts, packed=state.packed)
+    return replace(zero, charts=state.charts, packed=state.packed, evidence=state.evidence)
 
 
 def extended(state: State, low: ArrayLike, high: ArrayLike) -> State:

@@ -319,10 +319,10 @@ class Atlas:
         self.__dict__.update(state=state, updates=[*self.updates, record])
 
     def revert(self, id: int) -> Atlas:
-        """Take back an update of kind "chart".
+        """Take back an update that opened charts, or one of the latest that were pooled.
 
-        If it was the newest, every prediction has again the bits it had before. If others came later, they
-        stay as they are: they were fitted on top of this one, and what it had added is missing under them.
+        If it was the newest, every prediction has again the bits it had before. Later updates that were
+        pooled are as if it had never come. Later charts stay as they are: they were fitted on top of it.
 
         Returns
         -------
@@ -335,15 +335,17 @@ class Atlas:
         ...
         ValueError: update 1 cannot be reverted; of this model's updates, none can
         """
-        charted = {chart.update for chart in self.charts}
-        revertible = [record for record in self.updates if record.kind == "chart" and record.id in charted]
+        revertible = [record for record in self.updates if self._can_revert(record)]
         record = next((record for record in revertible if record.id == id), None)
         if record is None:
             ids = ", ".join(str(record.id) for record in revertible) or "none"
             raise ValueError(f"update {id} cannot be reverted; of this model's updates, {ids} can")
-        self.charts = tuple(chart for chart in self.charts if chart.update != id)
+        self.state = self.state.without(id)
         record.reverted = datetime.now(timezone.utc)
         return self
+
+    def _can_revert(self, record: Record) -> bool:
+        return record.kind in ("chart", "pool") and not record.reverted and self.state.holds(record.id)
 
     # --- growth -------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ class Record:
     id
         Number of the update, counted from one.
     kind
-        What was done: "chart", "rehearsal", "both", "none" or "consolidation".
+        What was done: "pool", "chart", "rehearsal", "both", "none" or "consolidation".
     time
         When, in UTC.
     rows

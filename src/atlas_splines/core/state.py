@@ -5,6 +5,7 @@ Equation numbers refer to docs/math.md.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,9 +18,24 @@ from atlas_splines.core import kernels
 from atlas_splines.core.charts import Chart, pack
 from atlas_splines.core.lattice import Domain, Lattice
 
-__all__ = ["State", "Trainable"]
+__all__ = ["Evidence", "State", "Trainable"]
 
 Trainable = Literal["finest", "all"]
+
+
+class Evidence(ABC):
+    """What a model keeps of the data it has learned, so that updates can be added up and taken back.
+
+    Predictions depend on it only through the coefficients that were made of it.
+    """
+
+    @abstractmethod
+    def holds(self, update: int) -> bool:
+        """Whether it can do without what it knows from an update."""
+
+    @abstractmethod
+    def revert(self, update: int, state: State) -> State:
+        """The state of a model as if an update had not come, with charts and domain as they are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +57,8 @@ class State:
         What updates have added, oldest first.
     packed
         The charts as the kernels take them; None without charts.
+    evidence
+        What is kept of the data that the coefficients were made of; None if they were trained otherwise.
     """
 
     lattice: Lattice
@@ -51,6 +69,7 @@ class State:
     table: NDArray[np.floating]
     charts: tuple[Chart, ...] = ()
     packed: kernels.Charts | None = None
+    evidence: Evidence | None = None
 
     @classmethod
     def zero(cls, lattice: Lattice, outputs: int, terms: int, trainable: Trainable, damping: float) -> State:
@@ -67,6 +86,20 @@ class State:
         """The state with these charts and no others."""
         charts = tuple(charts)
         return replace(self, charts=charts, packed=pack(charts, self.lattice.domain) if charts else None)
+
+    def holds(self, update: int) -> bool:
+        """Whether an update can be taken back: it has charts, or evidence of it is kept."""
+        kept = (self.evidence, *(chart.content.state.evidence for chart in self.charts))
+        return any(chart.update == update for chart in self.charts) or any(
+            evidence.holds(update) for evidence in kept if evidence is not None
+        )
+
+    def without(self, update: int) -> State:
+        """The state as if an update had not come."""
+        state = self.with_charts(chart.without(update) for chart in self.charts if chart.update != update)
+        if self.evidence is None or not self.evidence.holds(update):
+            return state
+        return self.evidence.revert(update, state)
 
     @property
     def density(self) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -206,6 +206,8 @@ class Trainer:
         held_out = None
         if validation is not None:
             held_out = self._held_out(*validation, validation_weight, validation_offset)
+        if self.model.state.evidence is not None:  # what is trained is no longer what the evidence says
+            self.model.state = replace(self.model.state, evidence=None)
         history = History(state="carried" if self.carries_state else "fresh")
         start = time.perf_counter()
         try:

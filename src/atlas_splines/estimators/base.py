@@ -20,7 +20,7 @@ from atlas_splines.core.lattice import MAX_DENSITY
 from atlas_splines.core.model import Atlas
 from atlas_splines.core.records import Record
 from atlas_splines.core.rows import Rows
-from atlas_splines.core.training import Trainer
+from atlas_splines.core.state import State
 from atlas_splines.estimators.column_footprint import ColumnFootprint, steps_inward
 from atlas_splines.estimators.column_map import ColumnMap, DomainChoice
 from atlas_splines.estimators.fitting import Auto, FitOptions, fit_model, train_on
@@ -29,6 +29,7 @@ from atlas_splines.memory.consolidation import consolidate
 from atlas_splines.memory.footprints import Footprint
 from atlas_splines.memory.log import Consolidation, Update
 from atlas_splines.memory.plans import RETENTIONS, Retention
+from atlas_splines.memory.pooling import FEATURES, add_first_rows, forget_rows, start_pool
 from atlas_splines.memory.updates import footprint, update
 
 __all__ = ["Array", "AtlasEstimator"]
@@ -37,7 +38,6 @@ Array = NDArray[Any]
 Self = TypeVar("Self", bound="AtlasEstimator")
 
 LEAST_EXTENDED_DENSITY = 3  # of a model that is extended, so that it levels off soon
-FIT_MORE_DIVISOR = 30  # of the learning rate, when more rows of the same data are learned
 LOSSES = {"squared_error": "mse", "absolute_error": "mae", "huber": "huber", "log_loss": "cross-entropy"}
 CHOICES = {
     "extrapolation": ("constant", "linear", "error"),
@@ -60,7 +60,9 @@ class AtlasEstimator(BaseEstimator, ABC):
         domain: DomainChoice = "quantiles",
         extrapolation: Literal["constant", "linear", "error"] = "constant",
         missing: Literal["error", "learn"] = "error",
-        retention: Retention = "chart",
+        retention: Retention = "auto",
+        features: int = FEATURES,
+        half_life: float | None = None,
         loss: str = "auto",
         learning_rate: float = 0.01,
         max_iter: int = 200,
@@ -80,6 +82,8 @@ class AtlasEstimator(BaseEstimator, ABC):
         self.extrapolation = extrapolation
         self.missing = missing
         self.retention = retention
+        self.features = features
+        self.half_life = half_life
         self.loss = loss
         self.learning_rate = learning_rate
         self.max_iter = max_iter
@@ -204,6 +208,15 @@ class AtlasEstimator(BaseEstimator, ABC):
         rows = Rows(points, self._targets(y), weights).take(weights > 0)
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=self.members)
         model, members = fit_model(rows, self._fit_options(outputs), seeds.tolist(), self._map)
+        if self.features:
+            model = start_pool(
+                model,
+                rows,
+                loss=self._loss,
+                features=self.features,
+                half_life=self.half_life,
+                seed=int(seeds[0]),
+            )
         self.domain_, self.model_ = columns, model
         return self._remember(members)
 
@@ -234,12 +247,13 @@ class AtlasEstimator(BaseEstimator, ABC):
     ) -> Self:
         """Teach the fitted model new data, without forgetting; options for this call only may be given."""
         self._check_parameters()
-        model, points = self._model_reaching(X)
+        retention = retention or self.retention
+        model, points = self._to_learn(X, retention)
         update(
             model,
             points,
             self._targets(y),
-            retention=retention or self.retention,
+            retention=retention,
             batch_size=self.batch_size,
             learning_rate=self.learning_rate,
             loss=self._loss,
@@ -251,10 +265,11 @@ class AtlasEstimator(BaseEstimator, ABC):
         return self
 
     def fit_more(self: Self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Train on more rows of the data that `fit` has seen a part of, in one pass with small steps.
+        """Add more rows of the data that `fit` has seen a part of to its evidence, exactly.
 
-        This is for data that does not fit into memory: fit a random part of it, then pass all of it through
-        here in pieces. Nothing protects what was learned elsewhere: for new data use `partial_fit`.
+        This is for data that does not fit into memory: fit a random part of it, then pass the rest through
+        here in pieces, in any order. The model is then the readout of all rows. It is a part of the fit:
+        nothing is logged. For new data use `partial_fit`.
 
         Parameters
         ----------
@@ -266,18 +281,66 @@ class AtlasEstimator(BaseEstimator, ABC):
         the estimator itself
         """
         check_is_fitted(self, "model_")
-        X, y, weights = self._checked(X, y, sample_weight)
-        model, points = self._model_reaching(X)
-        trainer = Trainer(
-            model,
-            loss=self._loss,
-            batch_size=self.batch_size,
-            learning_rate=self.learning_rate / FIT_MORE_DIVISOR,
-            random_state=self._seed(),
-        )
-        trainer.run(points, self._targets(y), epochs=1, sample_weight=weights)
+        rows = self._rows(*self._checked(X, y, sample_weight))
+        return self._take_state(add_first_rows(self.model_.state, rows))
+
+    def forget(self: Self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Take rows out of the evidence, as if they had never been learned by `partial_fit`, or by `fit`.
+
+        What they had taught the exact memory is gone to the last bit. The fading memories start again from
+        it, and the model that `fit` had trained is dropped: until the next update the exact one speaks alone.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            The rows, as they were given when they were learned.
+
+        Returns
+        -------
+        the estimator itself
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from atlas_splines import AtlasRegressor
+        >>> X = np.random.default_rng(0).random((80, 1))
+        >>> model = AtlasRegressor(retention="pool", members=1, terms=0, features=20, random_state=0)
+        >>> model = model.fit(X[:40], X[:40, 0]).partial_fit(X[40:60], X[40:60, 0])
+        >>> expected = model.predict(X)
+        >>> model = model.partial_fit(X[60:], X[60:, 0]).forget(X[60:], X[60:, 0])
+        >>> bool((model.predict(X) == expected).all())
+        True
+        """
+        check_is_fitted(self, "model_")
+        rows = self._rows(*self._checked(X, y, sample_weight))
+        return self._take_state(forget_rows(self.model_.state, rows))
+
+    def _rows(self, X: Array, y: Array, weights: Array) -> Rows:
+        """Rows in the coordinates and units of the model; those beyond the domain at its edge."""
+        return Rows(self._points_inside(X), self._targets(y), weights).take(weights > 0)
+
+    def _take_state(self: Self, state: State) -> Self:
+        """Let the model be in another state, with the log it has."""
+        model = Atlas.of_state(state)
+        model.updates = list(self.model_.updates)
         self.model_ = model
         return self
+
+    def _to_learn(self, X: Array, retention: Retention) -> tuple[Atlas, Array]:
+        """A model that an update can change, and the coordinates of the rows in it.
+
+        Evidence levels off beyond the domain; it needs no larger one, unless predictions there are refused.
+        """
+        by_evidence = retention in ("auto", "pool") and self.model_.state.evidence is not None
+        if by_evidence and self.extrapolation != "error":
+            model = Atlas.of_state(self.model_.state)
+            model.updates = list(self.model_.updates)
+            return model, self._points_inside(X)
+        return self._model_reaching(X)
+
+    def _points_inside(self, X: Array) -> Array:
+        """Coordinates of the nearest points in the domain."""
+        return self.domain_.to_unit(X).clip(*self.model_.domain.T).astype(self.model_.dtype)
 
     def _model_reaching(self, X: Array) -> tuple[Atlas, Array]:
         """The model, or a copy whose domain is extended to the rows, and their coordinates in it."""
@@ -341,9 +404,9 @@ class AtlasEstimator(BaseEstimator, ABC):
     def _footprint(self, X: ArrayLike, *, retention: Retention | None = None) -> ColumnFootprint:
         """The footprint of `_update` with the same parameters."""
         check_is_fitted(self, "model_")
-        model, points = self._model_reaching(self._inputs(X))
-        area = footprint(model, points, retention=retention or self.retention)
-        return self._in_columns(area, self.model_.domain)
+        retention = retention or self.retention
+        model, points = self._to_learn(self._inputs(X), retention)
+        return self._in_columns(footprint(model, points, retention=retention), self.model_.domain)
 
     def revert(self: Self, id: int) -> Self:
         """Take back the update of this number in `update_log_`, exactly; see `Atlas.revert`.
@@ -354,7 +417,8 @@ class AtlasEstimator(BaseEstimator, ABC):
         Parameters
         ----------
         id
-            Number of an update of kind "chart".
+            Number of an update that opened charts, or of one of the latest that were pooled; the rows of
+            older ones can be given to `forget`.
         """
         check_is_fitted(self, "model_")
         self.model_.revert(id)
@@ -454,6 +518,9 @@ class AtlasEstimator(BaseEstimator, ABC):
                 check_size(name, value, least=0 if name != "n_iter_no_change" else 1, most=most)
         for name in ("members", "max_iter", "batch_size"):
             check_size(name, getattr(self, name), least=1)
+        check_size("features", self.features, least=0)
+        if self.half_life is not None:
+            check_number("half_life", self.half_life, least=1)
         check_number("learning_rate", self.learning_rate, least=1e-300)
         if not 0 < check_number("validation_fraction", self.validation_fraction, least=0) <= 0.5:
             raise ValueError(f"validation_fraction must be in (0, 0.5], not {self.validation_fraction}")

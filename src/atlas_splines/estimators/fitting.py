@@ -22,10 +22,11 @@ from atlas_splines.core.growing import (
     start_terms,
     train_density,
 )
+from atlas_splines.core.mixing import average
 from atlas_splines.core.model import Atlas
 from atlas_splines.core.rows import Rows
 
-__all__ = ["FitOptions", "average", "fit_model", "split_folds", "train_on"]
+__all__ = ["FitOptions", "fit_model", "split_folds", "train_on"]
 
 Auto = int | Literal["auto"]
 Mapper = Callable[[Callable[[int], Grown], Iterable[int]], list[Grown]]
@@ -161,35 +162,3 @@ def fresh_model(rows: Rows, options: FitOptions, terms: int, random: np.random.G
     model = Atlas(rows.points.shape[1], options.outputs, terms, density=0)
     start_terms(model, SPREAD, random)
     return model
-
-
-def average(models: Sequence[Atlas]) -> Atlas:
-    """The mean of some models without charts, as one model.
-
-    A constant c added to all coefficients of one input adds c to the sum, for the weights sum to one,
-    equation (4); so a term k⁻²·exp G of one of K models is k'⁻²·exp(G + log(k'²/(K·k²))) in their mean,
-    with a number k' of its own.
-
-    Examples
-    --------
-    >>> constant = Atlas(inputs=1, terms=1, density=0)
-    >>> constant.g(0)[:] = np.log(3)
-    >>> average([constant, Atlas(inputs=1, terms=2, density=1)])([[0.5]]).round(4)
-    array([[1.]], dtype=float32)
-    """
-    first, count, terms = models[0], len(models), max(model.terms for model in models)
-    density = max(model.density for model in models)
-    mean = Atlas(
-        first.inputs, first.outputs, count * terms, density, first.trainable, first.damping, first.dtype
-    )
-    for i, model in enumerate(models):
-        own = np.arange(1, model.terms + 1)
-        new = (own - 1) * count + i  # zero-based: the first terms of all models come first
-        shift = np.log((new + 1) ** 2 / (count * own**2))
-        for rho in range(model.density + 1):
-            mean.f(rho)[:] += model.f(rho) / count
-            mean.g(rho)[:, new] = model.g(rho)
-            mean.h(rho)[:, new] = model.h(rho)
-        mean.g(0)[:, new, 0] += shift[:, None]
-        mean.h(0)[:, new, 0] += shift[:, None]
-    return mean

@@ -24,7 +24,7 @@ class EstimatorUpdate(Update):
         What kind of error that is, such as "RMSE".
     """
 
-    measure: str
+    measure: str = ""
 
     @classmethod
     def of(cls, update: Update, **changes: Any) -> EstimatorUpdate:

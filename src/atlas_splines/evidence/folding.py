@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 SILENT = -200.0  # exponent of a term that is not used
 
 
-def fold(features: Features, weights: Array) -> Atlas:
+def fold(features: Features, weights: Array, dtype: np.dtype[np.floating] | str = "float32") -> Atlas:
     """One `Atlas` on the unit cube whose outputs are the weighted sums of features, to float32's accuracy.
 
     A bump of positive weight becomes a term e^G, one of negative weight a term e^H, with log |w| less the
@@ -33,6 +33,8 @@ def fold(features: Features, weights: Array) -> Atlas:
         The features.
     weights
         Shape (features, outputs).
+    dtype
+        Dtype of the model.
 
     Examples
     --------
@@ -46,7 +48,7 @@ def fold(features: Features, weights: Array) -> Atlas:
     amplitudes = weights[linear:]  # (bumps, outputs)
     terms = int(max((amplitudes > 0).sum(axis=0).max(initial=0), (amplitudes < 0).sum(axis=0).max(initial=0)))
     density = max([bump_density(features.bumps), *(density for _, density in features.fine)])
-    model = Atlas(features.inputs, weights.shape[1], terms, density)
+    model = Atlas(features.inputs, weights.shape[1], terms, density, dtype=dtype)
     fold_splines(model, features, weights[:linear])
     if terms:
         fold_bumps(model, features.bumps, amplitudes)

@@ -1,7 +1,8 @@
 """The pool: all that a model has learned as sums of its data, of which recent updates can be taken back.
 
-One memory never forgets, and is exact: it depends on no order and on no pieces. Others fade. What they say is
-linear in the features, so their mixture is one model again.
+One memory never forgets, and is exact: it depends on no order and on no pieces. Others fade. The model that
+was fitted at first takes part as it is: doing nothing is one of the candidates. What all of them say is mixed
+by how well they predicted lately; a weighted sum of features and of models is a model again.
 """
 
 from __future__ import annotations
@@ -9,38 +10,49 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from atlas_splines.core.extension import extended
+from atlas_splines.core.losses import find_loss
+from atlas_splines.core.mixing import mixture
+from atlas_splines.core.model import Atlas
+from atlas_splines.core.state import Evidence, State
 from atlas_splines.evidence.features import Features
+from atlas_splines.evidence.folding import fold
 from atlas_splines.evidence.readout import LEAST_NOISE, Prior, Readout, Sums, solve, sums_of
-from atlas_splines.evidence.statistics import Statistics
+from atlas_splines.evidence.statistics import HEAVIEST, Statistics
 
-__all__ = ["HALF_LIVES", "RECENT", "Batch", "Pool", "Track"]
+__all__ = ["HALF_LIVES", "RECENT", "Batch", "Pool", "Track", "Voice"]
 
 Array = NDArray[np.float64]
+Voice = Literal["mixture", "exact", "fading"]
 
 HALF_LIVES = (1000.0, 150.0)  # rows after which the evidence of the fading memories counts half
 RECENT = 4  # updates that can be taken back without their rows
 SMOOTHING = 500.0  # rows after which an error ahead counts half
 ROWS_A_COMPARISON = 150  # neighbouring rows have errors that are alike: so many count as one
 MOST_COMPARISONS = 30
+LEAST_SHARE = 0.01  # in the mixture; what would have less is left out, so that the model stays small
+SHARPNESS = 2.0  # scores of classes are multiplied by this over the standard deviation of their noise
 
 
 @dataclass(frozen=True, eq=False)
 class Track:
-    """How well each memory predicted rows that it had not learned yet.
+    """How well each candidate predicted rows that it had not learned yet.
 
     Attributes
     ----------
     errors
-        Mean squared error of the exact memory, then of the fading ones, the latest rows counting most.
+        Mean squared error of the exact memory, of the fading ones and of the first model, if it is kept; the
+        latest rows count most.
     rows
         Rows that they come from.
     """
 
-    errors: Array  # (memories,)
+    errors: Array  # (candidates,)
     rows: float = 0.0
 
     def after(self, errors: Array, rows: float) -> Track:
@@ -50,19 +62,17 @@ class Track:
 
     @property
     def trust(self) -> Array:
-        """Share of each memory in the mixture: all to the exact one until there is something to compare.
+        """Share of each candidate in the mixture; without anything to compare by, all are alike.
 
         Examples
         --------
         >>> Track(np.array([1.0, 1.0, 2.0]), rows=3000).trust.round(3)
         array([0.5, 0.5, 0. ])
-        >>> Track(np.array([1.0, 1.0, 2.0]), rows=0).trust
-        array([1., 0., 0.])
         """
-        if self.rows == 0:
-            return np.eye(len(self.errors))[0]
         comparisons = min(self.rows / ROWS_A_COMPARISON, MOST_COMPARISONS)
         shares = np.exp(-comparisons * (self.errors / max(self.errors.min(), LEAST_NOISE) - 1))
+        shares /= shares.sum()
+        shares[shares < LEAST_SHARE] = 0
         return shares / shares.sum()
 
 
@@ -77,7 +87,7 @@ class Batch:
     statistics
         Sums of its rows.
     errors
-        Mean squared error of each memory on its rows before they were learned, shape (memories,).
+        Mean squared error of each candidate on its rows before they were learned, shape (candidates,).
     """
 
     update: int
@@ -86,7 +96,7 @@ class Batch:
 
 
 @dataclass(frozen=True, eq=False)
-class Pool:
+class Pool(Evidence):
     """Evidence of all rows that a model has learned; never changed in place.
 
     Attributes
@@ -102,9 +112,19 @@ class Pool:
     faded
         The same sums, faded, for each half-life.
     track
-        How well the memories predicted, up to there.
+        How well the candidates predicted, up to there.
     recent
         The latest updates, oldest first.
+    base
+        The model as it was fitted at first, without charts, if it is a candidate too.
+    voice
+        Who speaks: the "mixture" of all candidates, the "exact" memory alone, or the first "fading" one.
+    loss
+        Name of the model's loss; with "cross-entropy" targets are indicators of classes.
+    dtype
+        Dtype of the model.
+    weight_unit
+        Mean weight of the first rows: it counts as one row.
 
     Examples
     --------
@@ -126,6 +146,11 @@ class Pool:
     faded: tuple[Sums, ...]
     track: Track
     recent: tuple[Batch, ...] = ()
+    base: State | None = None
+    voice: Voice = "mixture"
+    loss: str = "mse"
+    dtype: str = "float32"
+    weight_unit: float = 1.0
 
     @classmethod
     def start(
@@ -136,14 +161,21 @@ class Pool:
         targets: Array,
         weights: Array | None = None,
         half_lives: Sequence[float] = HALF_LIVES,
+        base: State | None = None,
+        loss: str = "mse",
+        dtype: str = "float32",
     ) -> Pool:
         """The pool of the first data."""
-        first = summed(features, points, targets, weights)
+        unit = 1.0 if weights is None else float(weights.mean())
+        first = summed(features, points, targets, scaled(weights, unit))
         fading = tuple(half_lives)
-        track = Track(np.zeros(1 + len(fading)))
-        return cls(features, prior, fading, first, tuple(sums_of(first) for _ in fading), track)
+        track = Track(np.zeros(1 + len(fading) + (base is not None)))
+        faded = tuple(sums_of(first) for _ in fading)
+        return cls(
+            features, prior, fading, first, faded, track, base=base, loss=loss, dtype=dtype, weight_unit=unit
+        )
 
-    # --- what the memories say ------------------------------------------------------------------------
+    # --- what the candidates say ----------------------------------------------------------------------
 
     @cached_property
     def total(self) -> Statistics:
@@ -170,22 +202,64 @@ class Pool:
 
     @cached_property
     def trust(self) -> Array:
-        """Share of each memory in the mixture."""
+        """Share of each candidate: the exact memory, the fading ones, and the first model if it is kept."""
+        candidates = np.eye(len(self.track.errors))
+        if self.voice != "mixture":
+            return candidates[self.voice == "fading"]
         track = self.track
         for batch in self.recent:
             track = track.after(batch.errors, batch.statistics.count)
-        return track.trust
+        # before anything could be compared, the model stays what it was fitted to be
+        return track.trust if track.rows else candidates[-1 if self.base is not None else 0]
 
     @cached_property
-    def mixture(self) -> Array:
-        """Weights of the mixture of all memories, shape (features, outputs)."""
-        shares = zip(self.trust, self.readouts, strict=True)
+    def weights(self) -> Array:
+        """Weights of the features in what the pool says, shape (features, outputs)."""
+        shares = zip(self.trust, self.readouts, strict=False)
         return np.asarray(sum(share * readout.weights for share, readout in shares))
+
+    @property
+    def base_share(self) -> float:
+        """Share of the first model in what the pool says."""
+        return 0.0 if self.base is None else float(self.trust[-1])
+
+    @property
+    def sharpness(self) -> float:
+        """What scores of classes are multiplied by, before the softmax makes them probabilities."""
+        if self.loss != "cross-entropy":
+            return 1.0
+        return float(SHARPNESS / np.sqrt(self.first.noise.mean()))
+
+    @cached_property
+    def model(self) -> Atlas:
+        """What the pool says, as one model on the unit cube."""
+        parts, divisors = [], []
+        if self.base_share < 1:
+            parts.append(fold(self.features, self.sharpness * self.weights, self.dtype))
+            divisors.append(1.0)
+        if self.base is not None and self.base_share > 0:
+            parts.append(Atlas.of_state(self.base))
+            divisors.append(1 / self.base_share)
+        return parts[0] if len(parts) == 1 else mixture(parts, divisors)
+
+    def state_like(self, state: State) -> State:
+        """The state of a model that says what the pool says, with the domain and charts of another."""
+        said = extended(self.model.state, *state.lattice.domain.T)
+        return replace(said.with_charts(state.charts), evidence=self)
+
+    def errors_on(self, points: Array, targets: Array) -> Array:
+        """Squared error of each candidate on each row, shape (candidates, rows)."""
+        phi = self.features(points)
+        said: list[NDArray[np.floating]] = [phi @ readout.weights for readout in self.readouts]
+        if self.base is not None:
+            outputs = Atlas.of_state(self.base).evaluate(points.clip(0, 1).astype(self.base.dtype))
+            said.append(find_loss(self.loss).labels(outputs))
+        return np.stack([((outputs - targets) ** 2).mean(axis=1) for outputs in said])
 
     # --- learning, and taking back --------------------------------------------------------------------
 
     def learned(self, update: int, points: Array, targets: Array, weights: Array | None = None) -> Pool:
-        """The pool with the rows of an update, after noting how well each memory predicted them.
+        """The pool with the rows of an update, after noting how well each candidate predicted them.
 
         Parameters
         ----------
@@ -194,14 +268,9 @@ class Pool:
         points, targets, weights
             Its rows, shapes (rows, inputs), (rows, outputs) and (rows,).
         """
-        phi = self.features(points)
-        errors = [
-            np.average(((phi @ r.weights - targets) ** 2).mean(axis=1), weights=weights)
-            for r in self.readouts
-        ]
-        statistics = Statistics(len(self.features), targets.shape[1])
-        statistics.add(phi, targets, weights)
-        grown = replace(self, recent=(*self.recent, Batch(update, statistics, np.array(errors))))
+        errors = np.average(self.errors_on(points, targets), axis=1, weights=weights)
+        statistics = self._summed(points, targets, weights)
+        grown = replace(self, recent=(*self.recent, Batch(update, statistics, errors)))
         return grown if len(grown.recent) <= RECENT else grown._settled()
 
     def _settled(self) -> Pool:
@@ -225,14 +294,29 @@ class Pool:
         """The pool as if a recent update had never come, to the bit."""
         return replace(self, recent=tuple(batch for batch in self.recent if batch.update != update))
 
+    def revert(self, update: int, state: State) -> State:
+        """The state of a model as if a recent update had never come."""
+        return self.without(update).state_like(state)
+
     def forgotten(self, points: Array, targets: Array, weights: Array | None = None) -> Pool:
         """The pool as if some rows had never come, whenever that was.
 
         The exact memory loses them to the bit. How much of them the fading ones still hold is not known, so
-        they start again from what the exact one holds.
+        they start again from what the exact one holds; the first model, which may have learned them, is gone.
         """
-        rest = self.total - summed(self.features, points, targets, weights)
-        return replace(self, older=rest, faded=tuple(sums_of(rest) for _ in self.half_lives), recent=())
+        rest = self._restarted(self.total - self._summed(points, targets, weights))
+        return replace(rest, base=None, track=Track(np.zeros(1 + len(self.half_lives))))
+
+    def extended_by(self, points: Array, targets: Array, weights: Array | None = None) -> Pool:
+        """The pool with more of the first data, such as the rows of a table beyond a sample of it."""
+        return self._restarted(self.total + self._summed(points, targets, weights))
+
+    def _restarted(self, sums: Statistics) -> Pool:
+        """The pool with all memories of the same age."""
+        return replace(self, older=sums, faded=tuple(sums_of(sums) for _ in self.half_lives), recent=())
+
+    def _summed(self, points: Array, targets: Array, weights: Array | None) -> Statistics:
+        return summed(self.features, points, targets, scaled(weights, self.weight_unit))
 
 
 def summed(features: Features, points: Array, targets: Array, weights: Array | None) -> Statistics:
@@ -240,3 +324,8 @@ def summed(features: Features, points: Array, targets: Array, weights: Array | N
     statistics = Statistics(len(features), targets.shape[1])
     statistics.add(features(points), targets, weights)
     return statistics
+
+
+def scaled(weights: Array | None, unit: float) -> Array | None:
+    """Weights in units of the usual one; none counts more than statistics can hold."""
+    return None if weights is None else np.minimum(weights / unit, HEAVIEST)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["UNIT", "Statistics"]
+__all__ = ["HEAVIEST", "UNIT", "Statistics"]
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]

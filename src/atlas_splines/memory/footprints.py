@@ -19,7 +19,7 @@ from atlas_splines.core.charts import Fence
 from atlas_splines.core.checks import check_inputs, check_size
 from atlas_splines.core.lattice import Domain
 
-__all__ = ["BoxFootprint", "CrossFootprint", "Footprint"]
+__all__ = ["BoxFootprint", "CrossFootprint", "Footprint", "RestFootprint"]
 
 Interval = tuple[float, float]
 
@@ -116,6 +116,42 @@ class BoxFootprint(Footprint):
     def __repr__(self) -> str:
         count = len(self.fences)
         return self._describe("Footprint: a box" if count == 1 else f"Footprint: {count} boxes")
+
+
+@dataclass(frozen=True, eq=False)
+class RestFootprint(Footprint):
+    """Everything but where some charts speak alone: what pooling can change.
+
+    Attributes
+    ----------
+    fences
+        The fences of these charts.
+    """
+
+    fences: tuple[Fence, ...]
+
+    @cached_property
+    def volume(self) -> float:
+        """One minus the volume of the charts' cores."""
+        cores = np.array([fence.core_in(self.domain) for fence in self.fences])
+        return 1 - union_volume(cores) / float(np.prod(np.diff(self.domain))) if len(cores) else 1.0
+
+    def _contains(self, points: NDArray[np.floating]) -> NDArray[np.bool_]:
+        found = np.ones(len(points), np.bool_)
+        for fence in self.fences:
+            found &= fence.window(points) != 1
+        return found
+
+    def _intervals(self, input: int) -> list[Interval]:
+        low, high = self.domain[input].tolist()
+        return [(low, high)]
+
+    def __repr__(self) -> str:
+        count = len(self.fences)
+        if not count:
+            return "<Footprint: everything>"
+        charts = f"{count} chart{'s' if count > 1 else ''}"
+        return f"<Footprint: everything outside {charts}, {self.volume:.3g} of the domain>"
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,6 +25,8 @@ class Update(Record):
         Mean loss on the new data before and after.
     history
         The last training: of the last chart at its finest, or of the model.
+    reason
+        What was done and why, where that was decided by the data.
     """
 
     footprint: Footprint
@@ -32,6 +34,7 @@ class Update(Record):
     error_before: float
     error_after: float
     history: History
+    reason: str = ""
 
     def __repr__(self) -> str:
         return self._describe("error")

@@ -12,14 +12,14 @@ from atlas_splines.core import splines
 from atlas_splines.core.charts import Fence
 from atlas_splines.core.state import State
 from atlas_splines.memory.covers import Count, Cover, check_cover, fences_around, split_points
-from atlas_splines.memory.footprints import BoxFootprint, CrossFootprint, Footprint
+from atlas_splines.memory.footprints import BoxFootprint, CrossFootprint, Footprint, RestFootprint
 
 __all__ = ["RETENTIONS", "Retention", "UpdatePlan", "plan_update"]
 
-Retention = Literal["chart", "rehearsal", "both", "none"]
+Retention = Literal["auto", "pool", "chart", "rehearsal", "both", "none"]
 Array = NDArray[np.floating]
 
-RETENTIONS = ("chart", "rehearsal", "both", "none")
+RETENTIONS = ("auto", "pool", "chart", "rehearsal", "both", "none")
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,9 +47,13 @@ class UpdatePlan:
 def plan_update(state: State, points: Array, retention: Retention, cover: Cover, charts: Count) -> UpdatePlan:
     """Plan an update with these inputs, or say why it cannot be made."""
     if retention not in RETENTIONS:
-        raise ValueError(f"retention must be 'chart', 'rehearsal', 'both' or 'none', not {retention!r}")
+        raise ValueError(f"retention must be one of {', '.join(RETENTIONS)}, not {retention!r}")
     check_cover(cover, charts)
     domain, dtype = state.lattice.domain, state.dtype
+    if retention == "auto" and state.evidence is None:
+        retention = "chart"
+    if retention in ("auto", "pool"):
+        return UpdatePlan(retention, RestFootprint(domain, dtype, _left_alone(state, points)))
     if retention == "none":
         density = state.trained_densities[0]
         touched = _touched_cells(points, density)
@@ -61,6 +65,12 @@ def plan_update(state: State, points: Array, retention: Retention, cover: Cover,
     around_data = fences if cover == "touch" and fences else fences_around(parts, domain, "touch")
     not_rehearsed = BoxFootprint(domain, dtype, around_data)
     return UpdatePlan(retention, _everything(state), fences, not_rehearsed)
+
+
+def _left_alone(state: State, points: Array) -> tuple[Fence, ...]:
+    """Fences of charts that speak alone where they are, and that none of the points falls into."""
+    fences = (chart.fence for chart in state.charts if chart.replaces)
+    return tuple(fence for fence in fences if not (fence.window(points) == 1).any())
 
 
 def _everything(state: State) -> CrossFootprint:

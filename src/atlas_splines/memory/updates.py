@@ -6,7 +6,7 @@ Equation numbers refer to docs/math.md.
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
 import numpy as np
@@ -17,13 +17,15 @@ from atlas_splines.core.losses import find_loss
 from atlas_splines.core.model import Atlas
 from atlas_splines.core.records import next_id
 from atlas_splines.core.rows import Rows
+from atlas_splines.core.state import State
 from atlas_splines.core.training import History, Seed, Trainer
 from atlas_splines.memory.chart_learning import learn_chart
 from atlas_splines.memory.covers import Count, Cover
-from atlas_splines.memory.footprints import Footprint
+from atlas_splines.memory.footprints import BoxFootprint, Footprint
 from atlas_splines.memory.log import Update
 from atlas_splines.memory.options import UpdateOptions
 from atlas_splines.memory.plans import Retention, UpdatePlan, plan_update
+from atlas_splines.memory.pooling import pool_rows
 from atlas_splines.memory.sampling import points_in
 
 __all__ = ["footprint", "update"]
@@ -56,6 +58,11 @@ def update(
     X, y
         The new data: inputs in the domain, shape (rows, inputs), and targets.
     retention
+        - "auto": let the data decide. Rows that noise explains are pooled; rows that contradict what is known
+          in one place get charts; where the world drifts, shorter memories take over. Without evidence, which
+          a fitted estimator's model keeps, it is "chart".
+        - "pool": add the rows to the evidence of all rows before, and solve anew. The order of updates does
+          not matter, nothing is forgotten, and everything can change.
         - "chart": freeze the model and add charts around the data. Outside the footprint no prediction
           changes by a bit, and `Atlas.revert` undoes the update exactly.
         - "rehearsal": train the model on the new data together with as many points from elsewhere,
@@ -105,20 +112,22 @@ def update(
     rows = Rows(*trainer.data(X, y, sample_weight))
     rows = rows.take(rows.weights > 0)
     plan = plan_update(model.state, rows.points, retention, cover, charts)
-    draft, id = _draft(model, retention), next_id(model.updates)  # whatever fails, the model stays as it is
-    history = _learn(draft, id, rows, plan, options, np.random.default_rng(random_state))
+    id = next_id(model.updates)
+    learned = _learn(model, id, rows, plan, options, np.random.default_rng(random_state))
+    draft = Atlas.of_state(learned.state)  # whatever fails, the model stays as it is
     done = Update(
         id=id,
-        kind=retention,
+        kind=learned.kind,
         time=datetime.now(timezone.utc),
         rows=len(rows),
         before=model.fingerprint(),
         after=draft.fingerprint(),
-        footprint=plan.footprint,
+        footprint=learned.footprint,
         seconds=time.perf_counter() - start,
         error_before=rows.loss(model, loss),
         error_after=rows.loss(draft, loss),
-        history=history,
+        history=learned.history,
+        reason=learned.reason,
     )
     model.commit(draft.state, done)
     return done
@@ -154,13 +163,47 @@ def footprint(
     return plan_update(model.state, model.points(X), retention, cover, charts).footprint
 
 
+@dataclass(frozen=True, eq=False)
+class _Learned:
+    """What an update has made of a model."""
+
+    state: State
+    kind: str
+    footprint: Footprint
+    history: History
+    reason: str = ""
+
+
+def _learn(
+    model: Atlas, id: int, rows: Rows, plan: UpdatePlan, options: UpdateOptions, random: np.random.Generator
+) -> _Learned:
+    """Learn as planned, on a state of its own."""
+    if plan.retention in ("auto", "pool"):
+        return _learn_by_evidence(model.state, id, rows, plan, options)
+    draft = _draft(model, plan.retention)
+    history = _train(draft, id, rows, plan, options, random)
+    return _Learned(draft.state, plan.retention, plan.footprint, history)
+
+
+def _learn_by_evidence(
+    state: State, id: int, rows: Rows, plan: UpdatePlan, options: UpdateOptions
+) -> _Learned:
+    """Pool the rows, or open charts for them."""
+    decide = plan.retention == "auto"
+    done = pool_rows(state, id, rows, decide, options.cover, options.charts)
+    area = plan.footprint
+    if done.is_local:
+        area = BoxFootprint(area.domain, area.dtype, done.fences)
+    return _Learned(done.state, done.kind, area, History(), done.reason)
+
+
 def _draft(model: Atlas, retention: Retention) -> Atlas:
     """A model to work on; charts leave its coefficients alone, so they need no copy of these."""
     state = model.state
     return Atlas.of_state(state if retention == "chart" else replace(state, table=state.table.copy()))
 
 
-def _learn(
+def _train(
     model: Atlas, id: int, rows: Rows, plan: UpdatePlan, options: UpdateOptions, random: np.random.Generator
 ) -> History:
     """Change the model as planned; return the last training history."""

@@ -1,0 +1,344 @@
+"""Pooling: rows of an update join the evidence of a model, or of the chart that they fall into.
+
+Rows that noise explains are pooled. Rows that contradict what is known get a chart of their own if that
+predicts them better, in cross-validation, than anything the pool could learn from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atlas_splines.core.charts import Chart, Fence
+from atlas_splines.core.model import Atlas
+from atlas_splines.core.rows import Rows
+from atlas_splines.core.state import State
+from atlas_splines.evidence.design import design
+from atlas_splines.evidence.pool import HALF_LIVES, Pool, Voice
+from atlas_splines.evidence.readout import Prior, solve
+from atlas_splines.evidence.statistics import Statistics
+from atlas_splines.evidence.verdicts import surprise
+from atlas_splines.memory.chart_learning import usual_size
+from atlas_splines.memory.covers import Count, Cover, fences_around, split_points
+
+__all__ = [
+    "FEATURES",
+    "Pooled",
+    "add_first_rows",
+    "evidence_of",
+    "forget_rows",
+    "pool_rows",
+    "start_pool",
+]
+
+Array = NDArray[np.float64]
+
+FEATURES = 550  # of a model
+CHART_FEATURES = 150  # of a chart
+LEAST_CHART_ROWS = 50
+BLOCKS = 5  # of consecutive rows, held out in turn
+SURE = 2.0  # standard errors by which a chart must be better than the pool
+CLEARLY = 0.7  # share of the error of those who know the place that a chart must be below
+PURE = 0.8  # share of the rows where a chart says something else, beyond doubt: drift changes a few places
+MODEL = -1  # owner of rows that no chart speaks for alone
+ELSEWHERE = -2  # owner of rows that were learned already
+
+POOLED = "pooled, as asked for"
+NOISE = "noise explains the rows: pooled"
+DRIFT = "the rows contradict what was known, and no chart is clearly better: pooled, memories adapt"
+CHARTED = "the rows contradict what was known in their place: a chart"
+
+
+@dataclass(frozen=True, eq=False)
+class Pooled:
+    """What pooling has done: the new state, and why it is that."""
+
+    state: State
+    kind: Literal["chart", "pool"]
+    reason: str
+    fences: tuple[Fence, ...]  # of new charts
+    is_local: bool  # whether nothing but new charts has changed
+
+
+def start_pool(
+    model: Atlas,
+    rows: Rows,
+    *,
+    loss: str,
+    features: int = FEATURES,
+    half_life: float | None = None,
+    seed: int = 0,
+) -> Atlas:
+    """The model, which was fitted to these rows, with their evidence; its predictions stay as they are.
+
+    Parameters
+    ----------
+    model
+        A model on the unit cube, without charts.
+    rows
+        The data of its fit.
+    loss
+        Name of its loss.
+    features
+        How many features the statistics may be of.
+    half_life
+        Rows after which evidence counts half; by default several memories are kept and mixed.
+    seed
+        Of the choice of features.
+    """
+    points, targets, weights = as_doubles(rows)
+    chosen, readout = design(points, targets, features, seed)
+    lives = HALF_LIVES if half_life is None else (half_life,)
+    pool = Pool.start(
+        chosen, readout.prior, points, targets, weights, lives, model.state, loss, model.dtype.name
+    )
+    if half_life is not None:
+        pool = replace(pool, voice="fading")
+    return Atlas.of_state(replace(model.state, evidence=pool))
+
+
+def evidence_of(state: State) -> Pool | None:
+    """The pool of a state, if it has one."""
+    return state.evidence if isinstance(state.evidence, Pool) else None
+
+
+def needed_pool(state: State) -> Pool:
+    """The pool of a state, or a sentence that there is none."""
+    pool = evidence_of(state)
+    if pool is None:
+        raise ValueError("this model keeps no evidence to add to; fit it anew, or use retention='chart'")
+    return pool
+
+
+def add_first_rows(state: State, rows: Rows) -> State:
+    """The state of all first data, of which a part was fitted: the readout of the exact memory."""
+    pool = needed_pool(state).extended_by(*as_doubles(rows))
+    return replace(pool, voice="exact").state_like(state)
+
+
+def forget_rows(state: State, rows: Rows) -> State:
+    """The state without rows that were learned by evidence, of the model or of the chart they fall into."""
+    owners = owners_of(state, rows)
+    state = state.with_charts(
+        chart_without(chart, rows.take(owners == k)) if (owners == k).any() else chart
+        for k, chart in enumerate(state.charts)
+    )
+    rest = rows.take(owners == MODEL)
+    if not len(rest):
+        return state
+    pool = needed_pool(state).forgotten(*as_doubles(rest))
+    return replace(pool, voice="exact").state_like(state)
+
+
+def as_doubles(rows: Rows) -> tuple[Array, Array, Array]:
+    """Points, targets and weights in float64."""
+    return rows.points.astype(np.float64), rows.targets.astype(np.float64), rows.weights.astype(np.float64)
+
+
+def pool_rows(state: State, update: int, rows: Rows, decide: bool, cover: Cover, charts: Count) -> Pooled:
+    """Learn rows by evidence.
+
+    Parameters
+    ----------
+    state
+        A state with a pool.
+    update
+        Number of the update.
+    rows
+        Its rows.
+    decide
+        Whether the data decides: charts may be opened where rows contradict what is known, and the memories
+        that predict best speak. Otherwise all rows are pooled, and the exact memory speaks.
+    cover, charts
+        As in `update`.
+    """
+    pool = needed_pool(state)
+    voice: Voice = pool.voice if pool.voice == "fading" else "mixture" if decide else "exact"
+    owners = owners_of(state, rows)
+    new: list[Chart] = []
+    reason = POOLED
+    if decide:
+        new, reason = charts_for(state, update, rows, owners, cover, charts)
+        for chart in new:
+            owners[chart.fence.window(rows.points) == 1] = ELSEWHERE
+    known = [
+        chart_with(chart, update, rows.take(owners == k)) if (owners == k).any() else chart
+        for k, chart in enumerate(state.charts)
+    ]
+    state = state.with_charts((*known, *new))
+    rest = rows.take(owners == MODEL)
+    if len(rest) or voice != pool.voice:
+        grown = pool.learned(update, *as_doubles(rest)) if len(rest) else pool
+        state = replace(grown, voice=voice).state_like(state)
+    joined = int((owners >= 0).sum())
+    return Pooled(
+        state,
+        kind="chart" if new else "pool",
+        reason=f"{reason}; {joined} rows joined a chart" if joined else reason,
+        fences=tuple(chart.fence for chart in new),
+        is_local=not joined and not len(rest) and voice == pool.voice,
+    )
+
+
+# --- charts that are there ------------------------------------------------------------------------------
+
+
+def owners_of(state: State, rows: Rows) -> NDArray[np.intp]:
+    """Number of the newest chart with evidence that speaks alone for each row, or that of the model."""
+    owners = np.full(len(rows), MODEL)
+    for k, chart in enumerate(state.charts):
+        if chart.replaces and evidence_of(chart.content.state) is not None:
+            owners[chart.fence.window(rows.points) == 1] = k
+    return owners
+
+
+def chart_with(chart: Chart, update: int, rows: Rows) -> Chart:
+    """A chart that has learned more rows."""
+    pool = needed_pool(chart.content.state)
+    return chart_of(chart, pool.learned(update, *local_rows(chart.fence, chart.size, rows)))
+
+
+def chart_without(chart: Chart, rows: Rows) -> Chart:
+    """A chart that has forgotten rows."""
+    pool = needed_pool(chart.content.state)
+    return chart_of(chart, pool.forgotten(*local_rows(chart.fence, chart.size, rows)))
+
+
+def chart_of(chart: Chart, pool: Pool) -> Chart:
+    """A chart with another evidence."""
+    return replace(chart, content=Atlas.of_state(pool.state_like(chart.content.state)))
+
+
+def local_rows(fence: Fence, size: NDArray[np.floating], rows: Rows) -> tuple[Array, Array, Array]:
+    """Rows in the coordinates and units of a chart."""
+    points, targets, weights = as_doubles(rows)
+    return fence.to_local(points).astype(np.float64), targets / size, weights
+
+
+# --- new charts -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What those who own rows say of them.
+
+    Attributes
+    ----------
+    said
+        Predictions before the update, shape (rows, outputs).
+    doubt
+        Variance of these, shape (rows, outputs).
+    errors
+        Squared error of each row once its owner has learned all rows but those of its block, shape (rows,).
+    contradicted
+        Whether its owner cannot explain the row and its like by noise, shape (rows,).
+    """
+
+    said: Array
+    doubt: Array
+    errors: Array
+    contradicted: NDArray[np.bool_]
+
+    def take(self, rows: NDArray[np.bool_]) -> Known:
+        """What is said of some of the rows."""
+        return Known(self.said[rows], self.doubt[rows], self.errors[rows], self.contradicted[rows])
+
+
+def known_of(state: State, rows: Rows, owners: NDArray[np.intp]) -> Known:
+    """Ask the owner of each row."""
+    known = Known(
+        np.zeros(rows.targets.shape),
+        np.zeros(rows.targets.shape),
+        np.zeros(len(rows)),
+        np.zeros(len(rows), np.bool_),
+    )
+    for owner in np.unique(owners):
+        own = owners == owner
+        part = rows.take(own)
+        if owner == MODEL:
+            pool, size, local = needed_pool(state), np.ones(rows.targets.shape[1]), as_doubles(part)
+        else:
+            chart = state.charts[owner]
+            pool, size = needed_pool(chart.content.state), chart.size.astype(np.float64)
+            local = local_rows(chart.fence, chart.size, part)
+        ask(pool, local, size, own, known)
+    return known
+
+
+def ask(
+    pool: Pool, rows: tuple[Array, Array, Array], size: Array, own: NDArray[np.bool_], known: Known
+) -> None:
+    """Write down what the owner of some rows says of them."""
+    points, targets, weights = rows
+    phi = pool.features(points)
+    readout = pool.readouts[int(np.argmax(pool.trust[: len(pool.readouts)]))]  # the memory trusted most
+    known.said[own] = phi @ readout.weights * size
+    known.doubt[own] = readout.leverage(phi)[:, None] * readout.noise * size**2
+    found = surprise(readout, phi, targets, weights)
+    known.contradicted[own] = not found.is_noise()
+    if not found.is_noise():
+        known.errors[own] = errors_in_turn(pool, points, targets, weights) * (size**2).mean()
+
+
+def charts_for(
+    state: State, update: int, rows: Rows, owners: NDArray[np.intp], cover: Cover, charts: Count
+) -> tuple[list[Chart], str]:
+    """Charts around rows that contradict what is known, where they are clearly better; and why, in words."""
+    known = known_of(state, rows, owners)
+    if known.contradicted.sum() < LEAST_CHART_ROWS:
+        return [], NOISE
+    rows, known = rows.take(known.contradicted), known.take(known.contradicted)
+    found: list[Chart] = []
+    for fence in fences_around(split_points(rows.points, charts), state.lattice.domain, cover):
+        inside = np.asarray(fence.window(rows.points) == 1)
+        if inside.sum() >= LEAST_CHART_ROWS:
+            chart = better_chart(update, rows.take(inside), known.take(inside), fence, needed_pool(state))
+            found += [] if chart is None else [chart]
+    return found, CHARTED if found else DRIFT
+
+
+def better_chart(update: int, rows: Rows, known: Known, fence: Fence, pool: Pool) -> Chart | None:
+    """A chart that learns these rows by evidence of its own; None if it is not clearly better."""
+    size = usual_size(rows.targets, pool.loss).astype(pool.dtype)
+    points, targets, weights = local_rows(fence, size, rows)
+    chosen, readout = design(points, targets, CHART_FEATURES)
+    own = Pool.start(chosen, readout.prior, points, targets, weights, loss=pool.loss, dtype=pool.dtype)
+    phi = chosen(points)
+    said = said_in_turn(phi, targets, weights, own.total, readout.prior) * size
+    gain = known.errors - ((said - rows.targets) ** 2).mean(axis=1)
+    is_better = gain.mean() > max(SURE * gain.std() / np.sqrt(len(gain)), (1 - CLEARLY) * known.errors.mean())
+    doubt = known.doubt + readout.leverage(phi)[:, None] * readout.noise * size.astype(np.float64) ** 2
+    differs = ((said - known.said) ** 2 > SURE**2 * doubt).any(axis=1)
+    if not is_better or differs.mean() < PURE:
+        return None
+    content = Atlas.of_state(replace(own.model.state, evidence=own))
+    return Chart(update, fence, content, size, replaces=True)
+
+
+def blocks(rows: int) -> Iterator[NDArray[np.intp]]:
+    """Consecutive rows, as they came: neighbours in time are alike, and shall not vouch for each other."""
+    yield from np.array_split(np.arange(rows), min(BLOCKS, rows))
+
+
+def said_in_turn(phi: Array, targets: Array, weights: Array, total: Statistics, prior: Prior) -> Array:
+    """Prediction for each row, from a readout of all rows but those of its block: shape (rows, outputs)."""
+    said = np.empty_like(targets)
+    for held in blocks(len(phi)):
+        rest = total.copy()
+        rest.subtract(phi[held], targets[held], weights[held])
+        said[held] = phi[held] @ solve(rest, prior).weights
+    return said
+
+
+def errors_in_turn(pool: Pool, points: Array, targets: Array, weights: Array) -> Array:
+    """Squared error of each row, from the pool with all rows but those of its block: shape (rows,)."""
+    errors = np.empty(len(points))
+    for held in blocks(len(points)):
+        rest = np.setdiff1d(np.arange(len(points)), held)
+        grown = pool.learned(0, points[rest], targets[rest], weights[rest]) if len(rest) else pool
+        errors[held] = grown.trust @ grown.errors_on(points[held], targets[held])
+    return errors
