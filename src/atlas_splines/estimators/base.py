@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Literal, TypeVar
 
@@ -29,7 +29,7 @@ from atlas_splines.memory.consolidation import consolidate
 from atlas_splines.memory.footprints import Footprint
 from atlas_splines.memory.log import Consolidation, Update
 from atlas_splines.memory.plans import RETENTIONS, Retention
-from atlas_splines.memory.pooling import FEATURES, add_first_rows, forget_rows, start_pool
+from atlas_splines.memory.pooling import FEATURES, LEAST_CHART_ROWS, add_first_rows, forget_rows, start_pool
 from atlas_splines.memory.updates import footprint, update
 
 __all__ = ["Array", "AtlasEstimator"]
@@ -158,9 +158,7 @@ class AtlasEstimator(BaseEstimator, ABC):
         array([ True, False])
         """
         check_is_fitted(self, "model_")
-        points = self.domain_.to_unit(self._inputs(X))
-        low, high = self.model_.domain.T
-        return np.asarray(((points >= low) & (points <= high)).all(axis=1))
+        return self._inside(self._inputs(X))
 
     # --- learning -------------------------------------------------------------------------------------
 
@@ -248,19 +246,22 @@ class AtlasEstimator(BaseEstimator, ABC):
         """Teach the fitted model new data, without forgetting; options for this call only may be given."""
         self._check_parameters()
         retention = retention or self.retention
-        model, points = self._to_learn(X, retention)
-        update(
-            model,
-            points,
-            self._targets(y),
-            retention=retention,
-            batch_size=self.batch_size,
-            learning_rate=self.learning_rate,
-            loss=self._loss,
-            sample_weight=weights,
-            random_state=self._seed() if random_state is None else seed_of(random_state),
-            progress=self.verbose > 1,
-        )
+        targets, seed = self._targets(y), self._seed() if random_state is None else seed_of(random_state)
+        for model, points in self._to_learn(X, retention):
+            done = update(
+                model,
+                points,
+                targets,
+                retention=retention,
+                batch_size=self.batch_size,
+                learning_rate=self.learning_rate,
+                loss=self._loss,
+                sample_weight=weights,
+                random_state=seed,
+                progress=self.verbose > 1,
+            )
+            if done.kind != "pool":  # or else a smaller domain does, if there is one to try
+                break
         self.model_ = model
         return self
 
@@ -326,17 +327,30 @@ class AtlasEstimator(BaseEstimator, ABC):
         self.model_ = model
         return self
 
-    def _to_learn(self, X: Array, retention: Retention) -> tuple[Atlas, Array]:
-        """A model that an update can change, and the coordinates of the rows in it.
+    def _to_learn(self, X: Array, retention: Retention) -> Iterator[tuple[Atlas, Array]]:
+        """Models that an update can change, and the coordinates of the rows in them, to be tried in turn.
 
-        Evidence levels off beyond the domain; it needs no larger one, unless predictions there are refused.
+        Pooled evidence levels off beyond the domain, so it needs no larger one, unless predictions there are
+        refused. But charts may want one: then a larger one is tried first.
         """
         by_evidence = retention in ("auto", "pool") and self.model_.state.evidence is not None
+        beyond = int((~self._inside(X)).sum())
+        if (
+            not by_evidence
+            or self.extrapolation == "error"
+            or (retention == "auto" and beyond >= LEAST_CHART_ROWS)
+        ):
+            yield self._model_reaching(X)
         if by_evidence and self.extrapolation != "error":
             model = Atlas.of_state(self.model_.state)
             model.updates = list(self.model_.updates)
-            return model, self._points_inside(X)
-        return self._model_reaching(X)
+            yield model, self._points_inside(X)
+
+    def _inside(self, X: Array) -> NDArray[np.bool_]:
+        """Whether each row lies in the domain."""
+        points = self.domain_.to_unit(X)
+        low, high = self.model_.domain.T
+        return np.asarray(((points >= low) & (points <= high)).all(axis=1))
 
     def _points_inside(self, X: Array) -> Array:
         """Coordinates of the nearest points in the domain."""
@@ -405,7 +419,7 @@ class AtlasEstimator(BaseEstimator, ABC):
         """The footprint of `_update` with the same parameters."""
         check_is_fitted(self, "model_")
         retention = retention or self.retention
-        model, points = self._to_learn(self._inputs(X), retention)
+        model, points = next(self._to_learn(self._inputs(X), retention))
         return self._in_columns(footprint(model, points, retention=retention), self.model_.domain)
 
     def revert(self: Self, id: int) -> Self:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +13,7 @@ from atlas_splines.core.growing import Split, grow, run_at, start_terms, train_d
 from atlas_splines.core.losses import find_loss
 from atlas_splines.core.model import Atlas
 from atlas_splines.core.rows import Rows
-from atlas_splines.core.training import History
+from atlas_splines.core.training import History, TrainingDiverged
 from atlas_splines.memory.options import UpdateOptions
 
 __all__ = ["ChartTask", "learn_chart"]
@@ -21,7 +22,8 @@ Array = NDArray[np.floating]
 
 SPREAD = 0.3  # how far apart terms start
 HELD_OUT = 0.1  # share of the rows that choose the density
-LEAST_HELD_OUT = 10  # rows; with fewer none are held out
+LEAST_HELD_OUT = 10  # rows; with fewer none are held out for good,
+FOLDS = 4  # but so many parts of the rows in turn
 LEAST_EPOCH = 1000  # rows of an epoch when the number of epochs is left open; fewer are repeated
 LAST_DIVISOR = 30  # of the learning rate, when all rows are learned in the end
 USUAL_QUANTILE = 0.9  # the usual size of values is this quantile, so that a few wild targets do not count
@@ -30,13 +32,23 @@ LEAST_WINDOW = 1e-3  # rows with a smaller window count as if it were this
 
 def learn_chart(
     model: Atlas, id: int, rows: Rows, fence: Fence, options: UpdateOptions, random: np.random.Generator
-) -> tuple[Chart, History]:
-    """Train a chart on the rows inside a fence.
+) -> tuple[Chart | None, History]:
+    """Train a chart on the rows inside a fence; None if the model does as well without one.
 
     It is added to the model if the model helps, or else takes its place: held-out rows decide, at the
     coarsest density. Then it grows, while that lowers their loss. In the end they are learned too.
     """
     rows = rows.take(fence.contains(rows.points))
+    try:
+        return train_chart(model, id, rows, fence, options, random)
+    except TrainingDiverged as diverged:
+        return None, diverged.history
+
+
+def train_chart(
+    model: Atlas, id: int, rows: Rows, fence: Fence, options: UpdateOptions, random: np.random.Generator
+) -> tuple[Chart | None, History]:
+    """Train a chart on rows that are all inside its fence."""
     mask = choose_held_out(len(rows), random)
     learned, held_out = rows.take(~mask), rows.take(mask) if mask.any() else None
     first, finest = options.densities_for(len(rows), judged=held_out is not None)
@@ -52,6 +64,15 @@ def learn_chart(
     ]
     best = min(range(len(tasks)), key=lambda k: starts[k].loss)
     content = grow(starts[best], splits[best], schedule, random).model
+    if held_out is not None:
+        losses = [(tasks[best].row_losses(content, held_out), held_out)]
+    else:
+        losses = [
+            (tasks[best].row_losses(part, test), test)
+            for part, test in trained_in_turn(tasks[best], rows, first, options, random)
+        ]
+    if not is_worthwhile(tasks[best], losses):
+        return None, History()
     everything = tasks[best].split(rows, None, repeats)
     schedule = options.schedule(len(everything.learned))
     history = run_at(LAST_DIVISOR, content, everything, schedule, random)
@@ -119,11 +140,44 @@ class ChartTask:
 
     def judged(self, content: Atlas, rows: Rows) -> float:
         """Loss of the new predictions, each output in units of its own spread, so that tasks compare."""
-        window, old = self.window_and_rest(rows)
+        return float(np.average(self.row_losses(content, rows), weights=rows.weights))
+
+    def row_losses(self, content: Atlas | None, rows: Rows) -> Array:
+        """Loss of each row with a content in the chart, or without the chart, shape (rows,)."""
+        window, rest = self.window_and_rest(rows)
+        if content is None:
+            said = self.model.evaluate(rows.points)
+        else:
+            said = rest + window * self.size * content.evaluate(self.fence.to_local(rows.points))
         spread = usual_size(rows.targets - np.median(rows.targets, axis=0), self.loss)
-        new = old + window * self.size * content.evaluate(self.fence.to_local(rows.points))
         scale = 1 if self.loss == "cross-entropy" else spread
-        return find_loss(self.loss)(new / scale, rows.targets / scale, rows.weights)
+        return find_loss(self.loss).per_row(said / scale, rows.targets / scale)
+
+
+def trained_in_turn(
+    task: ChartTask, rows: Rows, density: int, options: UpdateOptions, random: np.random.Generator
+) -> Iterator[tuple[Atlas, Rows]]:
+    """Contents trained on all but some of the rows, and these: for rows too few to hold some out for good."""
+    part = random.permutation(len(rows)) % FOLDS
+    for k in range(min(FOLDS, len(rows)) if len(rows) > 1 else 0):
+        split = task.split(rows.take(part != k), None, LEAST_EPOCH if options.epochs is None else 0)
+        content = task.fresh_content(density, options.chart_terms, random)
+        schedule = options.schedule(len(split.learned))
+        yield train_density(content, split, schedule, random).model, rows.take(part == k)
+
+
+def is_worthwhile(task: ChartTask, losses: list[tuple[Array, Rows]]) -> bool:
+    """Whether rows that a chart has not learned lose more without it, by more than a standard error.
+
+    A single row tells nothing, so it is believed.
+    """
+    if not losses:
+        return True
+    gain = np.concatenate([task.row_losses(None, rows) - loss for loss, rows in losses])
+    weights = np.concatenate([rows.weights for _, rows in losses])
+    mean = np.average(gain, weights=weights)
+    spread = np.sqrt(np.average((gain - mean) ** 2, weights=weights) / len(gain))
+    return bool(mean > spread)
 
 
 def usual_size(values: Array, loss: str) -> Array:

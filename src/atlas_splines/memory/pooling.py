@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import State
 from atlas_splines.evidence.design import design
 from atlas_splines.evidence.pool import HALF_LIVES, Pool, Voice
-from atlas_splines.evidence.readout import Prior, solve
+from atlas_splines.evidence.readout import Prior, Readout, solve
 from atlas_splines.evidence.statistics import Statistics
 from atlas_splines.evidence.verdicts import surprise
 from atlas_splines.memory.chart_learning import usual_size
@@ -27,6 +27,7 @@ from atlas_splines.memory.covers import Count, Cover, fences_around, split_point
 
 __all__ = [
     "FEATURES",
+    "LEAST_CHART_ROWS",
     "Pooled",
     "add_first_rows",
     "evidence_of",
@@ -40,10 +41,15 @@ Array = NDArray[np.float64]
 FEATURES = 550  # of a model
 CHART_FEATURES = 150  # of a chart
 LEAST_CHART_ROWS = 50
+ROWS_AN_INPUT = 25  # of a chart, at least: fewer cannot tell a change in one place from drift
 BLOCKS = 5  # of consecutive rows, held out in turn
 SURE = 2.0  # standard errors by which a chart must be better than the pool
-CLEARLY = 0.7  # share of the error of those who know the place that a chart must be below
-PURE = 0.8  # share of the rows where a chart says something else, beyond doubt: drift changes a few places
+CLEARLY = 0.5  # share of the error of those who know the place that a chart must be below
+PURE = (
+    0.9  # share of the rows where a chart says something else, beyond doubt: drift changes some places more
+)
+OBVIOUS = 0.02  # share of their error below which a chart need not say something else everywhere
+MOST_CHARTS = 64  # of a model; then all rows are pooled
 MODEL = -1  # owner of rows that no chart speaks for alone
 ELSEWHERE = -2  # owner of rows that were learned already
 
@@ -222,6 +228,44 @@ def local_rows(fence: Fence, size: NDArray[np.floating], rows: Rows) -> tuple[Ar
 # --- new charts -----------------------------------------------------------------------------------------
 
 
+class Part(NamedTuple):
+    """Rows of one owner, in its coordinates and units."""
+
+    mask: NDArray[np.bool_]  # which of all rows these are
+    pool: Pool
+    size: Array  # (outputs,) unit of the owner's targets
+    points: Array
+    targets: Array
+    weights: Array
+
+    @property
+    def readout(self) -> Readout:
+        """What the memory that the owner trusts most says."""
+        return self.pool.readouts[int(np.argmax(self.pool.trust[: len(self.pool.readouts)]))]
+
+
+def parts_of(state: State, rows: Rows, owners: NDArray[np.intp]) -> Iterator[Part]:
+    """The rows of each owner."""
+    for owner in np.unique(owners):
+        mask = owners == owner
+        part = rows.take(mask)
+        if owner == MODEL:
+            yield Part(mask, needed_pool(state), np.ones(part.targets.shape[1]), *as_doubles(part))
+        else:
+            chart = state.charts[owner]
+            pool, size = needed_pool(chart.content.state), chart.size.astype(np.float64)
+            yield Part(mask, pool, size, *local_rows(chart.fence, chart.size, part))
+
+
+def contradicting(state: State, rows: Rows, owners: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Rows that their owner cannot explain by noise, together with its other rows."""
+    found = np.zeros(len(rows), np.bool_)
+    for part in parts_of(state, rows, owners):
+        phi = part.pool.features(part.points)
+        found[part.mask] = not surprise(part.readout, phi, part.targets, part.weights).is_noise()
+    return found
+
+
 @dataclass(frozen=True, eq=False)
 class Known:
     """What those who own rows say of them.
@@ -234,68 +278,46 @@ class Known:
         Variance of these, shape (rows, outputs).
     errors
         Squared error of each row once its owner has learned all rows but those of its block, shape (rows,).
-    contradicted
-        Whether its owner cannot explain the row and its like by noise, shape (rows,).
     """
 
     said: Array
     doubt: Array
     errors: Array
-    contradicted: NDArray[np.bool_]
 
     def take(self, rows: NDArray[np.bool_]) -> Known:
         """What is said of some of the rows."""
-        return Known(self.said[rows], self.doubt[rows], self.errors[rows], self.contradicted[rows])
+        return Known(self.said[rows], self.doubt[rows], self.errors[rows])
 
 
 def known_of(state: State, rows: Rows, owners: NDArray[np.intp]) -> Known:
     """Ask the owner of each row."""
-    known = Known(
-        np.zeros(rows.targets.shape),
-        np.zeros(rows.targets.shape),
-        np.zeros(len(rows)),
-        np.zeros(len(rows), np.bool_),
-    )
-    for owner in np.unique(owners):
-        own = owners == owner
-        part = rows.take(own)
-        if owner == MODEL:
-            pool, size, local = needed_pool(state), np.ones(rows.targets.shape[1]), as_doubles(part)
-        else:
-            chart = state.charts[owner]
-            pool, size = needed_pool(chart.content.state), chart.size.astype(np.float64)
-            local = local_rows(chart.fence, chart.size, part)
-        ask(pool, local, size, own, known)
+    shape = rows.targets.shape
+    known = Known(np.zeros(shape), np.zeros(shape), np.zeros(len(rows)))
+    for part in parts_of(state, rows, owners):
+        phi, readout = part.pool.features(part.points), part.readout
+        known.said[part.mask] = phi @ readout.weights * part.size
+        known.doubt[part.mask] = readout.leverage(phi)[:, None] * readout.noise * part.size**2
+        errors = errors_in_turn(part.pool, part.points, part.targets, part.weights)
+        known.errors[part.mask] = errors * (part.size**2).mean()
     return known
-
-
-def ask(
-    pool: Pool, rows: tuple[Array, Array, Array], size: Array, own: NDArray[np.bool_], known: Known
-) -> None:
-    """Write down what the owner of some rows says of them."""
-    points, targets, weights = rows
-    phi = pool.features(points)
-    readout = pool.readouts[int(np.argmax(pool.trust[: len(pool.readouts)]))]  # the memory trusted most
-    known.said[own] = phi @ readout.weights * size
-    known.doubt[own] = readout.leverage(phi)[:, None] * readout.noise * size**2
-    found = surprise(readout, phi, targets, weights)
-    known.contradicted[own] = not found.is_noise()
-    if not found.is_noise():
-        known.errors[own] = errors_in_turn(pool, points, targets, weights) * (size**2).mean()
 
 
 def charts_for(
     state: State, update: int, rows: Rows, owners: NDArray[np.intp], cover: Cover, charts: Count
 ) -> tuple[list[Chart], str]:
     """Charts around rows that contradict what is known, where they are clearly better; and why, in words."""
-    known = known_of(state, rows, owners)
-    if known.contradicted.sum() < LEAST_CHART_ROWS:
+    strange = contradicting(state, rows, owners)
+    if not strange.any():
         return [], NOISE
-    rows, known = rows.take(known.contradicted), known.take(known.contradicted)
+    least = max(LEAST_CHART_ROWS, ROWS_AN_INPUT * rows.points.shape[1])
+    if strange.sum() < least or len(state.charts) >= MOST_CHARTS:
+        return [], DRIFT
+    rows = rows.take(strange)
+    known = known_of(state, rows, owners[strange])
     found: list[Chart] = []
     for fence in fences_around(split_points(rows.points, charts), state.lattice.domain, cover):
         inside = np.asarray(fence.window(rows.points) == 1)
-        if inside.sum() >= LEAST_CHART_ROWS:
+        if inside.sum() >= least:
             chart = better_chart(update, rows.take(inside), known.take(inside), fence, needed_pool(state))
             found += [] if chart is None else [chart]
     return found, CHARTED if found else DRIFT
@@ -309,11 +331,12 @@ def better_chart(update: int, rows: Rows, known: Known, fence: Fence, pool: Pool
     own = Pool.start(chosen, readout.prior, points, targets, weights, loss=pool.loss, dtype=pool.dtype)
     phi = chosen(points)
     said = said_in_turn(phi, targets, weights, own.total, readout.prior) * size
-    gain = known.errors - ((said - rows.targets) ** 2).mean(axis=1)
-    is_better = gain.mean() > max(SURE * gain.std() / np.sqrt(len(gain)), (1 - CLEARLY) * known.errors.mean())
+    alone = ((said - rows.targets) ** 2).mean(axis=1)
+    gain, share = known.errors - alone, alone.mean() / known.errors.mean()
+    is_better = share < CLEARLY and gain.mean() > SURE * gain.std() / np.sqrt(len(gain))
     doubt = known.doubt + readout.leverage(phi)[:, None] * readout.noise * size.astype(np.float64) ** 2
     differs = ((said - known.said) ** 2 > SURE**2 * doubt).any(axis=1)
-    if not is_better or differs.mean() < PURE:
+    if not is_better or (differs.mean() < PURE and share > OBVIOUS):
         return None
     content = Atlas.of_state(replace(own.model.state, evidence=own))
     return Chart(update, fence, content, size, replaces=True)

@@ -30,6 +30,8 @@ from atlas_splines.memory.sampling import points_in
 
 __all__ = ["footprint", "update"]
 
+NO_CHART = "rows that were held out are predicted as well without a chart: none was opened"
+
 
 def update(
     model: Atlas,
@@ -182,7 +184,8 @@ def _learn(
         return _learn_by_evidence(model.state, id, rows, plan, options)
     draft = _draft(model, plan.retention)
     history = _train(draft, id, rows, plan, options, random)
-    return _Learned(draft.state, plan.retention, plan.footprint, history)
+    idle = plan.fences and draft.charts == model.charts
+    return _Learned(draft.state, plan.retention, plan.footprint, history, NO_CHART if idle else "")
 
 
 def _learn_by_evidence(
@@ -215,7 +218,7 @@ def _train(
         history = run_at(1, model, Split(learned, None), options.schedule(len(learned)), random)
     for fence in plan.fences:
         chart, history = learn_chart(model, id, rows, fence, options, random)
-        model.charts = (*model.charts, chart)
+        model.charts = model.charts if chart is None else (*model.charts, chart)
     return history
 
 
