@@ -205,7 +205,7 @@ class Pool(Evidence):
         """Share of each candidate: the exact memory, the fading ones, and the first model if it is kept."""
         candidates = np.eye(len(self.track.errors))
         if self.voice != "mixture":
-            return candidates[self.voice == "fading"]
+            return candidates[1 if self.voice == "fading" else 0]
         track = self.track
         for batch in self.recent:
             track = track.after(batch.errors, batch.statistics.count)
