@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import oracle
 import pytest
+from configurations import configurations, dtypes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,16 +24,7 @@ from atlas_splines.core import splines
 from atlas_splines.core.charts import Chart, fence_around
 from atlas_splines.core.losses import LOSSES
 
-configurations = st.fixed_dictionaries(
-    {
-        "inputs": st.integers(1, 4),
-        "outputs": st.integers(1, 2),
-        "terms": st.integers(0, 5),
-        "density": st.integers(0, 5),
-        "trainable": st.sampled_from(["finest", "all"]),
-        "dtype": st.sampled_from(["float32", "float64"]),
-    }
-)
+small_models = configurations(inputs=4, outputs=2, terms=5, density=5, dtype=dtypes)
 seeds = st.integers(0, 9999)
 TOLERANCE = {"float32": 2e-5, "float64": 1e-12}
 
@@ -92,7 +84,7 @@ def plain_window(fence, X):
 
 
 @settings(max_examples=60, deadline=None)
-@given(configurations, st.integers(0, 3), seeds)
+@given(small_models, st.integers(0, 3), seeds)
 def test_extensions_leave_every_bit_inside(configuration, charts, seed):
     random = np.random.default_rng(seed)
     model = oracle.randomize(Atlas(**configuration), seed)
@@ -240,7 +232,7 @@ def test_views_are_for_the_unit_cube_only():
 
 
 @settings(max_examples=60, deadline=None)
-@given(configurations, seeds)
+@given(small_models, seeds)
 def test_outputs_agree_with_the_oracle(configuration, seed):
     random = np.random.default_rng(seed)
     model = scramble(extend(Atlas(**configuration), random, reach=4), seed)
@@ -270,7 +262,7 @@ def test_charts_agree_with_numpy(inputs, dtype, count, seed):
 
 
 @settings(max_examples=30, deadline=None)
-@given(configurations, seeds)
+@given(small_models, seeds)
 def test_gradient_agrees_with_finite_differences(configuration, seed):
     random = np.random.default_rng(seed)
     model = scramble(extend(Atlas(**configuration | {"dtype": "float64"}), random), seed)

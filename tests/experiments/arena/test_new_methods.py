@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from atlas_splines.experiments.arena.methods import MissingPackage, find
+from atlas_splines.experiments.arena.methods import find
 from atlas_splines.experiments.arena.methods.base import Setup
 from atlas_splines.experiments.arena.methods.dynamic import DynamicProgramming
 from atlas_splines.experiments.arena.methods.mlp import MLP
@@ -225,14 +225,3 @@ def test_boosting_on_a_reservoir_keeps_a_uniform_sample():
     assert method.y.mean() == pytest.approx(0.5, abs=0.05)
     method.fit(Task(X[:1], np.zeros(1), X[:0], X[:0, 0], lambda points: points[:, 0] < 0.5))
     assert (method.X[:-1, 0] >= 0.5).all()
-
-
-def test_a_missing_river_is_named(monkeypatch):
-    import atlas_splines.experiments.arena.methods as methods
-
-    def gone(name):
-        raise ModuleNotFoundError("No module named 'river'", name="river")
-
-    monkeypatch.setattr(methods, "import_module", gone)
-    with pytest.raises(MissingPackage, match=r"no module 'river': pip install 'atlas-splines\[arena\]'"):
-        find("river-forest")

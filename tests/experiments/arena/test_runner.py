@@ -1,13 +1,9 @@
 import json
-import os
 import re
-import signal
-import subprocess
-import sys
-import time
 from dataclasses import replace
 
 import pytest
+from killing import kill_at_first_result
 from typer.testing import CliRunner
 
 import atlas_splines.experiments.arena.methods as methods
@@ -136,16 +132,7 @@ def test_a_killed_run_goes_on(tmp_path):
         "    size = Size(samples=40, tests=20, tasks=2, steps=3)\n"
         f"    compete(Path({str(tmp_path)!r}), Competition(FULL.cells[:1], ('linear',), 500, size, tuned=False))\n"
     )
-    script = tmp_path / "long.py"
-    script.write_text(code, encoding="utf8")
-    process = subprocess.Popen(
-        [sys.executable, str(script)], stderr=subprocess.DEVNULL, start_new_session=True
-    )
-    deadline = time.monotonic() + 120
-    while not any((tmp_path / "runs").glob("*.json")) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    kill_at_first_result(code, tmp_path, tmp_path / "runs")
     done = listing(tmp_path)
     assert 0 < len([name for name in done if name.endswith(".json")]) < 500
     keys = keys_of(Competition(FULL.cells[:1], ("linear",), len(done) + 1, TINY), {})
