@@ -6,6 +6,13 @@ from hypothesis import settings
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)  # a run tells the same tomorrow
 settings.load_profile("repeatable")
+SLOW_DOCUMENTS = ("README.md", "torch.md")  # their examples train; a document cannot carry a marker itself
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.path.name in SLOW_DOCUMENTS:
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture

@@ -100,6 +100,7 @@ def test_rows_can_be_skipped_and_categories_can_be_missing(work):
     )
 
 
+@pytest.mark.slow
 def test_a_model_that_must_not_extrapolate_learns_rows_beyond_its_domain(work):
     ok("fit", "homes.csv", "-t", "price", "--extrapolation", "error", "-o", "e.atlas", *SMALL)
     far = homes(60, 250, 300, seed=2)
@@ -131,6 +132,7 @@ def test_a_target_that_is_too_large_is_refused(work):
     )
 
 
+@pytest.mark.slow
 def test_a_kill_at_any_moment_leaves_a_whole_file(work):
     """Processes with everything imported fork, update, and are killed: at the file's last step, or at random."""
     script = textwrap.dedent("""
@@ -186,6 +188,7 @@ def test_a_kill_at_any_moment_leaves_a_whole_file(work):
     assert len(estimator_of("m.atlas").update_log_) == lengths[-1] + 1
 
 
+@pytest.mark.slow
 def test_updates_at_once_are_all_kept(work):
     processes = [
         subprocess.Popen([*COMMAND, "update", "m.atlas", "new.csv"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -83,6 +83,7 @@ def plain_window(fence, X):
 # --- predictions inside ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(small_models, st.integers(0, 3), seeds)
 def test_extensions_leave_every_bit_inside(configuration, charts, seed):
@@ -162,6 +163,7 @@ def test_the_domain_grows_by_whole_cells_and_never_shrinks():
     assert model.domain[1].tolist() == [0, 153 / 61]
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(st.integers(0, 12), st.floats(0, 20), st.integers(0, 2000), st.sampled_from(["float32", "float64"]))
 def test_the_domain_holds_what_was_asked_for(density, reach, cells, dtype):
@@ -231,6 +233,7 @@ def test_views_are_for_the_unit_cube_only():
 # --- the fast path against the plain one -------------------------------------------------------------
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(small_models, seeds)
 def test_outputs_agree_with_the_oracle(configuration, seed):
@@ -242,6 +245,7 @@ def test_outputs_agree_with_the_oracle(configuration, seed):
     np.testing.assert_allclose(model(X), expected, atol=10 * TOLERANCE[configuration["dtype"]] * scale)
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(st.integers(1, 3), st.sampled_from(["float32", "float64"]), st.integers(1, 70), seeds)
 def test_charts_agree_with_numpy(inputs, dtype, count, seed):

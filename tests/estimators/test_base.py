@@ -215,6 +215,7 @@ def test_the_domain_grows_and_nothing_inside_it_changes(model):
     assert not later.contains(far[logged.contains(far)]).any()
 
 
+@pytest.mark.slow
 def test_between_old_and_new_data_predictions_are_those_of_the_nearest_known_point():
     random = np.random.default_rng(0)
     X = random.random((400, 2))

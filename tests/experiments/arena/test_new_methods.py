@@ -44,6 +44,7 @@ def error(method, task):
     return np.abs(method.predict(task.X)[:, 0] - task.y).mean()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mlp-dynamic-programming", "functional", "spline-activations"])
 def test_a_simple_task_is_learned(name):
     if name != "mlp-dynamic-programming":
@@ -129,6 +130,7 @@ def test_inducing_points_span_the_others():
     assert np.linalg.matrix_rank(phi[rows]) == 3
 
 
+@pytest.mark.slow
 def test_replaced_inducing_points_are_dropped_and_counted():
     pytest.importorskip("torch")
     method = make("functional")
@@ -183,6 +185,7 @@ def test_damping_holds_the_activations():
 # --- opponents for streams -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OPPONENTS)
 def test_opponents_learn_a_first_part_and_repeat_themselves(name):
     first, outputs = side(0, rows=600), []
@@ -197,6 +200,7 @@ def test_opponents_learn_a_first_part_and_repeat_themselves(name):
     assert 1 < len(type(method).GRID) <= 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in OPPONENTS if name != "never"])
 def test_opponents_learn_what_comes_later(name):
     method = make(name)

@@ -175,6 +175,7 @@ def test_what_goes_wrong_is_said(monkeypatch):
 # --- runs ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("in_this_process")
 def test_runs_go_on_where_they_were_and_end_in_a_table_and_a_picture(tmp_path):
     methods = ["linear", "boosting-reservoir"]
