@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -46,8 +47,13 @@ def place(path):
     return path.relative_to(SOURCE).as_posix()
 
 
+@cache
 def imports(path):
     """Dotted names that a file imports, anywhere in it."""
+    return list(imported(path))
+
+
+def imported(path):
     for node in ast.walk(ast.parse(path.read_text(encoding="utf8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

@@ -96,6 +96,7 @@ def test_classes_come_back_as_they_were(work, labels, kind):
     ok("update", "n.atlas", "n.csv")
 
 
+@pytest.mark.slow
 def test_columns_to_use_and_to_leave(work):
     ok(
         "fit",
@@ -134,6 +135,7 @@ def test_columns_to_use_and_to_leave(work):
     assert result.stderr == "new.csv: not used: 'city'\n"
 
 
+@pytest.mark.slow
 def test_many_categories(work):
     random = np.random.default_rng(0)
     codes = random.integers(0, 40, 400)

@@ -265,6 +265,7 @@ def test_charts_agree_with_numpy(inputs, dtype, count, seed):
     np.testing.assert_allclose(model(X), expected, atol=2e-3 * count if dtype == "float32" else 1e-9 * count)
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(small_models, seeds)
 def test_gradient_agrees_with_finite_differences(configuration, seed):
@@ -384,6 +385,7 @@ def test_a_chart_at_the_old_face_fades_out_beyond_it():
     assert not model([[1 + 3.01 * cell], [1.4]]).any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("cover", ["touch", "inside"])
 def test_an_update_beyond_the_cube_keeps_every_bit_outside_its_footprint(cover, dtype):

@@ -37,6 +37,7 @@ def classifier():
     )
 
 
+@pytest.mark.slow
 def test_a_regressor_comes_back_to_the_bit_and_goes_on(regressor, path):
     save(regressor, path)
     twin = load(path)

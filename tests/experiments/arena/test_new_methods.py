@@ -54,6 +54,7 @@ def test_a_simple_task_is_learned(name):
     assert error(method, task) < 0.3 * np.abs(task.y - task.y.mean()).mean()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mlp-dynamic-programming", "functional"])
 def test_less_is_forgotten_than_by_a_plain_network(name):
     if name == "functional":
@@ -211,6 +212,7 @@ def test_opponents_learn_what_comes_later(name):
     assert error(method, side(1, rows=600)) < 0.8 * before
 
 
+@pytest.mark.slow
 def test_never_is_never_updated():
     method = make("never")
     method.fit(side(0))

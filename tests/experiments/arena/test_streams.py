@@ -248,19 +248,20 @@ def test_protocols_with_and_without_streams():
     assert (only.cells, only.streams) == ((), QUICK.streams)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("in_this_process")
 def test_the_command_streams_a_table_and_goes_on_where_it_was(tmp_path, monkeypatch):
     data, output = tmp_path / "own.csv", tmp_path / "out"
     data.write_text("t,a,y\n" + "\n".join(f"{-k},{k * k % 17},{k + 1}" for k in range(60)), encoding="utf8")
     options = ["arena", "--quick", "-o", str(output), "--protocol", "7", "--data", str(data), "--drop", "t"]
     options += ["--stream-by", "t", "--stream-first", "20", "--stream-batch", "10"]
-    options += ["--method", "linear", "--method", "boosting-reservoir"]
+    options += ["--method", "linear", "--method", "mlp-partial-fit"]
     result = CliRunner().invoke(app, options)
     assert result.exit_code == 0, result.output
     lines = [line for line in result.stdout.splitlines() if line.strip()]
     assert lines[-4].split()[:4] == ["own", "by", "t", "prequential"]
     assert sorted(line.split("  ")[0] for line in lines[-3:-1]) == [
-        "boosting on a reservoir of 2000",
+        "MLP, partial_fit",
         "linear model",
     ]
     page = (output / "report.html").read_text(encoding="utf8")
