@@ -341,8 +341,9 @@ class Atlas:
         if record is None:
             ids = ", ".join(str(record.id) for record in revertible) or "none"
             raise ValueError(f"update {id} cannot be reverted; of this model's updates, {ids} can")
-        self.charts = tuple(chart for chart in self.charts if chart.update != id)
-        record.reverted = datetime.now(timezone.utc)
+        charts = [chart for chart in self.charts if chart.update != id]
+        state, now = self.state.with_charts(charts), datetime.now(timezone.utc)
+        self.state, record.reverted = state, now  # signals wait for a call, and there is none in this line
         return self
 
     # --- growth -------------------------------------------------------------------------------------
