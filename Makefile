@@ -1,8 +1,8 @@
-# Two commands: `make demo` shows what the library does, `make test` checks it.
+# `make demo` shows what the library does, `make test` checks it, `make quick` checks it without the slow tests.
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test clean
+.PHONY: demo test quick clean
 
 demo: .venv/installed
 	$(BIN)/atlas demo
@@ -12,6 +12,12 @@ test: .venv/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest --numprocesses auto
+
+quick: .venv/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest --numprocesses auto -m "not slow"
 
 .venv/created:
 	$(PYTHON) -m venv .venv

@@ -17,7 +17,7 @@ import numpy as np
 
 from atlas_splines.experiments.arena.methods import METHODS, STREAM_METHODS
 from atlas_splines.experiments.arena.stream_data import BUILT_IN_STREAMS, StreamSource
-from atlas_splines.experiments.arena.stream_figures import draw_streams
+from atlas_splines.experiments.arena.stream_figures import STREAM_DRAWINGS
 from atlas_splines.experiments.arena.streams import (
     DEFAULT_METHODS,
     aligned,
@@ -26,6 +26,7 @@ from atlas_splines.experiments.arena.streams import (
     stream_lines,
     stream_table,
 )
+from atlas_splines.experiments.drawings import save_all
 
 WEEK, QUARTER = 168, 13 * 168  # rows of hourly data
 NOISE_COLUMNS = 5
@@ -36,9 +37,6 @@ FILES = [
     StreamSource("power-plant, random", "file", 2000, 200, Path("power-plant.txt")),
     StreamSource("kin8nm, random", "file", 2000, 200, Path("kin8nm.txt")),
 ]
-METHODS_USED = [
-    name for name in DEFAULT_METHODS if name != "atlas-retrained"
-]  # it takes hours on long streams
 REFITTED = "never"  # on a stream that comes at once, this is AtlasRegressor fitted to all data
 
 
@@ -142,9 +140,9 @@ def main():
     forget(options.output, options.fresh)
     seeds = range(options.seeds)
     at_once = run_streams([s.at_once() for s in chosen], [REFITTED], seeds, options.output, options.jobs)
-    results = run_streams(chosen, options.methods or METHODS_USED, seeds, options.output, options.jobs)
+    results = run_streams(chosen, options.methods or DEFAULT_METHODS, seeds, options.output, options.jobs)
     report(results, at_once, "held" if options.hold else "seen")
-    draw_streams(results).savefig(options.output / "streams.png", dpi=120)
+    save_all(STREAM_DRAWINGS, results, options.output)
 
 
 if __name__ == "__main__":

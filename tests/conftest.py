@@ -1,11 +1,23 @@
+import os
 import signal
 import tracemalloc
 
 import pytest
 from hypothesis import settings
 
+# the processes of a test run share the cores already; threads of theirs would wait for each other
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.update({"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"})  # before numpy is imported
+
 settings.register_profile("repeatable", derandomize=True, deadline=None)  # a run tells the same tomorrow
 settings.load_profile("repeatable")
+SLOW_DOCUMENTS = ("README.md", "torch.md")  # their examples train; a document cannot carry a marker itself
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.path.name in SLOW_DOCUMENTS:
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture

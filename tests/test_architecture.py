@@ -1,8 +1,10 @@
 """The layout of CONTRIBUTING.md, checked from the import statements."""
 
 import ast
+import re
 import subprocess
 import sys
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -11,17 +13,18 @@ import pytest
 import atlas_splines
 
 SOURCE = Path(atlas_splines.__file__).parent
+CONTRIBUTING = Path(__file__).parents[1] / "CONTRIBUTING.md"
 
 # Each folder may import those above it. Folders on one line do not know each other.
 LEVELS = [
-    {"core"},
-    {"evidence", "analysis", "files"},
-    {"memory"},
-    {"estimators"},
-    {"tables"},
-    {"storage", "nn", "plots"},
-    {"experiments"},
-    {"cli"},
+    ["core"],
+    ["evidence", "analysis", "files"],
+    ["memory"],
+    ["estimators"],
+    ["tables"],
+    ["storage", "nn", "plots"],
+    ["experiments"],
+    ["cli"],
 ]
 ONLY_IMPORTER = {
     "numba": "core/kernels.py",
@@ -44,8 +47,13 @@ def place(path):
     return path.relative_to(SOURCE).as_posix()
 
 
+@cache
 def imports(path):
     """Dotted names that a file imports, anywhere in it."""
+    return list(imported(path))
+
+
+def imported(path):
     for node in ast.walk(ast.parse(path.read_text(encoding="utf8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -80,11 +88,25 @@ def test_heavy_libraries_have_one_importer(path):
         assert place(path).startswith(owner), f"{place(path)} imports {name}, which belongs in {owner}"
 
 
-@pytest.mark.parametrize("folder", sorted(set.union(*LEVELS)))
+@pytest.mark.parametrize("folder", sorted(name for names in LEVELS for name in names))
 def test_each_folder_says_what_it_is_for(folder):
     text = ast.get_docstring(ast.parse((SOURCE / folder / "__init__.py").read_text(encoding="utf8")))
     assert text, f"{folder}/__init__.py has no docstring"
     assert "import" in text.lower(), f"{folder}/__init__.py does not say what may import it"
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=place)
+def test_contributing_names_every_module(path):
+    text = CONTRIBUTING.read_text(encoding="utf8")
+    assert re.search(rf"\b{re.escape(path.name)}", text), (
+        f"{place(path)} is not in the layout of CONTRIBUTING.md"
+    )
+    assert path.parent == SOURCE or f"{path.parent.name}/" in text
+
+
+def test_contributing_shows_the_arrows():
+    steps = [", ".join(names) for names in LEVELS]
+    assert f"    {' → '.join(steps)}\n" in CONTRIBUTING.read_text(encoding="utf8")
 
 
 def test_only_public_faces_stand_beside_the_folders():

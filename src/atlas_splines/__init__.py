@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from atlas_splines.estimators.column_footprint import ColumnFootprint
     from atlas_splines.estimators.regressor import AtlasRegressor
     from atlas_splines.files.errors import StorageError
+    from atlas_splines.files.locks import lock
     from atlas_splines.memory.consolidation import consolidate
     from atlas_splines.memory.footprints import Footprint
     from atlas_splines.memory.log import Consolidation, Update
@@ -53,6 +54,7 @@ __all__ = [
     "gradient_bound",
     "gradient_norm",
     "load",
+    "lock",
     "orthogonality_distance",
     "overlap",
     "save",
@@ -81,6 +83,7 @@ _MODULE_OF = {
     "gradient_bound": "analysis",
     "gradient_norm": "analysis",
     "load": "storage.saving",
+    "lock": "files.locks",
     "orthogonality_distance": "analysis",
     "overlap": "analysis",
     "save": "storage.saving",

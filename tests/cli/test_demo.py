@@ -1,11 +1,13 @@
 import os
 import re
 
+import pytest
 from command import app, run
 
 from atlas_splines.cli import fit
 
 
+@pytest.mark.slow
 def test_demo_runs_the_command_and_draws(tmp_path):
     picture, here = tmp_path / "demo.png", os.getcwd()
     result = run(app, ["demo", "--output", str(picture)])

@@ -26,6 +26,7 @@ def encoded(path, data):
     return np.column_stack([frame[name].to_numpy() for name in encoding.inputs])
 
 
+@pytest.mark.slow
 def test_an_exported_regressor_predicts_the_same(work):
     write_csv("far.csv", HEADER, homes(60, 150, 260, factor=3, seed=2))
     assert "Domain: size is now" in ok("update", "m.atlas", "far.csv").output
@@ -61,6 +62,7 @@ def test_an_exported_regressor_predicts_the_same(work):
         assert one == pytest.approx(result[:1], rel=1e-6)
 
 
+@pytest.mark.slow
 def test_an_exported_classifier_gives_the_same_probabilities(work):
     ok("fit", "homes.csv", "--target", "city", "-o", "c.atlas", "--extrapolation", "error", *SMALL)
     output = ok("export", "c.atlas", "c.onnx").output
@@ -76,6 +78,7 @@ def test_an_exported_classifier_gives_the_same_probabilities(work):
     assert np.isnan(session.run(["y"], {"X": X})[0]).any(axis=1).tolist() == [True] + [False] * (len(X) - 1)
 
 
+@pytest.mark.slow
 def test_an_exported_bare_model_computes_the_same(work):
     model = oracle.randomize(Atlas(2, terms=1, density=1)).extend([0, 0], [1, 1.5])
     save(model, "bare.atlas")
@@ -119,6 +122,7 @@ def test_what_cannot_be_exported_is_refused(work, monkeypatch):
     assert files(work) == before
 
 
+@pytest.mark.slow
 def test_without_torch_an_export_is_refused(work):
     code = textwrap.dedent("""
         import sys

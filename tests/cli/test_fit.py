@@ -33,6 +33,7 @@ def test_fit_tells_and_writes(work):
     assert (work / "a.atlas").read_bytes() == (work / "m.atlas").read_bytes()  # the seed settles it
 
 
+@pytest.mark.slow
 def test_classes(work):
     output = ok("fit", "homes.csv", "--target", "city", "-o", "c.atlas", *SMALL).output
     assert "3 classes" in output
@@ -49,6 +50,7 @@ def test_classes(work):
     assert "loss" in ok("inspect", "c.atlas").output
 
 
+@pytest.mark.slow
 def test_numbers_as_classes(work):
     write_csv("n.csv", ["x", "y"], [(k, k % 3) for k in range(90)])
     ok("fit", "n.csv", "--target", "y", "--classify", "-o", "n.atlas", *SMALL)
@@ -63,6 +65,7 @@ def test_numbers_as_classes(work):
     assert isinstance(estimator_of("r.atlas"), AtlasRegressor)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("labels", "kind"),
     [
@@ -93,6 +96,7 @@ def test_classes_come_back_as_they_were(work, labels, kind):
     ok("update", "n.atlas", "n.csv")
 
 
+@pytest.mark.slow
 def test_columns_to_use_and_to_leave(work):
     ok(
         "fit",
@@ -131,6 +135,7 @@ def test_columns_to_use_and_to_leave(work):
     assert result.stderr == "new.csv: not used: 'city'\n"
 
 
+@pytest.mark.slow
 def test_many_categories(work):
     random = np.random.default_rng(0)
     codes = random.integers(0, 40, 400)
@@ -141,6 +146,7 @@ def test_many_categories(work):
     assert np.mean([abs(float(row["y"]) - float(row["y_predicted"])) for row in rows]) < 1
 
 
+@pytest.mark.slow
 def test_large_tables_are_learned_from_a_sample_and_a_pass(work, streams):
     write_csv("large.csv", HEADER, sorted(homes(3000), key=lambda row: row[0]))
     output = ok(
@@ -306,6 +312,7 @@ def test_a_model_with_updates_is_not_replaced(work, monkeypatch):
     assert files(work) == before
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="needs signals")
 def test_an_interrupt_leaves_nothing_behind(work, tmp_path_factory, interruptible):
     before, scratch = files(work), tmp_path_factory.mktemp("scratch")

@@ -1,11 +1,13 @@
 import re
 
 import numpy as np
+import pytest
 from command import app, ok, refused, run
 
 from atlas_splines import Atlas, AtlasRegressor, save
 
 
+@pytest.mark.slow
 def test_inspect_shows_configuration_domain_and_log(work, monkeypatch):
     ok("update", "m.atlas", "new.csv")
     ok("update", "m.atlas", "new.csv")

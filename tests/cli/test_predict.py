@@ -34,6 +34,7 @@ def test_predict_keeps_the_cells_as_they_were(work):
     assert [float(row[-1]) for row in new[1:]] == expected.tolist()
 
 
+@pytest.mark.slow
 def test_csv_and_parquet_and_pipes_agree(work):
     ok("predict", "m.atlas", "new.csv", "-o", "a.csv")
     text = ok("predict", "m.atlas", "-", "-o", "-", input=(work / "new.csv").read_bytes()).stdout

@@ -54,6 +54,7 @@ def test_dry_run_writes_nothing(work):
     assert ok("update", "m.atlas", "new.csv").output.splitlines()[1:6] == promised
 
 
+@pytest.mark.slow
 def test_one_of_something_is_not_several(work):
     write_csv("one.csv", HEADER, homes(1, 80, 120, seed=1))
     assert "one.csv: 1 row, would be learned." in ok("update", "m.atlas", "one.csv", "--dry-run").output
@@ -77,6 +78,7 @@ def test_other_kinds_of_retention(work, retention, says):
     assert estimator_of("m.atlas").retention == "chart"
 
 
+@pytest.mark.slow
 def test_a_domain_that_grows_is_told(work):
     write_csv("far.csv", HEADER, homes(60, 250, 300, seed=2))
     output = ok("update", "m.atlas", "far.csv").output
@@ -87,6 +89,7 @@ def test_a_domain_that_grows_is_told(work):
     assert re.search(r"  size    2[45]\d\.?\d* (?:or more|to \d+)", output)
 
 
+@pytest.mark.slow
 def test_rows_can_be_skipped_and_categories_can_be_missing(work):
     write_csv("odd.csv", HEADER, [*homes(60), (50, 3, "Cadiz", "no", ""), (50, 3, "Oslo", "maybe", 9)])
     output = ok("update", "m.atlas", "odd.csv", "--skip-missing", "--unknown", "missing").output
@@ -100,6 +103,7 @@ def test_rows_can_be_skipped_and_categories_can_be_missing(work):
     )
 
 
+@pytest.mark.slow
 def test_a_model_that_must_not_extrapolate_learns_rows_beyond_its_domain(work):
     ok("fit", "homes.csv", "-t", "price", "--extrapolation", "error", "-o", "e.atlas", *SMALL)
     far = homes(60, 250, 300, seed=2)
@@ -131,6 +135,7 @@ def test_a_target_that_is_too_large_is_refused(work):
     )
 
 
+@pytest.mark.slow
 def test_a_kill_at_any_moment_leaves_a_whole_file(work):
     """Processes with everything imported fork, update, and are killed: at the file's last step, or at random."""
     script = textwrap.dedent("""
@@ -186,6 +191,7 @@ def test_a_kill_at_any_moment_leaves_a_whole_file(work):
     assert len(estimator_of("m.atlas").update_log_) == lengths[-1] + 1
 
 
+@pytest.mark.slow
 def test_updates_at_once_are_all_kept(work):
     processes = [
         subprocess.Popen([*COMMAND, "update", "m.atlas", "new.csv"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -30,6 +30,7 @@ def random_chart(model, seed, density=5):
     return Chart(seed, fence, content, np.ones(model.outputs, model.dtype), replaces), content
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     st.integers(1, 4),
@@ -80,6 +81,7 @@ def test_the_volume_of_a_fence_is_that_of_its_box():
     assert fence.volume == pytest.approx(6 / 29 * 6 / 29)
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(st.integers(1, 4), st.integers(1, 2), st.sampled_from(["float32", "float64"]), st.integers(1, 70))
 def test_the_kernel_adds_what_numpy_says(inputs, outputs, dtype, count):

@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import oracle
 import pytest
+from configurations import configurations, dtypes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,16 +24,7 @@ from atlas_splines.core import splines
 from atlas_splines.core.charts import Chart, fence_around
 from atlas_splines.core.losses import LOSSES
 
-configurations = st.fixed_dictionaries(
-    {
-        "inputs": st.integers(1, 4),
-        "outputs": st.integers(1, 2),
-        "terms": st.integers(0, 5),
-        "density": st.integers(0, 5),
-        "trainable": st.sampled_from(["finest", "all"]),
-        "dtype": st.sampled_from(["float32", "float64"]),
-    }
-)
+small_models = configurations(inputs=4, outputs=2, terms=5, density=5, dtype=dtypes)
 seeds = st.integers(0, 9999)
 TOLERANCE = {"float32": 2e-5, "float64": 1e-12}
 
@@ -91,8 +83,9 @@ def plain_window(fence, X):
 # --- predictions inside ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
-@given(configurations, st.integers(0, 3), seeds)
+@given(small_models, st.integers(0, 3), seeds)
 def test_extensions_leave_every_bit_inside(configuration, charts, seed):
     random = np.random.default_rng(seed)
     model = oracle.randomize(Atlas(**configuration), seed)
@@ -170,6 +163,7 @@ def test_the_domain_grows_by_whole_cells_and_never_shrinks():
     assert model.domain[1].tolist() == [0, 153 / 61]
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(st.integers(0, 12), st.floats(0, 20), st.integers(0, 2000), st.sampled_from(["float32", "float64"]))
 def test_the_domain_holds_what_was_asked_for(density, reach, cells, dtype):
@@ -239,8 +233,9 @@ def test_views_are_for_the_unit_cube_only():
 # --- the fast path against the plain one -------------------------------------------------------------
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
-@given(configurations, seeds)
+@given(small_models, seeds)
 def test_outputs_agree_with_the_oracle(configuration, seed):
     random = np.random.default_rng(seed)
     model = scramble(extend(Atlas(**configuration), random, reach=4), seed)
@@ -250,6 +245,7 @@ def test_outputs_agree_with_the_oracle(configuration, seed):
     np.testing.assert_allclose(model(X), expected, atol=10 * TOLERANCE[configuration["dtype"]] * scale)
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(st.integers(1, 3), st.sampled_from(["float32", "float64"]), st.integers(1, 70), seeds)
 def test_charts_agree_with_numpy(inputs, dtype, count, seed):
@@ -269,8 +265,9 @@ def test_charts_agree_with_numpy(inputs, dtype, count, seed):
     np.testing.assert_allclose(model(X), expected, atol=2e-3 * count if dtype == "float32" else 1e-9 * count)
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
-@given(configurations, seeds)
+@given(small_models, seeds)
 def test_gradient_agrees_with_finite_differences(configuration, seed):
     random = np.random.default_rng(seed)
     model = scramble(extend(Atlas(**configuration | {"dtype": "float64"}), random), seed)
@@ -388,6 +385,7 @@ def test_a_chart_at_the_old_face_fades_out_beyond_it():
     assert not model([[1 + 3.01 * cell], [1.4]]).any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("cover", ["touch", "inside"])
 def test_an_update_beyond_the_cube_keeps_every_bit_outside_its_footprint(cover, dtype):

@@ -77,6 +77,7 @@ def test_extrapolation():
         models["error"].predict([[0.5], [1.5]])
 
 
+@pytest.mark.slow
 def test_works_in_pipelines_and_searches():
     X, y = plane(200)
     search = GridSearchCV(AtlasRegressor(**QUICK), {"density": [0, 1]}, cv=2).fit(X, y)
@@ -191,6 +192,7 @@ def test_partial_fit_changes_its_footprint_and_nothing_else(model):
     assert (model.revert(update.id).predict(X) == before).all()
 
 
+@pytest.mark.slow
 def test_the_domain_grows_and_nothing_inside_it_changes(model):
     X, y = plane(3000, seed=7)
     before = model.predict(X)
@@ -215,6 +217,7 @@ def test_the_domain_grows_and_nothing_inside_it_changes(model):
     assert not later.contains(far[logged.contains(far)]).any()
 
 
+@pytest.mark.slow
 def test_between_old_and_new_data_predictions_are_those_of_the_nearest_known_point():
     random = np.random.default_rng(0)
     X = random.random((400, 2))

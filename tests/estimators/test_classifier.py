@@ -30,6 +30,7 @@ def test_classes_and_probabilities():
     assert (model.classes_[model.decision_function(X).argmax(axis=1)] == model.predict(X)).all()
 
 
+@pytest.mark.slow
 def test_announced_classes_may_come_later():
     X, y = rings()
     known = y != "out"

@@ -81,6 +81,7 @@ def in_turn(function, numbers):
     return [function(k) for k in numbers]
 
 
+@pytest.mark.slow
 def test_more_terms_are_taken_where_they_help():
     noise = np.random.default_rng(1).normal(0, 0.3, 600)
     additive = rows_of(lambda X: X[:, 0] + X[:, 1] ** 2 + noise, 3)

@@ -43,6 +43,7 @@ def test_features_are_bounded_far_from_the_data_too():
     assert np.array_equal(phi, some_features()(points.clip(0, 1)))
 
 
+@pytest.mark.slow
 def test_predictions_stay_in_bounds_far_from_the_data():
     points, targets = table()
     features, readout = design(points, targets, budget=150)
@@ -67,6 +68,7 @@ def test_fold_is_the_weighted_sum(outputs):
     np.testing.assert_allclose(fold(features, weights)(points), features(points) @ weights, atol=3e-5)
 
 
+@pytest.mark.slow
 def test_fold_of_a_designed_model_is_accurate_to_float32():
     points, targets = table()
     features, readout = design(points, targets, budget=200)
@@ -94,12 +96,14 @@ def test_the_gradient_of_the_likelihood():
     assert wrong < 1e-4
 
 
+@pytest.mark.slow
 def test_inputs_that_do_not_matter_get_long_scales():
     points, targets = table(inputs=6)
     lengths = length_scales(points, targets, np.random.default_rng(0))
     assert lengths[2:].min() > 4 * lengths[:2].max()
 
 
+@pytest.mark.slow
 def test_columns_of_noise_hardly_hurt():
     errors = []
     for inputs in (2, 7):
@@ -119,6 +123,7 @@ def test_finer_splines_go_where_the_evidence_is():
     assert density >= 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rows", "inputs"), [(1, 2), (5, 3), (40, 60), (300, 200)])
 def test_few_rows_and_many_columns_have_few_features(rows, inputs):
     points, targets = table(rows, inputs)
@@ -147,6 +152,7 @@ def test_classes_to_come_are_learned_when_they_come():
     assert ((features(points) @ weights).argmax(axis=1) != labels).mean() < 0.03
 
 
+@pytest.mark.slow
 def test_crowding_is_the_share_of_known_rows():
     points, targets = table(2000, 2)
     features, _ = design(points, targets, budget=200)
@@ -157,6 +163,7 @@ def test_crowding_is_the_share_of_known_rows():
     assert features.crowding(statistics, np.zeros(2), np.ones(2)) == pytest.approx(1)
 
 
+@pytest.mark.slow
 def test_the_choice_is_repeatable():
     points, targets = table()
     (one, first), (other, second) = design(points, targets, 120), design(points, targets, 120)

@@ -78,6 +78,7 @@ def test_a_symbolic_link_stays_one(path, tmp_path):
     assert list(target.parent.iterdir()) == [target]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_kill_at_any_moment_leaves_a_whole_file(path):
     """Children that save one model after the other are killed twenty times."""

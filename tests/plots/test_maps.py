@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 from pictures import axes
 
 from atlas_splines.plots import draw_map, save_maps
@@ -15,6 +16,7 @@ def test_a_map_shows_the_first_input_from_left_to_right():
     assert drawn.get_xlabel() == "$x_1$"
 
 
+@pytest.mark.slow
 def test_maps_are_saved_with_the_box(tmp_path):
     path = tmp_path / "maps.png"
     image = np.random.default_rng(0).random((5, 5))

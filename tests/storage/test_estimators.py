@@ -37,6 +37,7 @@ def classifier():
     )
 
 
+@pytest.mark.slow
 def test_a_regressor_comes_back_to_the_bit_and_goes_on(regressor, path):
     save(regressor, path)
     twin = load(path)
@@ -126,6 +127,7 @@ def test_a_table_model_comes_back(table_model, path, tmp_path):
     assert isinstance(load(path), AtlasRegressor)
 
 
+@pytest.mark.slow
 def test_an_estimator_without_a_table_is_loaded_without_tables(regressor, path):
     save(regressor, path)
     code = f"import sys; from atlas_splines import load, save; save(load({str(path)!r}), {str(path)!r}); "

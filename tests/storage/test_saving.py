@@ -53,6 +53,7 @@ def test_nothing_in_a_file_is_run():
         assert not {"eval", "exec", "compile", "__import__"} & called
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(seed=st.integers(0, 2**32), mutate=st.sampled_from(SEALED), which=st.integers(0, 3))
 def test_edited_files_are_refused_or_valid(seed, mutate, which, all_bytes, tmp_path_factory):

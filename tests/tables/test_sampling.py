@@ -1,9 +1,11 @@
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from atlas_splines.tables.sampling import Reservoir
 
 
+@pytest.mark.slow
 def test_a_reservoir_is_a_uniform_sample():
     counts = np.zeros(100)
     for seed in range(400):

@@ -22,7 +22,7 @@ __all__ = ["from_polynomial"]
 MAX_DENSITY = 12  # log x on [0.1, 1] is then exact to about 1e-14: finer cells would meet rounding
 MAX_EXPONENT = 1000  # polynomials of one input are stored densely
 SAMPLES_PER_CELL = 16  # the error is a smooth bump in each cell: its top is missed by less than 0.4 percent
-SAFETY = 1.01  # and this makes up for it
+SAFETY = 1.01  # factor that makes up for a top that was missed between samples
 
 Array: TypeAlias = NDArray[np.floating]
 Function: TypeAlias = Callable[[Array], Array]

@@ -298,6 +298,12 @@ def arena(
     split_by: Annotated[
         list[str] | None, typer.Option(help="A column, 'region' or 'clusters'; one for all, or one a file.")
     ] = None,
+    stream_by: Annotated[
+        list[str] | None,
+        typer.Option(help="Stream your table: by a column, 'random' or 'order'; one for all, or one a file."),
+    ] = None,
+    stream_first: Annotated[int | None, typer.Option(min=2, help="Rows that a stream begins with.")] = None,
+    stream_batch: Annotated[int | None, typer.Option(min=1, help="Rows that it then brings at once.")] = None,
     drop: Annotated[list[str] | None, typer.Option(help="A column that is no input.")] = None,
 ) -> None:
     """Compare memory retention with every method one would use instead, and write a report.
@@ -317,5 +323,8 @@ def arena(
         data=data or [],
         targets=target or [],
         split_by=split_by or [],
+        stream_by=stream_by or [],
+        stream_first=stream_first,
+        stream_batch=stream_batch,
         drop=drop or [],
     )

@@ -27,12 +27,17 @@ def compare_methods(
     data: Sequence[Path],
     targets: Sequence[str],
     split_by: Sequence[str],
+    stream_by: Sequence[str],
+    stream_first: int | None,
+    stream_batch: int | None,
     drop: Sequence[str],
 ) -> None:
     """Run what is missing, and tell the results and where the report is."""
     try:
         competition = make_competition(quick, seeds, methods, protocols)
-        competition = competition.with_data(data, targets, split_by, drop)
+        if split_by or not stream_by:
+            competition = competition.with_data(data, targets, split_by, drop)
+        competition = competition.with_streams(data, targets, stream_by, drop, stream_first, stream_batch)
         results = compete(output, competition, jobs=jobs, scheduler=scheduler)
     except (RunError, ValueError) as error:
         fail(str(error))

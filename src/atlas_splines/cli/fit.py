@@ -12,7 +12,7 @@ from atlas_splines.cli.checks import check_folder, check_other, check_replaceabl
 from atlas_splines.cli.messages import Say
 from atlas_splines.cli.model_files import alone_with
 from atlas_splines.cli.rows import Labels, labelled_pieces, sample_size
-from atlas_splines.cli.scores import Score, has_answer, in_units
+from atlas_splines.cli.scores import Score, has_answer
 from atlas_splines.core.training import TrainingDiverged
 from atlas_splines.estimators.classifier import AtlasClassifier
 from atlas_splines.estimators.regressor import AtlasRegressor
@@ -131,11 +131,11 @@ def sampled_rows(encoding: Encoding, source: Source, reservoir: Reservoir) -> tu
 
 
 def validation_error(estimator: Estimator) -> str:
-    """Lowest validation loss, mean of the members, in the units of the target where it has units."""
+    """Lowest validation loss, mean of the members, as the estimator tells its errors."""
     losses = [min(member) for member in estimator.validation_loss_ if member]
     if not losses:
         return "unknown, with fewer than 40 rows none are held out"
-    return in_units(estimator, float(np.mean(losses)))
+    return f"{estimator._measure} {estimator._error(float(np.mean(losses))):.4g}"
 
 
 def learn_large(

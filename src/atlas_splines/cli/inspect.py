@@ -9,9 +9,10 @@ from atlas_splines.cli.checks import check_picture, check_there
 from atlas_splines.cli.footprint_lines import share_of_domain
 from atlas_splines.cli.messages import Say, aligned
 from atlas_splines.cli.model_files import Loaded, model_of, without_table
-from atlas_splines.cli.scores import in_units
 from atlas_splines.core.model import Atlas
 from atlas_splines.core.records import Record
+from atlas_splines.estimators.column_footprint import ColumnFootprint
+from atlas_splines.estimators.log import EstimatorUpdate
 from atlas_splines.files.writer import replace_file
 from atlas_splines.memory.log import Consolidation, Update
 from atlas_splines.storage.saving import load
@@ -82,7 +83,8 @@ def domain_text(estimator: Estimator, j: int) -> str:
 
 def tell_log(loaded: Loaded, say: Say) -> None:
     """The log as a table."""
-    records = model_of(loaded).updates
+    inner = without_table(loaded)
+    records = inner.updates if isinstance(inner, Atlas) else inner.update_log_
     if not records:
         say("updates: none")
         return
@@ -93,10 +95,10 @@ def tell_log(loaded: Loaded, say: Say) -> None:
 
 def log_row(loaded: Loaded, record: Record) -> tuple[str, ...]:
     """Cells of one entry of the log."""
-    inner = without_table(loaded)
     before = after = share = ""
     if isinstance(record, Update):
-        before, after = in_units(inner, record.error_before), in_units(inner, record.error_after)
+        measure = record.measure if isinstance(record, EstimatorUpdate) else "loss"
+        before, after = (f"{measure} {error:.4g}" for error in (record.error_before, record.error_after))
         share = share_of_update(loaded, record)
     elif isinstance(record, Consolidation):
         after = f"changed {record.error:.3g}"
@@ -108,9 +110,9 @@ def log_row(loaded: Loaded, record: Record) -> tuple[str, ...]:
 def share_of_update(loaded: Loaded, record: Update) -> str:
     """Share of the domain of then that an update could change."""
     area = record.footprint
-    if not isinstance(loaded, TableModel):
-        return f"{area.volume:.2%}"
-    return share_of_domain(loaded.estimator._in_columns(area, area.domain), loaded.encoding)
+    if isinstance(loaded, TableModel) and isinstance(area, ColumnFootprint):
+        return share_of_domain(area, loaded.encoding)
+    return f"{area.volume:.2%}"
 
 
 def draw(estimator: Estimator, plot: Path) -> None:

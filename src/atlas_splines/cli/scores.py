@@ -9,12 +9,11 @@ from numpy.typing import NDArray
 
 from atlas_splines.cli.rows import Labels
 from atlas_splines.estimators.classifier import AtlasClassifier
-from atlas_splines.estimators.regressor import AtlasRegressor
 from atlas_splines.tables.reading import Table
 from atlas_splines.tables.table_model import Estimator
 from atlas_splines.tables.wording import counted
 
-__all__ = ["Score", "has_answer", "in_units"]
+__all__ = ["Score", "has_answer"]
 
 
 @dataclass
@@ -68,14 +67,3 @@ def has_answer(estimator: Estimator, X: Table) -> NDArray[np.bool_]:
     if estimator.extrapolation != "error" or not X.num_rows:
         return np.ones(X.num_rows, np.bool_)
     return estimator.in_domain(X)
-
-
-def in_units(estimator: object, loss: float) -> str:
-    """A mean loss of the model as a user of the estimator understands it."""
-    if isinstance(estimator, AtlasRegressor) and estimator.model_.outputs == 1:
-        scale = float(estimator.target_scale_[0])
-        if estimator._loss == "mse":
-            return f"RMSE {scale * loss**0.5:.4g}"
-        if estimator._loss == "mae":
-            return f"MAE {scale * loss:.4g}"
-    return f"loss {loss:.4g}"

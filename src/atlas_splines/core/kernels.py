@@ -340,7 +340,7 @@ def locate_beyond(x, origins, density, rows, weights):
 
 
 @exact
-def place(x, layout, density, rows, weights):
+def locate_anywhere(x, layout, density, rows, weights):
     """First active row and the four basis weights of each coordinate."""
     if layout.origins.shape[0]:
         locate_beyond(x, layout.origins[density], density, rows, weights)
@@ -437,7 +437,7 @@ def exponential(x, result):
 
 
 @fused
-def finish(layout, sums, points, exponentials, out):
+def sums_to_outputs(layout, sums, points, exponentials, out):
     """Turn sums F, G, H into exponentials and outputs, equation (6)."""
     # sums (≥ points·channels,), exponentials (≥ points·channels + LANES,), out (≥ points, outputs)
     channels, terms, width = layout.slope.size, layout.terms, 2 * layout.terms + 1
@@ -464,7 +464,7 @@ def sum_splines(table, layout, densities, inputs, rows, weights, sums):
     # table (rows·channels,), inputs (points·inputs,), rows and weights scratch, sums (≥ points·channels,)
     used = inputs.size
     for density in densities:
-        place(inputs, layout, density, rows[:used], weights)
+        locate_anywhere(inputs, layout, density, rows[:used], weights)
         gather(table, layout.slope.size, layout.inputs, rows[:used], weights, sums)
 
 
@@ -481,7 +481,7 @@ def predict_range(table, layout, densities, inputs, out, start, stop):
         sums[:] = 0
         x = inputs[begin:end].reshape(-1)
         sum_splines(table.reshape(-1), layout, densities, x, rows, weights, sums)
-        finish(layout, sums, end - begin, exponentials, out[begin:end])
+        sums_to_outputs(layout, sums, end - begin, exponentials, out[begin:end])
 
 
 @exact
@@ -602,7 +602,7 @@ def apply_chart(charts, k, count, chosen, windows, x, scratch, out):
     densities = charts.densities[charts.density_start[k] : charts.density_start[k + 1]]
     sums[: count * slope.size] = 0
     sum_splines(table, layout, densities, x, rows, weights, sums)
-    finish(layout, sums, count, exponentials, result)
+    sums_to_outputs(layout, sums, count, exponentials, result)
     for c in range(count):
         i = chosen[c]
         keep = out.dtype.type(1) - windows[c] * charts.replaces[k]
@@ -736,7 +736,7 @@ def cross_entropy(scores, target):
 
 
 @fused
-def chain(layout, slopes_of_outputs, points, slopes):
+def slopes_of_sums(layout, slopes_of_outputs, points, slopes):
     """Chain rule through (6): from each channel's exponential to the loss's slope in its sum, in place."""
     # slopes_of_outputs (≥ points, outputs), slopes (≥ points·channels,)
     channels, width = layout.slope.size, 2 * layout.terms + 1
@@ -840,11 +840,11 @@ def train_batches(table, layout, moments, samples, order, batch_size, step):
         points, used = batch.size, batch.size * inputs
         start_batch(samples, batch, x, sums)
         for d in range(densities.size):
-            place(x[:used], layout, densities[d], rows[d, :used], weights[d])
+            locate_anywhere(x[:used], layout, densities[d], rows[d, :used], weights[d])
             gather(flat_table, channels, inputs, rows[d, :used], weights[d], sums)
-        finish(layout, sums, points, slopes, out)
+        sums_to_outputs(layout, sums, points, slopes, out)
         loss += batch_loss(step.loss, samples, batch, out)
-        chain(layout, out, points, slopes)
+        slopes_of_sums(layout, out, points, slopes)
         marked = 0
         for d in range(densities.size):
             scatter(flat_gradient, channels, inputs, rows[d, :used], weights[d], slopes)

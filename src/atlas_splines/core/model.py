@@ -340,8 +340,8 @@ class Atlas:
         if record is None:
             ids = ", ".join(str(record.id) for record in revertible) or "none"
             raise ValueError(f"update {id} cannot be reverted; of this model's updates, {ids} can")
-        self.state = self.state.without(id)
-        record.reverted = datetime.now(timezone.utc)
+        state, now = self.state.without(id), datetime.now(timezone.utc)
+        self.state, record.reverted = state, now  # signals wait for a call, and there is none in this line
         return self
 
     def _can_revert(self, record: Record) -> bool:

@@ -30,7 +30,7 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
     --------
     >>> import numpy as np
     >>> X = np.random.default_rng(0).normal(size=(500, 2))
-    >>> model = AtlasClassifier(random_state=0).fit(X, X[:, 0] * X[:, 1] > 0)
+    >>> model = AtlasClassifier(members=1, random_state=0).fit(X, X[:, 0] * X[:, 1] > 0)
     >>> bool(model.score(X, X[:, 0] * X[:, 1] > 0) > 0.95)
     True
     """

@@ -82,7 +82,7 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
     --------
     >>> import numpy as np
     >>> X = 100 * np.random.default_rng(0).random((500, 2))
-    >>> model = AtlasRegressor(random_state=0).fit(X, X[:, 0] * X[:, 1])
+    >>> model = AtlasRegressor(members=1, random_state=0).fit(X, X[:, 0] * X[:, 1])
     >>> bool(model.score(X, X[:, 0] * X[:, 1]) > 0.99)
     True
     >>> X_new = 20 + 10 * np.random.default_rng(1).random((200, 2))

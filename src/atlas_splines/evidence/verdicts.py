@@ -19,8 +19,8 @@ Verdict = Literal["noise", "local", "drift"]
 
 FAR = 9.0  # squared error over its variance from which on a row contradicts
 TRIM = 0.02  # of the contradicting rows, on either side of each input, may lie outside the box: noise
-PURE = 0.95  # of the new rows in the box contradict, where the world changed in one place,
-SMALL = 0.25  # and at most this share of the known rows is there
+PURE = 0.95  # of the new rows in a box contradict, where the world changed there
+SMALL = 0.25  # of the known rows, at most, lie in a box where the world changed
 FEWEST = 5  # contradicting rows make a box
 
 

@@ -30,7 +30,7 @@ def lock(path: str | os.PathLike[str], timeout: float = 10.0) -> Iterator[None]:
     Examples
     --------
     >>> import tempfile
-    >>> from atlas_splines import Atlas, load, save
+    >>> from atlas_splines import Atlas, lock, save
     >>> path = tempfile.mkdtemp() + "/model.atlas"
     >>> with lock(path):
     ...     save(Atlas(inputs=1), path)

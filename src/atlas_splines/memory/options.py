@@ -20,7 +20,7 @@ RATE_DIVISORS = (1, 10)  # for each density of a chart
 EPOCHS = 50  # at least, when their number is left open
 BATCHES = 5000  # at least, over all epochs, when their number is left open
 PATIENCE_EPOCHS = 5  # without a lower loss on the held-out rows
-PATIENCE_BATCHES = 500  # too: products of inputs start on a plateau, so few rows need many epochs
+PATIENCE_BATCHES = 500  # patience for few rows: products of inputs start on a plateau
 
 
 @dataclass(frozen=True)

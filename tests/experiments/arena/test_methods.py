@@ -93,15 +93,16 @@ def test_what_keeps_all_data_drops_what_a_task_replaces(name):
     assert method.predict(first.X).mean() == pytest.approx(first.y.mean() + 5, abs=0.5)
 
 
-def test_a_missing_package_is_named(monkeypatch):
+@pytest.mark.parametrize(("package", "method"), [("kan", "kan"), ("river", "river-forest")])
+def test_a_missing_package_is_named(monkeypatch, package, method):
     import atlas_splines.experiments.arena.methods as methods
 
     def gone(name):
-        raise ModuleNotFoundError("No module named 'kan'", name="kan")
+        raise ModuleNotFoundError(f"No module named {package!r}", name=package)
 
     monkeypatch.setattr(methods, "import_module", gone)
-    with pytest.raises(MissingPackage, match=r"no module 'kan': pip install 'atlas-splines\[arena\]'"):
-        find("kan")
+    with pytest.raises(MissingPackage, match=rf"no module '{package}': pip install 'atlas-splines\[arena\]'"):
+        find(method)
 
 
 # --- the network -----------------------------------------------------------------------------------------

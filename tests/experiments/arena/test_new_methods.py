@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from atlas_splines.experiments.arena.methods import MissingPackage, find
+from atlas_splines.experiments.arena.methods import find
 from atlas_splines.experiments.arena.methods.base import Setup
 from atlas_splines.experiments.arena.methods.dynamic import DynamicProgramming
 from atlas_splines.experiments.arena.methods.mlp import MLP
@@ -44,6 +44,7 @@ def error(method, task):
     return np.abs(method.predict(task.X)[:, 0] - task.y).mean()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mlp-dynamic-programming", "functional", "spline-activations"])
 def test_a_simple_task_is_learned(name):
     if name != "mlp-dynamic-programming":
@@ -53,6 +54,7 @@ def test_a_simple_task_is_learned(name):
     assert error(method, task) < 0.3 * np.abs(task.y - task.y.mean()).mean()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mlp-dynamic-programming", "functional"])
 def test_less_is_forgotten_than_by_a_plain_network(name):
     if name == "functional":
@@ -129,6 +131,7 @@ def test_inducing_points_span_the_others():
     assert np.linalg.matrix_rank(phi[rows]) == 3
 
 
+@pytest.mark.slow
 def test_replaced_inducing_points_are_dropped_and_counted():
     pytest.importorskip("torch")
     method = make("functional")
@@ -183,6 +186,7 @@ def test_damping_holds_the_activations():
 # --- opponents for streams -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OPPONENTS)
 def test_opponents_learn_a_first_part_and_repeat_themselves(name):
     first, outputs = side(0, rows=600), []
@@ -197,6 +201,7 @@ def test_opponents_learn_a_first_part_and_repeat_themselves(name):
     assert 1 < len(type(method).GRID) <= 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in OPPONENTS if name != "never"])
 def test_opponents_learn_what_comes_later(name):
     method = make(name)
@@ -207,6 +212,7 @@ def test_opponents_learn_what_comes_later(name):
     assert error(method, side(1, rows=600)) < 0.8 * before
 
 
+@pytest.mark.slow
 def test_never_is_never_updated():
     method = make("never")
     method.fit(side(0))
@@ -225,14 +231,3 @@ def test_boosting_on_a_reservoir_keeps_a_uniform_sample():
     assert method.y.mean() == pytest.approx(0.5, abs=0.05)
     method.fit(Task(X[:1], np.zeros(1), X[:0], X[:0, 0], lambda points: points[:, 0] < 0.5))
     assert (method.X[:-1, 0] >= 0.5).all()
-
-
-def test_a_missing_river_is_named(monkeypatch):
-    import atlas_splines.experiments.arena.methods as methods
-
-    def gone(name):
-        raise ModuleNotFoundError("No module named 'river'", name="river")
-
-    monkeypatch.setattr(methods, "import_module", gone)
-    with pytest.raises(MissingPackage, match=r"no module 'river': pip install 'atlas-splines\[arena\]'"):
-        find("river-forest")

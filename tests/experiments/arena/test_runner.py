@@ -1,18 +1,13 @@
 import json
-import os
 import re
-import signal
-import subprocess
-import sys
-import time
 from dataclasses import replace
 
 import pytest
+from killing import kill_at_first_result
 from typer.testing import CliRunner
 
 import atlas_splines.experiments.arena.methods as methods
 from atlas_splines.cli.app import app
-from atlas_splines.experiments import jobs
 from atlas_splines.experiments.arena import runner
 from atlas_splines.experiments.arena.competition import (
     FULL,
@@ -33,16 +28,6 @@ TINY = Size(samples=40, tests=20, tasks=2, steps=3)
 CELL = next(cell for cell in FULL.cells if cell.kind == "two-tasks" and cell.inputs == 2)
 PEAKS = next(cell for cell in FULL.cells if cell.kind == "peaks")
 CHEAP = ("linear", "lookup", "knn", "mlp", "mlp-retrained")
-
-
-@pytest.fixture
-def in_this_process(monkeypatch):
-    """Run jobs here: processes take seconds to start, and would not see what a test changes."""
-
-    def run_here(work, keys, *common, jobs=1, scheduler=None):
-        return ((key, work(key, *common)) for key in keys)
-
-    monkeypatch.setattr(jobs, "run_jobs", run_here)
 
 
 @pytest.fixture
@@ -147,16 +132,7 @@ def test_a_killed_run_goes_on(tmp_path):
         "    size = Size(samples=40, tests=20, tasks=2, steps=3)\n"
         f"    compete(Path({str(tmp_path)!r}), Competition(FULL.cells[:1], ('linear',), 500, size, tuned=False))\n"
     )
-    script = tmp_path / "long.py"
-    script.write_text(code, encoding="utf8")
-    process = subprocess.Popen(
-        [sys.executable, str(script)], stderr=subprocess.DEVNULL, start_new_session=True
-    )
-    deadline = time.monotonic() + 120
-    while not any((tmp_path / "runs").glob("*.json")) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    kill_at_first_result(code, tmp_path, tmp_path / "runs")
     done = listing(tmp_path)
     assert 0 < len([name for name in done if name.endswith(".json")]) < 500
     keys = keys_of(Competition(FULL.cells[:1], ("linear",), len(done) + 1, TINY), {})
@@ -176,11 +152,11 @@ def test_competitions_can_be_parts():
     assert make_competition(True, None, [], []).seeds == 1
     assert make_competition(True, 4, [], []).seeds == 4
     assert make_competition(False, 3, ["mlp"], [3]) == replace(
-        FULL, seeds=3, methods=("mlp",), cells=(PEAKS,)
+        FULL, seeds=3, methods=("mlp",), cells=(PEAKS,), streams=(), stream_methods=("mlp",)
     )
     with pytest.raises(ValueError, match="there is no method 'nonsense'; there are atlas-charts, "):
         make_competition(False, 1, ["nonsense"], [])
-    with pytest.raises(ValueError, match="there is no protocol 9; there are 1 to 6"):
+    with pytest.raises(ValueError, match="there is no protocol 9; there are 1 to 7"):
         make_competition(False, 1, [], [9])
 
 

@@ -5,11 +5,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
-from atlas_splines.experiments import jobs
+from atlas_splines.cli.app import app
 from atlas_splines.experiments.arena import streams
+from atlas_splines.experiments.arena.competition import FULL, QUICK, compete, make_competition
 from atlas_splines.experiments.arena.methods import MissingPackage
 from atlas_splines.experiments.arena.methods.base import Method
+from atlas_splines.experiments.arena.report import markdown_table, text_table
 from atlas_splines.experiments.arena.stream_data import (
     BUILT_IN_STREAMS,
     Stream,
@@ -22,16 +25,6 @@ from atlas_splines.experiments.arena.stream_figures import draw_streams
 from atlas_splines.experiments.arena.streams import follow, run_streams, stream_lines, stream_table
 
 TINY = StreamSource("tiny", "steady", first=60, batch=20, most=150)
-
-
-@pytest.fixture
-def in_this_process(monkeypatch):
-    """Run jobs here: processes take seconds to start, and would not see what a test changes."""
-
-    def run_here(work, keys, *common, jobs=1, scheduler=None):
-        return ((key, work(key, *common)) for key in keys)
-
-    monkeypatch.setattr(jobs, "run_jobs", run_here)
 
 
 class LastMean(Method):
@@ -182,6 +175,7 @@ def test_what_goes_wrong_is_said(monkeypatch):
 # --- runs ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("in_this_process")
 def test_runs_go_on_where_they_were_and_end_in_a_table_and_a_picture(tmp_path):
     methods = ["linear", "boosting-reservoir"]
@@ -234,4 +228,85 @@ def test_a_failure_is_a_row(tmp_path, monkeypatch):
 def test_an_unknown_method_is_named(tmp_path):
     with pytest.raises(ValueError, match="there is no method 'nonsense'; there are atlas-charts, "):
         run_streams([TINY], ["nonsense"], [0], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+# --- in the arena ----------------------------------------------------------------------------------------
+
+
+def test_protocols_with_and_without_streams():
+    both = make_competition(True, None, [], [3, 7])
+    assert [cell.label for cell in both.cells] == ["five peaks"]
+    assert both.streams == QUICK.streams
+    assert make_competition(False, None, [], []) == FULL
+    assert FULL.streams == BUILT_IN_STREAMS
+    assert make_competition(False, None, [], [1, 2]).streams == ()
+    assert make_competition(False, None, [], [7]) == replace(FULL, cells=())
+    mixed = make_competition(True, None, ["never", "linear"], [3, 7])
+    assert (mixed.methods, mixed.stream_methods) == (("linear",), ("never", "linear"))
+    only = make_competition(True, None, ["never"], [])  # it has no tasks to run on
+    assert (only.cells, only.streams) == ((), QUICK.streams)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("in_this_process")
+def test_the_command_streams_a_table_and_goes_on_where_it_was(tmp_path, monkeypatch):
+    data, output = tmp_path / "own.csv", tmp_path / "out"
+    data.write_text("t,a,y\n" + "\n".join(f"{-k},{k * k % 17},{k + 1}" for k in range(60)), encoding="utf8")
+    options = ["arena", "--quick", "-o", str(output), "--protocol", "7", "--data", str(data), "--drop", "t"]
+    options += ["--stream-by", "t", "--stream-first", "20", "--stream-batch", "10"]
+    options += ["--method", "linear", "--method", "mlp-partial-fit"]
+    result = CliRunner().invoke(app, options)
+    assert result.exit_code == 0, result.output
+    lines = [line for line in result.stdout.splitlines() if line.strip()]
+    assert lines[-4].split()[:4] == ["own", "by", "t", "prequential"]
+    assert sorted(line.split("  ")[0] for line in lines[-3:-1]) == [
+        "MLP, partial_fit",
+        "linear model",
+    ]
+    page = (output / "report.html").read_text(encoding="utf8")
+    assert page.count("data:image/png;base64,") == 1
+    assert '<section id="streams">' in page
+    assert 'id="summary"' not in page  # there were no tasks
+    assert "own by t: 20 rows, then 10 each" in page
+    records = json.loads((output / "streams.json").read_text(encoding="utf8"))
+    assert [len(record["errors"]) for record in records] == [4, 4]
+    assert (output / "table.md").read_text(encoding="utf8").startswith("| own by t | prequential |")
+    assert not (output / "runs").exists()
+
+    def again(key, settings):
+        raise AssertionError(f"{key.name} is run again")
+
+    monkeypatch.setattr(streams, "run_stream", again)
+    assert CliRunner().invoke(app, options).exit_code == 0
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_tasks_and_streams_stand_on_one_page(tmp_path, monkeypatch):
+    monkeypatch.setattr("atlas_splines.experiments.arena.report.DRAWINGS", [])  # they take seconds
+    peaks = make_competition(True, None, ["linear", "lookup"], [3, 7])
+    results = compete(tmp_path, replace(peaks, streams=(TINY,)))
+    page = (tmp_path / "report.html").read_text(encoding="utf8")
+    assert page.index('id="summary"') < page.index('id="streams"') < page.index('id="run"')
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "figures", "report.html", "results.csv", "results.json", "run.json", "runs", "streams", "streams.json", "table.md",
+    }  # fmt: skip
+    tables = text_table(results).split("\n\n")
+    assert [text.split()[0] for text in tables] == ["method", "tiny"]
+    assert len(markdown_table(results).split("\n\n")) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--stream-by", "t"], "--stream-by orders the rows of a file; give it with --data"),
+        (["--data", "no.csv", "--stream-by", "t"], "cannot read no.csv: No such file or directory"),
+        (["--method", "never", "--protocol", "1"], "methods for streams need protocol 7"),
+        (["--stream-first", "9000"], "no drift has 1000 rows, which cannot be cut into 9000 and then"),
+    ],
+)
+def test_bad_options_are_one_line(tmp_path, options, message):
+    result = CliRunner().invoke(app, ["arena", "--quick", "-o", str(tmp_path / "out"), *options])
+    assert result.exit_code == 2
+    assert message in result.output
     assert not (tmp_path / "out").exists()

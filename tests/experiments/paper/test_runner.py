@@ -1,12 +1,12 @@
 import errno
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
 
 import pytest
+from killing import kill_at_first_result
 
 from atlas_splines.experiments import jobs
 from atlas_splines.experiments.jobs import RunError, keep, result_path
@@ -52,16 +52,7 @@ def test_a_killed_run_goes_on(tmp_path):
         f"    keys = [TrialKey('main', 1, 0.5, t) for t in range(200)]\n"
         f"    run(Path({str(tmp_path)!r}), keys, Settings(epochs=2, samples=200))\n"
     )
-    script = tmp_path / "long.py"
-    script.write_text(code, encoding="utf8")
-    process = subprocess.Popen(
-        [sys.executable, str(script)], stderr=subprocess.DEVNULL, start_new_session=True
-    )
-    deadline = time.monotonic() + 120
-    while not any((tmp_path / "trials").glob("*.json")) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    kill_at_first_result(code, tmp_path, tmp_path / "trials")
     done = list((tmp_path / "trials").glob("*.json"))
     assert 0 < len(done) < 200
     for path in done:

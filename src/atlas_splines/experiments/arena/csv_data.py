@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from atlas_splines.experiments.arena.tasks import Problem, split
 from atlas_splines.tables.cells import Cells
-from atlas_splines.tables.reading import Source
+from atlas_splines.tables.reading import DELIMITERS, Source
 from atlas_splines.tables.survey import DATE, Survey, is_number
 
 __all__ = ["DataFile", "check_data", "csv_tasks", "read_columns"]
@@ -177,7 +177,7 @@ def with_header(path: Path) -> str:
     lines = [line for line in lines if line]
     if len(lines) < 2:
         raise ValueError(f"{path} has fewer than two rows")
-    separator = next((mark for mark in ",;\t|" if mark in lines[0]), "")
+    separator = next((mark for mark in DELIMITERS if mark in lines[0]), "")
     if not separator:
         separator, lines = ",", [",".join(line.split()) for line in lines]
     first = next(csv.reader(lines[:1], delimiter=separator))

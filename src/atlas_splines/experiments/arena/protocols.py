@@ -29,6 +29,7 @@ PROTOCOLS = {
     4: "shared coordinates",
     5: "real data",
     6: "classification",
+    7: "streams",
 }
 LINE_STEP = 1.0  # how far a shared-coordinate task moves its target, in standard deviations
 

@@ -66,9 +66,13 @@ class Row(NamedTuple):
 
 
 class Results:
-    """All records, as arrays over methods, cells and seeds; NaN where a method failed."""
+    """All records, as arrays over methods, cells and seeds; NaN where a method failed.
 
-    def __init__(self, records: Sequence[Record]) -> None:
+    Those of streams are kept as they are: they have batches instead of tasks.
+    """
+
+    def __init__(self, records: Sequence[Record], streams: Sequence[Record] = ()) -> None:
+        self.streams = list(streams)
         self.methods = [name for name in METHODS if any(r["method"] == name for r in records)]
         self.cells = list(dict.fromkeys(r["cell"] for r in records))
         self.seeds = sorted({r["seed"] for r in records})

@@ -12,6 +12,8 @@ from atlas_splines.experiments.arena.figures import DRAWINGS
 from atlas_splines.experiments.arena.methods import METHODS
 from atlas_splines.experiments.arena.protocols import PROTOCOLS
 from atlas_splines.experiments.arena.ranking import Results, Row, table
+from atlas_splines.experiments.arena.stream_figures import STREAM_DRAWINGS
+from atlas_splines.experiments.arena.streams import aligned, shown, stream_cells, stream_table
 from atlas_splines.experiments.drawings import Saved, save_all
 from atlas_splines.experiments.page import Section, bullets, facts_html, figures_html, page_html, table_html
 from atlas_splines.files.writer import write_whole
@@ -33,6 +35,11 @@ Every method learns tasks one after the other and sees each task's data once; wh
 Errors are mean absolute errors of standardised targets, or shares of wrong classes, on unseen points. The
 final error is the mean over all tasks after the last one. The ratio is to retraining from scratch on all
 data. Ranks are among methods that do not keep all data."""
+STREAM_WORDS = """\
+<p>Each batch of a stream is predicted before it is learned. Errors are in standard deviations of the target:
+the mean over all batches, and over the last ones; at the end on all rows that were seen, and on those whose
+neighbourhood the last quarter of the stream did not visit.</p>
+"""
 WIDE = """
 body { max-width: 1240px; }
 table { display: block; overflow-x: auto; font-size: 0.78em; }
@@ -44,19 +51,16 @@ COLUMNS = ["ratio", "worst", "changed", "kB", "train s", "µs/row"]
 
 
 def text_table(results: Results) -> str:
-    """The table for the terminal, with one row for each method."""
+    """The tables for the terminal: one of all tasks, and one of each stream, with a row for each method."""
+    tables = [task_table(results)] if results.cells else []
+    return "\n\n".join([*tables, stream_table(results.streams)] if results.streams else tables)
+
+
+def task_table(results: Results) -> str:
+    """The table of all tasks."""
     rows = table(results)
-    lines = table_cells(rows)
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    text = [
-        "  ".join(
-            cell.ljust(w) if k == 0 else cell.rjust(w)
-            for k, (cell, w) in enumerate(zip(line, widths, strict=True))
-        )
-        for line in lines
-    ]
-    notes = [f"  {row.note}" if row.note else "" for row in rows]
-    return "\n".join([text[0], *(line + note for line, note in zip(text[1:], notes, strict=True))])
+    notes = ["", *(row.note for row in rows)]
+    return aligned([[*cells, note] for cells, note in zip(table_cells(rows), notes, strict=True)])
 
 
 def table_cells(rows: Sequence[Row]) -> list[list[str]]:
@@ -70,34 +74,36 @@ def cells_of(row: Row, protocols: Sequence[int]) -> list[str]:
     """A row of the table as text; methods that keep all data have no rank."""
     return [
         row.label,
-        "all data" if row.keeps_all else shown(row.rank, 1),
-        *(shown(row.by_protocol[p], 1) for p in protocols),
-        shown(row.ratio, 2),
-        shown(row.worst_ratio, 2),
+        "all data" if row.keeps_all else shown(row.rank, ".1f"),
+        *(shown(row.by_protocol[p], ".1f") for p in protocols),
+        shown(row.ratio, ".2f"),
+        shown(row.worst_ratio, ".2f"),
         "–" if np.isnan(row.changed) else f"{100 * row.changed:.0f} %",
-        shown(row.kilobytes, 1 if row.kilobytes < 10 else 0),
-        shown(row.train_seconds, 2),
-        shown(row.predict_microseconds, 2),
+        shown(row.kilobytes, ".1f" if row.kilobytes < 10 else ".0f"),
+        shown(row.train_seconds, ".2f"),
+        shown(row.predict_microseconds, ".2f"),
     ]
 
 
-def shown(value: float, digits: int) -> str:
-    """A number, or a dash where there is none."""
-    return "–" if np.isnan(value) else f"{value:.{digits}f}"
-
-
 def markdown_table(results: Results) -> str:
-    """The same table for a README."""
-    head, *rows = table_cells(table(results))
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    """The same tables for a README."""
+    tables = [table_cells(table(results))] if results.cells else []
+    return "\n\n".join(map(in_markdown, [*tables, *stream_cells(results.streams)]))
+
+
+def in_markdown(lines: Sequence[Sequence[str]]) -> str:
+    """A table with its head first."""
+    head, *rows = lines
+    return "\n".join(f"| {' | '.join(line)} |" for line in [head, ["---"] * len(head), *rows])
 
 
 # --- findings --------------------------------------------------------------------------------------------
 
 
 def findings(results: Results) -> list[str]:
-    """What the table says, in sentences: what ATLAS wins, and then what it loses."""
+    """What the table of tasks says, in sentences: what ATLAS wins, and then what it loses."""
+    if not results.cells:
+        return []
     rows = table(results)
     ranked = [row for row in rows if not row.keeps_all]
     ours = [row for row in ranked if row.method.startswith("atlas")]
@@ -106,9 +112,9 @@ def findings(results: Results) -> list[str]:
     best, place = ours[0], ranked.index(ours[0]) + 1
     sentences = [
         f"{best.label} is number {place} of {len(ranked)} by mean rank in protocols 1 to 5 "
-        f"({shown(best.rank, 1)}); the first is {ranked[0].label} ({shown(ranked[0].rank, 1)}).",
-        f"Its final error is {shown(best.ratio, 2)} times that of retraining from scratch on all data "
-        f"(geometric mean), and {shown(best.worst_ratio, 2)} times in its worst cell.",
+        f"({shown(best.rank, '.1f')}); the first is {ranked[0].label} ({shown(ranked[0].rank, '.1f')}).",
+        f"Its final error is {shown(best.ratio, '.2f')} times that of retraining from scratch on all data "
+        f"(geometric mean), and {shown(best.worst_ratio, '.2f')} times in its worst cell.",
     ]
     return sentences + losses(results, best) + failures(rows)
 
@@ -142,7 +148,10 @@ def failures(rows: Sequence[Row]) -> list[str]:
 
 def write_report(output: Path, results: Results, facts: Mapping[str, str]) -> Path:
     """Draw every picture into figures/ and write report.html and table.md; return the page's path."""
-    saved = save_all(DRAWINGS, results, output / "figures")
+    folder = output / "figures"
+    saved = save_all(DRAWINGS, results, folder) if results.cells else {}
+    if results.streams:
+        saved |= save_all(STREAM_DRAWINGS, results.streams, folder)
     write_whole(output / "table.md", (markdown_table(results) + "\n").encode())
     path = output / "report.html"
     write_whole(path, page(results, facts, saved).encode())
@@ -151,15 +160,32 @@ def write_report(output: Path, results: Results, facts: Mapping[str, str]) -> Pa
 
 def page(results: Results, facts: Mapping[str, str], saved: Mapping[str, Saved]) -> str:
     """Put the page together."""
-    pictures = figures_html(DRAWINGS, saved, "pictures", links=False)
     sections = [
-        Section("summary", "Summary", bullets(findings(results)) + summary_html(results)),
-        Section("pictures", "Pictures", pictures),
-        Section("errors", "Final errors", errors_html(results)),
-        Section("measures", "All measures", measures_html(results)),
+        *(task_sections(results, saved) if results.cells else []),
+        *([stream_section(results, saved)] if results.streams else []),
         Section("run", "The run", facts_html(facts)),
     ]
     return page_html("The arena: memory retention", HEADING, INTRODUCTION, sections, WIDE)
+
+
+def task_sections(results: Results, saved: Mapping[str, Saved]) -> list[Section]:
+    """What came out of the tasks of protocols 1 to 6."""
+    return [
+        Section("summary", "Summary", bullets(findings(results)) + summary_html(results)),
+        Section("pictures", "Pictures", figures_html(DRAWINGS, saved, "pictures", links=False)),
+        Section("errors", "Final errors", errors_html(results)),
+        Section("measures", "All measures", measures_html(results)),
+    ]
+
+
+def stream_section(results: Results, saved: Mapping[str, Saved]) -> Section:
+    """What came out of the streams of protocol 7."""
+    tables = [
+        table_html(f"Stream: {head[0]}", ["method", *head[1:]], [[*map(escape, row)] for row in rows])
+        for head, *rows in stream_cells(results.streams)
+    ]
+    content = STREAM_WORDS + figures_html(STREAM_DRAWINGS, saved, "streams", links=False) + "".join(tables)
+    return Section("streams", "Streams", content)
 
 
 def summary_html(results: Results) -> str:

@@ -23,6 +23,7 @@ DRAWN_ROWS = 5000
 NOISE_INPUTS = 5  # of drawn streams, besides the five that matter
 NOISE = 1.0  # standard deviation of what is added to targets, whose own is about five
 SEASON = 1000  # rows
+FIRST, BATCH = 1000, 100  # rows of the first part and of each batch, where nothing else is said
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,8 @@ class StreamSource:
 
     label: str
     kind: str
-    first: int = 1000
-    batch: int = 100
+    first: int = FIRST
+    batch: int = BATCH
     path: Path | None = None
     target: str = ""
     by: str = "random"
@@ -138,7 +139,13 @@ class Stream:
 
 
 def file_stream(
-    path: Path, by: str, *, first: int, batch: int, target: str = "", drop: tuple[str, ...] = ()
+    path: Path,
+    by: str,
+    *,
+    first: int = FIRST,
+    batch: int = BATCH,
+    target: str = "",
+    drop: tuple[str, ...] = (),
 ) -> StreamSource:
     """The stream of a file."""
     return StreamSource(f"{path.stem} by {by}", "file", first, batch, path, target, by, drop)

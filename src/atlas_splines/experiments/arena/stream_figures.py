@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from atlas_splines.experiments.arena.runner import Record
 from atlas_splines.experiments.arena.streams import LAST, Line, stream_lines
+from atlas_splines.experiments.drawings import Drawing
 from atlas_splines.experiments.style import (
     BLACK,
     BLUE,
@@ -20,12 +20,11 @@ from atlas_splines.experiments.style import (
     ORANGE,
     PURPLE,
     SKY,
-    STYLE,
     VERMILLION,
     headline,
 )
 
-__all__ = ["draw_streams"]
+__all__ = ["STREAM_DRAWINGS", "draw_streams"]
 
 Array = NDArray[np.floating]
 WIDTH, HEIGHT = 10.5, 2.9  # of one stream, in inches
@@ -49,16 +48,15 @@ def draw_streams(results: Sequence[Record]) -> Figure:
     """For each stream the prequential error over time, one line a method, and the error against bytes."""
     lines = stream_lines(results)
     streams = list(dict.fromkeys(line.stream for line in lines))
-    with rc_context(STYLE):
-        figure = Figure(figsize=(WIDTH, 1.4 + HEIGHT * len(streams)), layout="constrained")
-        panels = figure.subplots(len(streams), 2, squeeze=False, width_ratios=(2, 1))
-        for stream, (over_time, cost) in zip(streams, panels, strict=True):
-            chosen = [line for line in lines if line.stream == stream and np.isfinite(line.prequential)]
-            draw_time(over_time, stream, chosen)
-            draw_cost(cost, chosen)
-        handles = {line.get_label(): line for axes in panels[:, 0] for line in axes.get_lines()}
-        figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4)
-        return headline(figure, finding(lines, streams))
+    figure = Figure(figsize=(WIDTH, 1.4 + HEIGHT * len(streams)), layout="constrained")
+    panels = figure.subplots(len(streams), 2, squeeze=False, width_ratios=(2, 1))
+    for stream, (over_time, cost) in zip(streams, panels, strict=True):
+        chosen = [line for line in lines if line.stream == stream and np.isfinite(line.prequential)]
+        draw_time(over_time, stream, chosen)
+        draw_cost(cost, chosen)
+    handles = {line.get_label(): line for axes in panels[:, 0] for line in axes.get_lines()}
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4)
+    return headline(figure, finding(lines, streams))
 
 
 def draw_time(axes: Axes, stream: str, lines: Sequence[Line]) -> None:
@@ -106,3 +104,15 @@ def finding(lines: Sequence[Line], streams: Sequence[str]) -> str:
     ]
     first = max(dict.fromkeys(best), key=best.count)
     return f"Least error ahead on {best.count(first)} of {len(streams)} streams: {first}"
+
+
+STREAM_DRAWINGS: list[Drawing[Sequence[Record]]] = [
+    Drawing(
+        "streams",
+        "streams",
+        "",
+        "Left: mean absolute error of each batch before it is learned, in standard deviations of the target. "
+        "Right: its mean over the stream against what is kept for the next update.",
+        draw_streams,
+    ),
+]

@@ -52,7 +52,7 @@ def tune(
     records = dict(
         zip(keys, run(output, keys, size, jobs=jobs, scheduler=scheduler, title="tuning"), strict=True)
     )
-    chosen = {place: best_setting(problems, records) for place, problems in trials.items()}
+    chosen = {pair: best_setting(problems, records) for pair, problems in trials.items()}
     listed = {f"protocol {p}, {method}": dict(grid(method)[k]) for (p, method), k in chosen.items()}
     write_whole(output / "settings.json", json.dumps(listed, indent=1).encode())
     return chosen

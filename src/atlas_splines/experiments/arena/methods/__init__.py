@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import NamedTuple
 
 from atlas_splines.experiments.arena.methods.base import Method
 
-__all__ = ["METHODS", "STREAM_METHODS", "Entry", "MissingPackage", "find"]
+__all__ = ["METHODS", "STREAM_METHODS", "Entry", "MissingPackage", "check_names", "find"]
 
 FOLDER = "atlas_splines.experiments.arena.methods"
 
@@ -65,6 +66,13 @@ STREAM_METHODS = {  # on streams only; there the methods above may run too
 
 class MissingPackage(ImportError):
     """A method needs a package that is not installed."""
+
+
+def check_names(names: Sequence[str], known: Mapping[str, Entry]) -> None:
+    """Raise one clear sentence for a method that is not there."""
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise ValueError(f"there is no method {unknown[0]!r}; there are {', '.join(known)}")
 
 
 def find(name: str) -> type[Method]:
