@@ -38,6 +38,8 @@ class Extrapolation(str, Enum):
 class Retention(str, Enum):
     """How an update keeps what was learned before."""
 
+    auto = "auto"
+    pool = "pool"
     chart = "chart"
     rehearsal = "rehearsal"
     both = "both"
@@ -148,7 +150,9 @@ def update(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the model here, and leave the old one.")
     ] = None,
-    retention: Annotated[Retention | None, typer.Option(help="How to learn; by charts.")] = None,
+    retention: Annotated[
+        Retention | None, typer.Option(help="How to learn; as in fit, which is auto.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what could change.")] = False,
     skip_missing: SkipMissing = False,
     unknown: UnknownOption = Unknown.error,

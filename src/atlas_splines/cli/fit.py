@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ from atlas_splines.cli.messages import Say
 from atlas_splines.cli.model_files import alone_with
 from atlas_splines.cli.rows import Labels, labelled_pieces, sample_size
 from atlas_splines.cli.scores import Score, has_answer
-from atlas_splines.core.training import TrainingDiverged
 from atlas_splines.estimators.classifier import AtlasClassifier
 from atlas_splines.estimators.regressor import AtlasRegressor
 from atlas_splines.storage.saving import save
@@ -29,9 +28,6 @@ __all__ = ["fit_table"]
 
 # Share of the sample of a larger table that is kept aside to judge by.
 TEST_SHARE = 0.1
-
-# A piece of a table is learned together with rows of the sample: one for so many of its own.
-ROWS_PER_REMINDER = 4
 
 # Seconds to wait for another process that changes the same model file.
 WAIT = 600
@@ -147,7 +143,7 @@ def learn_large(
     seed: int,
     say: Say,
 ) -> None:
-    """Learn a sample of the rows, then all of them in one pass, which is kept if it helps."""
+    """Learn a sample of the rows, then add the evidence of all others, which speaks if that helps."""
     X, y = sampled_rows(encoding, source, reservoir)
     _, row_numbers = reservoir.sample()
     random = random_numbers(seed, 1)
@@ -157,40 +153,18 @@ def learn_large(
     judged_X, judged_y = X.filter(aside), y[aside]
     inside = has_answer(estimator, judged_X)
     judged_X, judged_y = judged_X.filter(inside), judged_y[inside]
-    before, model = Score().add(estimator, judged_X, judged_y), estimator.model_.copy()
+    before = Score().add(estimator, judged_X, judged_y)
     say(f"Learned a sample of {len(learned_y):,} rows; on {before.rows:,} others: {before}.")
     others = labelled_pieces(
-        source, encoding, skip_missing=skip_missing, unknown=UNKNOWN, without=row_numbers[aside]
+        source, encoding, skip_missing=skip_missing, unknown=UNKNOWN, without=row_numbers
     )
-    try:
-        pass_through(estimator, others, learned_X, learned_y, random)
-        after = Score().add(estimator, judged_X, judged_y)
-    except (TrainingDiverged, OverflowError):
-        after = None
-    if after is None or after.badness > before.badness:
-        estimator.model_ = model
-        say(f"A pass over all rows did not help ({after or 'it diverged'}), so it was dropped.")
+    for more_X, more_y in others:
+        if len(more_y):
+            estimator.fit_more(more_X, more_y)
+    after = Score().add(estimator, judged_X, judged_y)
+    if after.badness > before.badness:
+        estimator._speak_as_fitted()
+        say(f"The evidence of all rows would not predict better ({after}); it is kept for updates.")
     else:
-        say(f"After a pass over all rows: {after}.")
-
-
-def pass_through(
-    estimator: Estimator,
-    pieces: Iterator[tuple[Table, Labels]],
-    sample: Table,
-    labels: Labels,
-    random: np.random.Generator,
-) -> None:
-    """Learn all rows once, together with some of the sample again.
-
-    A table may be sorted: the sample keeps the model from leaning to what it saw last.
-    """
-    for X, y in pieces:
-        if len(y):
-            again = random.integers(len(labels), size=len(y) // ROWS_PER_REMINDER)
-            estimator.fit_more(stacked(X, sample.take(again)), np.concatenate([y, labels[again]]))
-
-
-def stacked(above: Table, below: Table) -> Table:
-    """Rows of two tables."""
-    return type(above).from_batches([*above.to_batches(), *below.to_batches()])
+        estimator.fit_more(judged_X, judged_y)
+        say(f"With the evidence of all rows: {after}.")

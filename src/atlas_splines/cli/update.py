@@ -17,7 +17,8 @@ from atlas_splines.cli.rows import Labels, labelled_pieces, note_unused_columns,
 from atlas_splines.cli.scores import Score
 from atlas_splines.core.records import Record
 from atlas_splines.estimators.column_footprint import SLOPE_STEP
-from atlas_splines.memory.footprints import BoxFootprint
+from atlas_splines.memory.footprints import BoxFootprint, RestFootprint
+from atlas_splines.memory.log import Update
 from atlas_splines.memory.plans import Retention
 from atlas_splines.storage.saving import save
 from atlas_splines.tables.encoding import UNKNOWN, Encoding
@@ -72,6 +73,8 @@ def update_model(
             say(f"Error on these rows: {before}. Nothing was written.")
             return
         estimator._update(*estimator._checked(X, y, None), retention=retention, random_state=seed)
+        done = estimator.update_log_[-1]
+        tell_reason(done, say)
         after = Score()
         for inputs, targets in pieces():
             after.add(estimator, inputs, targets)
@@ -79,7 +82,7 @@ def update_model(
         say(f"Error on these rows before: {before}")
         say(f"Error on these rows after:  {after}")
         save(table_model, output)
-    tell_id(estimator.update_log_[-1], output, say)
+    tell_id(done, output, say)
 
 
 def score_and_sample(
@@ -110,6 +113,12 @@ def tell_footprint(model: TableModel, X: Table, retention: Retention, say: Say) 
         say(f"Can change: every prediction, a little; that is how {retention!r} learns.")
         return
     share = share_of_domain(area, model.encoding)
+    if isinstance(area.area, RestFootprint):
+        where = "outside the charts that these rows are not in" if area.area.fences else "as evidence adds up"
+        say(
+            f"Can change: every prediction, {where}. To confine it to boxes around the rows: --retention chart."
+        )
+        return
     if share == EVERYTHING:
         say("Can change: every prediction.")
         return
@@ -124,6 +133,12 @@ def tell_footprint(model: TableModel, X: Table, retention: Retention, say: Say) 
     say(f"Cannot change: every other prediction{where}; it stays the same to the bit.")
 
 
+def tell_reason(record: Record, say: Say) -> None:
+    """Say what was done and why, if the data decided that."""
+    if isinstance(record, Update) and record.reason:
+        say(f"Done: {record.reason}.")
+
+
 def tell_extension(estimator: Estimator, encoding: Encoding, old: NDArray[np.float64], say: Say) -> None:
     """Say how far the domain reaches now, where that is new."""
     new = estimator.model_.domain
@@ -135,5 +150,6 @@ def tell_extension(estimator: Estimator, encoding: Encoding, old: NDArray[np.flo
 
 def tell_id(record: Record, output: Path, say: Say) -> None:
     """Say which update it was, and how to take it back."""
-    way_back = f"; atlas revert {output} {record.id} takes it back" if record.kind == "chart" else ""
+    can_go_back = record.kind in ("chart", "pool")
+    way_back = f"; atlas revert {output} {record.id} takes it back" if can_go_back else ""
     say(f"This is update {record.id} of {output}{way_back}.")

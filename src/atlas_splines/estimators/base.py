@@ -29,7 +29,14 @@ from atlas_splines.memory.consolidation import consolidate
 from atlas_splines.memory.footprints import Footprint
 from atlas_splines.memory.log import Consolidation, Update
 from atlas_splines.memory.plans import RETENTIONS, Retention
-from atlas_splines.memory.pooling import FEATURES, LEAST_CHART_ROWS, add_first_rows, forget_rows, start_pool
+from atlas_splines.memory.pooling import (
+    FEATURES,
+    add_first_rows,
+    forget_rows,
+    least_chart_rows,
+    speak_as_fitted,
+    start_pool,
+)
 from atlas_splines.memory.updates import footprint, update
 
 __all__ = ["Array", "AtlasEstimator"]
@@ -285,6 +292,10 @@ class AtlasEstimator(BaseEstimator, ABC):
         rows = self._rows(*self._checked(X, y, sample_weight))
         return self._take_state(add_first_rows(self.model_.state, rows))
 
+    def _speak_as_fitted(self: Self) -> Self:
+        """Let the model that `fit` trained speak again, with all evidence kept."""
+        return self._take_state(speak_as_fitted(self.model_.state))
+
     def forget(self: Self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Take rows out of the evidence, as if they had never been learned by `partial_fit`, or by `fit`.
 
@@ -334,14 +345,11 @@ class AtlasEstimator(BaseEstimator, ABC):
         refused. But charts may want one: then a larger one is tried first.
         """
         by_evidence = retention in ("auto", "pool") and self.model_.state.evidence is not None
+        levels_off = by_evidence and self.extrapolation != "error"
         beyond = int((~self._inside(X)).sum())
-        if (
-            not by_evidence
-            or self.extrapolation == "error"
-            or (retention == "auto" and beyond >= LEAST_CHART_ROWS)
-        ):
+        if not levels_off or (retention == "auto" and beyond >= least_chart_rows(self.model_.inputs)):
             yield self._model_reaching(X)
-        if by_evidence and self.extrapolation != "error":
+        if levels_off:
             model = Atlas.of_state(self.model_.state)
             model.updates = list(self.model_.updates)
             yield model, self._points_inside(X)

@@ -27,12 +27,13 @@ from atlas_splines.memory.covers import Count, Cover, fences_around, split_point
 
 __all__ = [
     "FEATURES",
-    "LEAST_CHART_ROWS",
     "Pooled",
     "add_first_rows",
     "evidence_of",
     "forget_rows",
+    "least_chart_rows",
     "pool_rows",
+    "speak_as_fitted",
     "start_pool",
 ]
 
@@ -41,7 +42,7 @@ Array = NDArray[np.float64]
 FEATURES = 550  # of a model
 CHART_FEATURES = 150  # of a chart
 LEAST_CHART_ROWS = 50
-ROWS_AN_INPUT = 25  # of a chart, at least: fewer cannot tell a change in one place from drift
+ROWS_AN_INPUT = 25  # of a chart, at least
 BLOCKS = 5  # of consecutive rows, held out in turn
 SURE = 2.0  # standard errors by which a chart must be better than the pool
 CLEARLY = 0.5  # share of the error of those who know the place that a chart must be below
@@ -124,6 +125,11 @@ def add_first_rows(state: State, rows: Rows) -> State:
     """The state of all first data, of which a part was fitted: the readout of the exact memory."""
     pool = needed_pool(state).extended_by(*as_doubles(rows))
     return replace(pool, voice="exact").state_like(state)
+
+
+def speak_as_fitted(state: State) -> State:
+    """The state in which the first model speaks, with all evidence kept; only before any update."""
+    return replace(needed_pool(state), voice="mixture").state_like(state)
 
 
 def forget_rows(state: State, rows: Rows) -> State:
@@ -302,6 +308,11 @@ def known_of(state: State, rows: Rows, owners: NDArray[np.intp]) -> Known:
     return known
 
 
+def least_chart_rows(inputs: int) -> int:
+    """Rows that a chart needs: fewer cannot tell a change in one place from drift."""
+    return max(LEAST_CHART_ROWS, ROWS_AN_INPUT * inputs)
+
+
 def charts_for(
     state: State, update: int, rows: Rows, owners: NDArray[np.intp], cover: Cover, charts: Count
 ) -> tuple[list[Chart], str]:
@@ -309,7 +320,7 @@ def charts_for(
     strange = contradicting(state, rows, owners)
     if not strange.any():
         return [], NOISE
-    least = max(LEAST_CHART_ROWS, ROWS_AN_INPUT * rows.points.shape[1])
+    least = least_chart_rows(rows.points.shape[1])
     if strange.sum() < least or len(state.charts) >= MOST_CHARTS:
         return [], DRIFT
     rows = rows.take(strange)
