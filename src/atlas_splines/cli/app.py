@@ -150,9 +150,7 @@ def update(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the model here, and leave the old one.")
     ] = None,
-    retention: Annotated[
-        Retention | None, typer.Option(help="How to learn; as in fit, which is auto.")
-    ] = None,
+    retention: Annotated[Retention | None, typer.Option(help="How to learn; by default auto.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what could change.")] = False,
     skip_missing: SkipMissing = False,
     unknown: UnknownOption = Unknown.error,

@@ -114,10 +114,8 @@ def tell_footprint(model: TableModel, X: Table, retention: Retention, say: Say) 
         return
     share = share_of_domain(area, model.encoding)
     if isinstance(area.area, RestFootprint):
-        where = "outside the charts that these rows are not in" if area.area.fences else "as evidence adds up"
-        say(
-            f"Can change: every prediction, {where}. To confine it to boxes around the rows: --retention chart."
-        )
+        where = " outside the charts that these rows are not in" if area.area.fences else ""
+        say(f"Can change: every prediction{where}; --retention chart confines it to boxes around the rows.")
         return
     if share == EVERYTHING:
         say("Can change: every prediction.")

@@ -18,8 +18,8 @@ MEASURES = {"mse": "RMSE", "mae": "MAE", "huber": "Huber loss"}
 class AtlasRegressor(RegressorMixin, AtlasEstimator):
     """Regression that is updated all its life and does not forget.
 
-    `fit` finds the model's size by itself. `partial_fit` learns new data and changes predictions only in its
-    footprint, which is known beforehand. Targets are standardised inside.
+    `fit` finds the model's size by itself. `partial_fit` learns new data without forgetting: by evidence that
+    adds up, or in charts that change predictions only in their footprint. Targets are standardised inside.
 
     Parameters
     ----------
@@ -41,7 +41,16 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
         "error" refuses NaN. "learn" takes the median for it, and for each column that has NaN in the first
         data the model learns one more input: whether the value is missing.
     retention
-        How `partial_fit` learns, see `atlas_splines.update`: "chart", "rehearsal", "both" or "none".
+        How `partial_fit` learns, see `atlas_splines.update`. "auto" lets the data decide: rows that noise
+        explains are pooled with all before, a contradiction in one place opens charts, and where the world
+        drifts shorter memories take over. "pool" and "chart" insist. "pool" depends on no order, can be taken
+        back, and changes everything a little; "chart" changes nothing outside boxes around the new rows.
+    features
+        How many features the evidence may be of, or 0 to keep none: then "auto" means "chart". The model
+        keeps a few times features² / 2 numbers of 8 bytes, whatever the number of rows and updates.
+    half_life
+        Rows after which evidence counts half. By default memories with several half-lives, and one that
+        never forgets, are mixed by how well each predicted the latest rows.
     loss
         "squared_error", "absolute_error" or "huber"; "auto" is the first.
     learning_rate

@@ -50,6 +50,7 @@ PURE = (
     0.9  # share of the rows where a chart says something else, beyond doubt: drift changes some places more
 )
 OBVIOUS = 0.02  # share of their error below which a chart need not say something else everywhere
+MOST_KNOWN = 0.95  # share of the known rows in a box from which on a change is one of everything: drift
 MOST_CHARTS = 64  # of a model; then all rows are pooled
 MODEL = -1  # owner of rows that no chart speaks for alone
 ELSEWHERE = -2  # owner of rows that were learned already
@@ -324,12 +325,13 @@ def charts_for(
     if strange.sum() < least or len(state.charts) >= MOST_CHARTS:
         return [], DRIFT
     rows = rows.take(strange)
-    known = known_of(state, rows, owners[strange])
+    known, pool, domain = known_of(state, rows, owners[strange]), needed_pool(state), state.lattice.domain
     found: list[Chart] = []
-    for fence in fences_around(split_points(rows.points, charts), state.lattice.domain, cover):
+    for fence in fences_around(split_points(rows.points, charts), domain, cover):
         inside = np.asarray(fence.window(rows.points) == 1)
-        if inside.sum() >= least:
-            chart = better_chart(update, rows.take(inside), known.take(inside), fence, needed_pool(state))
+        everywhere = pool.features.crowding(pool.total, *fence.box_in(domain).T) > MOST_KNOWN
+        if inside.sum() >= least and not everywhere:
+            chart = better_chart(update, rows.take(inside), known.take(inside), fence, pool)
             found += [] if chart is None else [chart]
     return found, CHARTED if found else DRIFT
 

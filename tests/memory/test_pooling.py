@@ -1,0 +1,236 @@
+"""Updates by evidence: what is pooled, what gets a chart, and what can be taken back."""
+
+import numpy as np
+import pytest
+
+from atlas_splines import Atlas, AtlasClassifier, AtlasRegressor, footprint, train, update
+from atlas_splines.evidence.pool import RECENT
+from atlas_splines.memory.footprints import BoxFootprint, RestFootprint
+from atlas_splines.memory.pooling import CHARTED, DRIFT, NOISE, POOLED, evidence_of
+
+GRID = np.random.default_rng(99).random((400, 2))
+
+
+def world(X):
+    return np.sin(6 * X[:, 0]) + X[:, 1] ** 2
+
+
+def rows(count, seed, low=0.0, high=1.0, noise=0.1, target=world):
+    random = np.random.default_rng(seed)
+    X = low + (high - low) * random.random((count, 2))
+    return X, target(X) + noise * random.normal(size=count)
+
+
+def changed(X):
+    return 3 - 2 * X[:, 0]
+
+
+def fitted(**options):
+    settings = {"members": 1, "terms": 4, "features": 80, "max_iter": 30, "random_state": 0}
+    return AtlasRegressor(**{**settings, **options}).fit(*rows(600, 0))
+
+
+@pytest.fixture(scope="module")
+def pooled():
+    return fitted(retention="pool")
+
+
+def copy_of(model):
+    import copy
+
+    return copy.deepcopy(model)
+
+
+def test_a_fit_speaks_for_itself_until_there_is_an_update():
+    with_evidence, without = fitted(), fitted(features=0)
+    assert np.array_equal(with_evidence.predict(GRID), without.predict(GRID))
+    assert evidence_of(without.model_.state) is None
+
+
+def test_more_of_the_same_is_pooled_and_helps():
+    model = fitted()
+    errors = [np.abs(model.predict(GRID) - world(GRID)).mean()]
+    for seed in range(1, 9):
+        model.partial_fit(*rows(150, seed))
+        assert model.model_.updates[-1].reason == NOISE
+        errors.append(np.abs(model.predict(GRID) - world(GRID)).mean())
+    assert errors[-1] < errors[0]
+    assert not model.model_.charts
+    assert isinstance(model.model_.updates[-1].footprint, RestFootprint)
+
+
+def test_a_change_in_one_place_opens_a_chart_and_nothing_else_changes():
+    model = fitted()
+    before = model.predict(GRID)
+    model.partial_fit(*rows(300, 1, 0.2, 0.5, target=changed))
+    (entry,) = model.model_.updates
+    assert (entry.kind, entry.reason) == ("chart", CHARTED)
+    assert isinstance(entry.footprint, BoxFootprint)
+    inside = model.update_log_[0].footprint.contains(GRID)
+    assert 0.05 < inside.mean() < 0.2
+    assert np.array_equal(model.predict(GRID)[~inside], before[~inside])
+    core = ((GRID > 0.22) & (GRID < 0.48)).all(axis=1)
+    assert np.abs(model.predict(GRID)[core] - changed(GRID)[core]).mean() < 0.1
+    assert np.array_equal(model.revert(1).predict(GRID), before)
+
+
+def test_rows_that_agree_with_a_chart_join_it_and_others_get_a_new_one():
+    model = fitted().partial_fit(*rows(300, 1, 0.2, 0.5, target=changed))
+    outside = ~model.update_log_[0].footprint.contains(GRID)
+    before = model.predict(GRID)
+    model.partial_fit(*rows(200, 2, 0.25, 0.45, target=changed))
+    assert len(model.model_.charts) == 1
+    assert "200 rows joined a chart" in model.model_.updates[-1].reason
+    assert np.array_equal(model.predict(GRID)[outside], before[outside])
+    assert np.array_equal(copy_of(model).revert(2).predict(GRID), before)
+    model.partial_fit(*rows(300, 3, 0.25, 0.45, target=lambda X: -5 + X[:, 1]))
+    assert len(model.model_.charts) == 2
+    assert np.abs(model.predict([[0.35, 0.35]]) + 4.65) < 0.2
+
+
+def test_a_change_everywhere_is_followed_by_shorter_memories():
+    model = fitted()
+    for seed in range(1, 13):
+        model.partial_fit(*rows(60, seed, target=lambda X: world(X) + 1.5))  # too few rows for a chart
+    reasons = [entry.reason for entry in model.model_.updates]
+    assert reasons[0] == DRIFT
+    pool = evidence_of(model.model_.state)
+    assert pool.trust[0] + pool.base_share < 0.2
+    assert np.abs(model.predict(GRID) - world(GRID) - 1.5).mean() < 0.3
+
+
+@pytest.mark.parametrize("order", [[0, 1, 2, 3, 4], [4, 2, 0, 3, 1]])
+def test_pooling_depends_on_no_order_and_no_pieces(pooled, order):
+    X, y = rows(500, 1)
+    whole, pieces = copy_of(pooled).partial_fit(X, y), copy_of(pooled)
+    parts = np.array_split(np.arange(500), 5)
+    for k in order:
+        pieces.partial_fit(X[parts[k]], y[parts[k]])
+    assert whole.model_.updates[-1].reason == POOLED
+    assert np.array_equal(whole.predict(GRID), pieces.predict(GRID))
+    assert evidence_of(whole.model_.state).total == evidence_of(pieces.model_.state).total
+
+
+@pytest.mark.parametrize("retention", ["pool", "auto"])
+def test_the_newest_update_is_taken_back_to_the_bit(retention):
+    model = fitted(retention=retention)
+    for seed in range(1, RECENT + 3):
+        before = model.predict(GRID)
+        model.partial_fit(*rows(100, seed, target=lambda X: world(X) + 0.1))
+    assert not np.array_equal(model.predict(GRID), before)
+    assert np.array_equal(model.revert(RECENT + 2).predict(GRID), before)
+
+
+def test_any_recent_update_is_taken_back_whatever_came_after_it(pooled):
+    batches = [rows(80, seed) for seed in range(1, RECENT + 1)]
+    for gone in range(RECENT):
+        model, never = copy_of(pooled), copy_of(pooled)
+        for k, batch in enumerate(batches):
+            model.partial_fit(*batch)
+            never = never if k == gone else never.partial_fit(*batch)
+        assert np.array_equal(model.revert(gone + 1).predict(GRID), never.predict(GRID))
+        assert model.update_log_[gone].reverted is not None
+
+
+def test_older_updates_are_taken_back_by_their_rows(pooled):
+    batches = [rows(50, seed) for seed in range(1, RECENT + 4)]
+    model, never = copy_of(pooled), copy_of(pooled)
+    for k, batch in enumerate(batches):
+        model.partial_fit(*batch)
+        never = never if k == 0 else never.partial_fit(*batch)
+    with pytest.raises(
+        ValueError, match="update 1 cannot be reverted; of this model's updates, 4, 5, 6, 7 can"
+    ):
+        model.revert(1)
+    assert np.array_equal(model.forget(*batches[0]).predict(GRID), never.predict(GRID))
+    with pytest.raises(ValueError, match="never been counted in"):
+        pooled.forget(*rows(5000, 9, noise=9))
+
+
+def test_rows_of_a_chart_are_forgotten_by_the_chart():
+    X, y = rows(300, 1, 0.2, 0.5, target=changed)
+    more = rows(100, 2, 0.25, 0.45, target=changed)
+    model = fitted().partial_fit(X, y)
+    before = evidence_of(model.model_.charts[0].content.state).total
+    model.partial_fit(*more).forget(*more)
+    assert evidence_of(model.model_.charts[0].content.state).total == before
+
+
+def test_weights_count_as_rows_do(pooled):
+    X, y = rows(100, 1)
+    weighted = copy_of(pooled).partial_fit(X, y, np.repeat([1.0, 0.0], 50))
+    assert np.array_equal(weighted.predict(GRID), copy_of(pooled).partial_fit(X[:50], y[:50]).predict(GRID))
+
+
+def test_a_half_life_forgets():
+    model = fitted(retention="pool", half_life=50)
+    model.partial_fit(*rows(500, 1, target=changed))
+    assert np.abs(model.predict(GRID) - changed(GRID)).mean() < 0.15
+
+
+def test_more_rows_of_the_fit_make_the_model_of_all_rows():
+    X, y = rows(900, 0)
+    some = AtlasRegressor(members=1, terms=0, features=60, random_state=0).fit(X[:300], y[:300])
+    one, other = copy_of(some), copy_of(some)
+    one.fit_more(X[300:], y[300:])
+    for part in (slice(700, 900), slice(300, 700)):
+        other.fit_more(X[part], y[part])
+    assert np.array_equal(one.predict(GRID), other.predict(GRID))
+    assert one.update_log_ == []
+    assert np.array_equal(one._speak_as_fitted().predict(GRID), some.predict(GRID))
+
+
+def test_size_does_not_grow_with_updates():
+    model = fitted(retention="pool")
+    sizes = []
+    for seed in range(12):
+        model.partial_fit(*rows(20, seed))
+        state = model.model_.state
+        sizes.append((len(evidence_of(state).recent), state.lattice.row_count))
+    assert len(set(sizes[RECENT:])) == 1
+
+
+def test_far_rows_and_wild_targets_do_no_harm():
+    model = fitted()
+    before = np.abs(model.predict(GRID) - world(GRID)).mean()
+    X, y = rows(40, 1)
+    X[0], y[0] = 1e6, 1e9
+    model.partial_fit(X, y)
+    assert np.isfinite(model.predict(GRID)).all()
+    assert np.array_equal(model.model_.domain, [[0, 1], [0, 1]])
+    assert np.abs(model.revert(1).predict(GRID) - world(GRID)).mean() == before
+
+
+def test_training_parts_a_model_from_its_evidence():
+    model = fitted().model_
+    train(model, GRID, np.zeros(len(GRID)), epochs=1)
+    assert model.state.evidence is None
+    with pytest.raises(ValueError, match="this model keeps no evidence to add to; fit it anew"):
+        update(model, GRID, np.zeros(len(GRID)), retention="pool", loss="mse")
+    assert update(model, 0.2 * GRID, np.ones(len(GRID)), retention="auto", epochs=2).kind == "chart"
+
+
+def test_the_footprint_of_pooling_is_all_but_the_charts_it_leaves_alone():
+    model = fitted().partial_fit(*rows(300, 1, 0.2, 0.5, target=changed))
+    far, near = rows(50, 2, 0.7, 0.9)[0], rows(50, 3, 0.3, 0.4)[0]
+    assert not model.footprint(far).contains([[0.35, 0.35]])[0]
+    assert model.footprint(far).contains([[0.8, 0.1]])[0]
+    assert model.footprint(near).contains([[0.35, 0.35]])[0]
+    inside = ~model.footprint(far).contains(GRID)
+    before = model.predict(GRID)
+    model.partial_fit(far, np.full(50, 0.5))
+    assert np.array_equal(model.predict(GRID)[inside], before[inside])
+    assert repr(footprint(Atlas(1), [[0.5]], retention="rehearsal")) == "<Footprint: everything>"
+
+
+def test_classes_are_pooled_and_none_is_forgotten():
+    random = np.random.default_rng(0)
+    X = random.random((900, 2))
+    y = (3 * X[:, 0]).astype(int)
+    model = AtlasClassifier(members=1, terms=0, density=0, features=60, random_state=0)
+    for label in range(3):  # one class after the other
+        first = {"classes": [0, 1, 2]} if label == 0 else {}
+        model.partial_fit(X[y == label], y[y == label], **first)
+    assert model.score(X, y) > 0.93
+    probability = model.predict_proba(X)
+    assert np.log(probability[np.arange(900), y]).mean() > -0.35
