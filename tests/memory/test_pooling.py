@@ -91,12 +91,11 @@ def test_rows_that_agree_with_a_chart_join_it_and_others_get_a_new_one():
 def test_a_change_everywhere_is_followed_by_shorter_memories():
     model = fitted()
     for seed in range(1, 13):
-        model.partial_fit(*rows(60, seed, target=lambda X: world(X) + 1.5))  # too few rows for a chart
-    reasons = [entry.reason for entry in model.model_.updates]
-    assert reasons[0] == DRIFT
-    pool = evidence_of(model.model_.state)
-    assert pool.trust[0] + pool.base_share < 0.2
-    assert np.abs(model.predict(GRID) - world(GRID) - 1.5).mean() < 0.3
+        model.partial_fit(*rows(60, seed, target=lambda X, shift=0.3 * seed: world(X) + shift))
+    assert model.model_.updates[4].reason == DRIFT
+    assert not model.model_.charts
+    assert evidence_of(model.model_.state).trust[2] > 0.9
+    assert np.abs(model.predict(GRID) - world(GRID) - 3.6).mean() < 1
 
 
 @pytest.mark.parametrize("order", [[0, 1, 2, 3, 4], [4, 2, 0, 3, 1]])
