@@ -70,6 +70,17 @@ def assign(model: Atlas, vector: np.ndarray) -> None:
         start += view.size
 
 
+def slope_along(model: Atlas, X: np.ndarray, direction: np.ndarray, step: float = 1e-6) -> np.ndarray:
+    """Slope of each output as the trainable coefficients go along a direction, by finite differences."""
+    start = gather(model)
+    assign(model, start + step * direction)
+    above = evaluate(model, X)
+    assign(model, start - step * direction)
+    below = evaluate(model, X)
+    assign(model, start)
+    return (above - below) / (2 * step)
+
+
 class PlainAdam:
     """Adam over the whole vector; `lazy` leaves alone every row of coefficients that the batch misses."""
 

@@ -13,27 +13,32 @@ Examples
 """
 
 from atlas_splines.experiments.arena.competition import FULL, QUICK, Competition, compete, make_competition
-from atlas_splines.experiments.arena.methods import METHODS
+from atlas_splines.experiments.arena.methods import METHODS, STREAM_METHODS
 from atlas_splines.experiments.arena.methods.base import Method, Setup
 from atlas_splines.experiments.arena.protocols import PROTOCOLS
 from atlas_splines.experiments.arena.ranking import Results
 from atlas_splines.experiments.arena.report import findings, markdown_table, text_table
+from atlas_splines.experiments.arena.stream_data import BUILT_IN_STREAMS, StreamSource, file_stream
 from atlas_splines.experiments.arena.tasks import Problem, Task
 from atlas_splines.experiments.jobs import RunError
 
 __all__ = [
+    "BUILT_IN_STREAMS",
     "FULL",
     "METHODS",
     "PROTOCOLS",
     "QUICK",
+    "STREAM_METHODS",
     "Competition",
     "Method",
     "Problem",
     "Results",
     "RunError",
     "Setup",
+    "StreamSource",
     "Task",
     "compete",
+    "file_stream",
     "findings",
     "make_competition",
     "markdown_table",

@@ -11,8 +11,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
+
+from atlas_splines.plots import draw_map as draw_plain_map
+from atlas_splines.plots.style import VALUE_COLOURS
 
 __all__ = [
     "STYLE",
@@ -36,8 +38,6 @@ Line = Literal["-", "--", "-.", ":"]
 # the colours of Okabe and Ito, which can be told apart by everybody
 BLACK, ORANGE, SKY, GREEN = "#000000", "#e69f00", "#56b4e9", "#009e73"
 BLUE, VERMILLION, PURPLE, GREY = "#0072b2", "#d55e00", "#cc79a7", "#767676"
-VALUES = "cividis"  # colours of a map of values
-SIZES = "Greys"  # colours of a map of changes: white means none
 RATIOS = "RdYlBu_r"  # colours of a map of ratios: blue is better than the reference, red is worse
 
 STYLE: Any = {
@@ -148,22 +148,14 @@ def as_map(axes: Axes) -> None:
     axes.tick_params(length=0, pad=5)
 
 
-def draw_map(axes: Axes, image: Array, title: str, scale: Normalize, colours: str = VALUES) -> None:
+def draw_map(axes: Axes, image: Array, title: str, scale: Normalize, colours: str = VALUE_COLOURS) -> None:
     """Draw an image over the unit square, its first index along x₁."""
-    axes.imshow(image.T, origin="lower", extent=(0, 1, 0, 1), cmap=colours, norm=scale, interpolation="none")
-    axes.set(title=title, xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])
+    low, high = float(scale.vmin or 0), float(scale.vmax or 0)
+    draw_plain_map(axes, image, title=title, low=low, high=high, colours=colours)
     as_map(axes)
     axes.xaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_major_formatter("{x:g}")
     axes.label_outer()
-
-
-def outline(axes: Axes, box: Array) -> None:
-    """Outline what a task changes: (low, high) of each input."""
-    (left, right), (bottom, top) = box
-    axes.add_patch(
-        Rectangle((left, bottom), right - left, top - bottom, fill=False, edgecolor=VERMILLION, lw=1.5)
-    )
 
 
 def colour_bar(figure: Figure, drawn: Any, axes: Any, label: str, **options: Any) -> Any:

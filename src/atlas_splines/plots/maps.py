@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from atlas_splines.plots.style import ACCENT, CHANGE_COLOURS, DPI, VALUE_COLOURS
 __all__ = ["draw_box", "draw_map", "save_maps"]
 
 Image = NDArray[np.floating]
-Box = tuple[tuple[float, float], tuple[float, float]]  # (low, high) of each input
+Box = tuple[tuple[float, float], tuple[float, float]] | Image  # (low, high) of each input
 
 
 def draw_map(
@@ -30,7 +31,8 @@ def draw_map(
     >>> draw_map(axes, np.eye(3), title="identity", low=0, high=1) is axes
     True
     """
-    axes.imshow(image.T, origin="lower", extent=(0, 1, 0, 1), cmap=colours, vmin=low, vmax=high)
+    scale, square = Normalize(low, high), (0, 1, 0, 1)
+    axes.imshow(image.T, origin="lower", extent=square, cmap=colours, norm=scale, interpolation="none")
     axes.set(title=title, xlabel="$x_1$", ylabel="$x_2$", xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])
     axes.grid(False)
     return axes

@@ -24,7 +24,6 @@ from atlas_splines.experiments.style import (
     ORANGE,
     PURPLE,
     RATIOS,
-    VALUES,
     VERMILLION,
     Line,
     LineStyle,
@@ -33,6 +32,7 @@ from atlas_splines.experiments.style import (
     headline,
     number,
 )
+from atlas_splines.plots.style import VALUE_COLOURS
 
 __all__ = ["DRAWINGS"]
 
@@ -192,7 +192,7 @@ def matrix_figure(results: Results) -> Figure:
     norm = LogNorm(max(known.min(), 1e-3), max(known.max(), 2e-3))
     for axes, (method, matrix) in zip(grid.ravel(), shown.items(), strict=False):
         tasks = len(matrix) + 0.5
-        image = axes.imshow(matrix, cmap=VALUES, norm=norm, extent=(0.5, tasks, tasks, 0.5))
+        image = axes.imshow(matrix, cmap=VALUE_COLOURS, norm=norm, extent=(0.5, tasks, tasks, 0.5))
         axes.set_title(METHODS[method].label, fontsize=9)
         as_map(axes)
     for axes in grid.ravel()[len(shown) :]:

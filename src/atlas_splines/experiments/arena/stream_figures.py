@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 from numpy.typing import NDArray
 
 from atlas_splines.experiments.arena.runner import Record
@@ -64,7 +65,8 @@ def draw_time(axes: Axes, stream: str, lines: Sequence[Line]) -> None:
     for line in lines:
         colour, style = LOOKS.get(line.method, OTHER)
         smooth = running_mean(np.array(line.errors), LAST)
-        axes.plot(smooth, color=colour, ls=style, label=line.label)
+        axes.plot(np.arange(1, 1 + len(smooth)), smooth, color=colour, ls=style, label=line.label)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     highest = max((line.prequential for line in lines), default=1.0)
     axes.set(
         title=stream, xlabel="batch", ylabel=f"error ahead, mean of {LAST}", ylim=(0, min(2 * highest, TOP))
@@ -77,7 +79,11 @@ def draw_cost(axes: Axes, lines: Sequence[Line]) -> None:
         colour, style = LOOKS.get(line.method, OTHER)
         filled = "none" if style == ":" else colour
         axes.plot(line.kilobytes, min(line.prequential, TOP), "o", color=colour, mfc=filled)
-    axes.set(xscale="log", yscale="log", xlabel="kept, kB", ylabel="mean error ahead")
+    axes.set(xscale="log", xlabel="kept, kB", ylabel="mean error ahead")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 3)))
+    axes.xaxis.set_major_formatter("{x:,g}")
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.set_ylim(bottom=0)
 
 
 def running_mean(errors: Array, width: int) -> Array:

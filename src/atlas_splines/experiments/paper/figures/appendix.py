@@ -22,7 +22,6 @@ from atlas_splines.experiments.style import (
     BLACK,
     BLUE,
     GREY,
-    SIZES,
     VERMILLION,
     colour_bar,
     common_scale,
@@ -31,9 +30,10 @@ from atlas_splines.experiments.style import (
     headline,
     name_inputs,
     number,
-    outline,
     panels,
 )
+from atlas_splines.plots import draw_box
+from atlas_splines.plots.style import CHANGE_COLOURS
 
 __all__ = ["DRAWINGS", "HOLE"]
 
@@ -116,9 +116,9 @@ def appendix_inspection(pictures: Pictures, letter: str) -> Figure:
     scale = common_scale(images)
     for axes, image, name in zip(grid[0], images, names, strict=False):
         draw_map(axes, image, name, scale)
-    draw_map(grid[0, 4], change, "distance from target", common_scale([change], low=0), SIZES)
+    draw_map(grid[0, 4], change, "distance from target", common_scale([change], low=0), CHANGE_COLOURS)
     for axes in grid[0, 2:]:
-        outline(axes, HOLE)
+        draw_box(axes, HOLE)
     name_inputs(grid)
     colour_bar(figure, grid[0, 3].images[0], grid[0, :4], "output", orientation="horizontal", aspect=50)
     colour_bar(

@@ -25,8 +25,6 @@ from atlas_splines.experiments.paper.results import (
     pick,
 )
 from atlas_splines.experiments.style import (
-    SIZES,
-    VALUES,
     colour_bar,
     common_scale,
     count,
@@ -36,9 +34,10 @@ from atlas_splines.experiments.style import (
     name_inputs,
     nothing_here,
     number,
-    outline,
     panels,
 )
+from atlas_splines.plots import draw_box
+from atlas_splines.plots.style import CHANGE_COLOURS, VALUE_COLOURS
 
 __all__ = ["DRAWINGS"]
 
@@ -83,8 +82,8 @@ def inspection_with_charts(pictures: Pictures) -> Figure:
     for k, (axes, images) in enumerate(zip(grid, rows, strict=True)):
         for panel, image, name in zip(axes, images, names.values(), strict=True):
             mean = f"mean outside the box: {number(float(image[apart].mean()))}"
-            draw_map(panel, image, mean if k else name, scales[k], SIZES if k else VALUES)
-            outline(panel, box)
+            draw_map(panel, image, mean if k else name, scales[k], CHANGE_COLOURS if k else VALUE_COLOURS)
+            draw_box(panel, box)
         colour_bar(figure, axes[0].images[0], axes, labels[k], aspect=18)
     name_inputs(grid)
     moved = [
@@ -130,8 +129,8 @@ def draw_difference(axes: Axes, image: Array | None, title: str, scale: Normaliz
     if image is None:
         nothing_here(axes)
         return
-    draw_map(axes, np.abs(image), title, scale, SIZES)
-    outline(axes, HOLE)
+    draw_map(axes, np.abs(image), title, scale, CHANGE_COLOURS)
+    draw_box(axes, HOLE)
 
 
 def draw_places(axes: Axes, results: Table, letter: str) -> float:

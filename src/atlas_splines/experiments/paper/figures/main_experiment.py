@@ -28,8 +28,6 @@ from atlas_splines.experiments.paper.results import (
 )
 from atlas_splines.experiments.style import (
     BLACK,
-    SIZES,
-    VALUES,
     VERMILLION,
     colour_bar,
     common_scale,
@@ -41,9 +39,10 @@ from atlas_splines.experiments.style import (
     note,
     nothing_here,
     number,
-    outline,
     panels,
 )
+from atlas_splines.plots import draw_box
+from atlas_splines.plots.style import CHANGE_COLOURS, VALUE_COLOURS
 
 __all__ = ["DRAWINGS", "draw_errors"]
 
@@ -61,9 +60,9 @@ def inspection_2d(pictures: Pictures) -> Figure:
     for axes, row, change in zip(grid, rows, changes, strict=True):
         for k, image in enumerate(row):
             draw_map(axes[k], image, names[k] if row is rows[0] else "", values)
-        draw_map(axes[4], change, "distance from target" if row is rows[0] else "", sizes, SIZES)
+        draw_map(axes[4], change, "distance from target" if row is rows[0] else "", sizes, CHANGE_COLOURS)
         for panel in axes[2:]:
-            outline(panel, box)
+            draw_box(panel, box)
     name_inputs(grid)
     grid[0, 0].set_ylabel("with the guarantee\n$x_2$")
     grid[1, 0].set_ylabel("without\n$x_2$")
@@ -116,7 +115,7 @@ def draw_curves(axes: Axes, curves: Array, colour: Array, scale: Normalize) -> L
     """Draw many curves as one picture; an SVG of thousands of points would be large."""
     epochs = np.arange(1, curves.shape[1] + 1)
     segments = [np.column_stack([epochs, curve])[np.isfinite(curve)] for curve in curves]
-    lines = LineCollection(segments, array=colour, cmap=VALUES, norm=scale, lw=0.7, alpha=0.6)
+    lines = LineCollection(segments, array=colour, cmap=VALUE_COLOURS, norm=scale, lw=0.7, alpha=0.6)
     lines.set_rasterized(True)
     axes.add_collection(lines)
     axes.autoscale_view()
