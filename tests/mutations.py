@@ -27,7 +27,7 @@ HOSTILE = [
     "", "0", "nan", "inf", "1e999", "model", "float16", "cross", "update", "__import__('os').abort()", "\ud800", "é" * 300,
     "2024-01-01T00:00:00", "9999-12-31T23:59:59-23:59", [], [0], [1, 1], [[]], [None] * 50, {}, {"type": "cross"},
 ]  # fmt: skip
-FEW = {"density": 1, "terms": 1, "members": 2, "max_iter": 5}
+FEW = {"density": 1, "terms": 1, "members": 2, "max_iter": 5, "features": 30}
 NUMBERS = [np.nan, np.inf, -np.inf, 0.0, -1.0, 1e30, 1e300, 2.0**31 - 1, -(2.0**31)]
 
 
@@ -90,20 +90,38 @@ def rich_model(dtype: str = "float32", outputs: int = 1) -> Atlas:
 
 
 def small_regressor() -> AtlasRegressor:
-    """A regressor with missing values, names of columns, an update and an extended domain."""
+    """A regressor with missing values, names of columns, a trained chart and an extended domain."""
     random = np.random.default_rng(0)
     X = pd.DataFrame({"size": 100 * random.random(60), "age": random.integers(0, 9, 60).astype(float)})
     y = X["size"] * X["age"]
     X.loc[::7, "age"] = np.nan
-    model = AtlasRegressor(missing="learn", extrapolation="linear", random_state=0, **FEW)
+    model = AtlasRegressor(missing="learn", extrapolation="linear", retention="chart", random_state=0, **FEW)
     return model.fit(X, y.to_numpy()).partial_fit(1.3 * X[:20], np.zeros(20))
 
 
 def small_classifier() -> AtlasClassifier:
-    """A classifier of three names."""
-    X = np.random.default_rng(0).normal(size=(60, 2))
+    """A classifier of three names, with rows that were pooled."""
+    X = np.random.default_rng(0).normal(size=(90, 2))
     y = np.array(["low", "mid", "high"])[np.digitize(X[:, 0], [-0.5, 0.5])]
-    return AtlasClassifier(domain=[(-4, 4), (-5, 5)], random_state=0, **FEW).fit(X, y)
+    model = AtlasClassifier(domain=[(-4, 4), (-5, 5)], random_state=0, **FEW)
+    return model.fit(X[:60], y[:60]).partial_fit(X[60:], y[60:])
+
+
+def pooled_regressor() -> AtlasRegressor:
+    """A regressor with all that evidence can hold: memories that have faded, an update taken back, and a chart.
+
+    The chart has evidence of its own, which rows have joined.
+    """
+    random = np.random.default_rng(0)
+    X = random.random((400, 2))
+    y = np.sin(5 * X[:, 0]) + X[:, 1] + 0.1 * random.normal(size=400)
+    model = AtlasRegressor(random_state=0, **FEW).fit(X[:200], y[:200])
+    for k in range(200, 380, 30):
+        model.partial_fit(X[k : k + 30], y[k : k + 30])
+    changed = 0.3 + 0.2 * random.random((75, 2))
+    model.partial_fit(changed[:55], 5 + changed[:55, 0])
+    model.partial_fit(np.vstack([changed[55:], X[380:]]), np.append(5 + changed[55:, 0], y[380:]))
+    return model.revert(6)
 
 
 def small_table_model() -> TableModel:

@@ -155,7 +155,7 @@ def test_a_configuration_of_terabytes(key, size, refusal_of_edit):
         (set_value("updates", 0, "id", to=2), "two of its updates have the same id"),
         (set_value("updates", 0, "type", to="os.system"), "'seconds' has no place in model.updates.0"),
         (set_value("updates", 7, "type", to="os.system"), "'type' of model.updates.7 must be one of 'record', 'update', 'consolidation', not 'os.system'"),
-        (set_value("updates", 0, "kind", to="consolidation"), "'kind' of model.updates.0 must be one of 'chart', 'rehearsal', 'both', 'none', not 'consolidation'"),
+        (set_value("updates", 0, "kind", to="consolidation"), "'kind' of model.updates.0 must be one of 'pool', 'chart', 'rehearsal', 'both', 'none', not 'consolidation'"),
         (set_value("updates", 0, "time", to="today"), "'time' of model.updates.0 must be a time, not 'today'"),
         (set_value("updates", 0, "time", to="2024-01-01T00:00:00"), "'time' of model.updates.0 must be a time with its offset from UTC, not '2024-01-01T00:00:00'"),
         (set_value("updates", 0, "before", to="abc"), "'before' of model.updates.0 must be a text like [0-9a-f]{64}, not 'abc'"),
@@ -219,7 +219,7 @@ def test_the_format_is_as_documented(rich_bytes):
     assert list(file.envelope) == ["format", "version", "sha256", "kind", "header"]
     assert (file.envelope["format"], file.envelope["version"], file.envelope["kind"]) == (
         "atlas-splines",
-        1,
+        2,
         "model",
     )
     documented = (Path(__file__).parents[2] / "docs" / "format.md").read_text(encoding="utf8")

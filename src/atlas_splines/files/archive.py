@@ -26,7 +26,7 @@ from atlas_splines.files.writer import replace_file
 
 __all__ = ["Archive", "read_archive", "write_archive"]
 
-FORMAT, VERSION = "atlas-splines", 1
+FORMAT, VERSION = "atlas-splines", 2
 ENVELOPE = ("format", "version", "sha256", "kind", "header")
 DTYPES = ("F32", "F64", "I32", "I64", "U8", "BOOL")
 
@@ -54,12 +54,15 @@ class Archive:
         Arrays by name.
     taken
         Names of the tensors that were asked for.
+    version
+        Format version of the file that it was read from; what is written is of the newest.
     """
 
     kind: str
     header: dict[str, Any]
     tensors: dict[str, NDArray[Any]]
     taken: set[str] = field(default_factory=set)
+    version: int = VERSION
 
     def tensor(self, name: str, dtype: str, shape: tuple[int | None, ...]) -> NDArray[Any]:
         """Return a tensor of finite numbers with that dtype and shape, where None is any size."""
@@ -105,7 +108,8 @@ def read_archive(path: str | os.PathLike[str]) -> Archive:
         if len(content) != size or not content.startswith(head):
             raise ValueError("it changed while it was read")
         _check_seal(envelope, head, memoryview(content)[len(head) :])
-        return Archive(envelope.text("kind"), envelope.mapping("header"), _tensors(content))
+        kind, header, version = envelope.text("kind"), envelope.mapping("header"), envelope.whole("version")
+        return Archive(kind, header, _tensors(content), version=version)
 
 
 def _open_regular(path: str | os.PathLike[str]) -> BinaryIO:

@@ -138,8 +138,6 @@ def with_table(estimator: Estimator, table: dict[str, Any]) -> TableModel:
 def read_parameters(kind: str, value: object) -> Estimator:
     """An estimator that is not fitted yet."""
     maker = CLASSES[kind]
-    if isinstance(value, dict) and "memory" in value and "retention" not in value:  # its first name
-        value = {"retention" if name == "memory" else name: given for name, given in value.items()}
     fields = Fields(value, "the parameters", tuple(maker().get_params(deep=False)))
     for name in FLAGS:
         fields.flag(name)

@@ -1,4 +1,4 @@
-"""A model as the parts of an archive, with its charts and its log, and back.
+"""A model as the parts of an archive, with its charts, its log and its evidence, and back.
 
 docs/format.md describes them. No pickle, and no name in a file is ever imported.
 """
@@ -6,6 +6,7 @@ docs/format.md describes them. No pickle, and no name in a file is ever imported
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, cast
 
@@ -14,27 +15,34 @@ from numpy.typing import NDArray
 
 from atlas_splines.core import splines
 from atlas_splines.core.charts import Chart, Fence
-from atlas_splines.core.lattice import MAX_DENSITY, MAX_WIDTH, Domain, Lattice, cell_range, check_reach
+from atlas_splines.core.lattice import MAX_DENSITY, Domain, Lattice, cell_range
 from atlas_splines.core.model import Atlas
 from atlas_splines.core.records import Record
 from atlas_splines.core.training import History
+from atlas_splines.evidence.pool import Pool
 from atlas_splines.files.archive import Archive
 from atlas_splines.files.fields import Fields
-from atlas_splines.memory.footprints import BoxFootprint, CrossFootprint, Footprint
+from atlas_splines.memory.footprints import BoxFootprint, CrossFootprint, Footprint, RestFootprint
 from atlas_splines.memory.log import Consolidation, Update
+from atlas_splines.storage.bare_models import (
+    configuration_of,
+    read_bare_model,
+    read_domain,
+    table_tensors,
+    table_width,
+)
+from atlas_splines.storage.evidence import pool_from_archive, pool_header, pool_tensors
 
 __all__ = ["loss_to_json", "model_from_archive", "model_to_archive"]
 
-CONFIGURATION = ("inputs", "outputs", "terms", "density", "trainable", "damping", "dtype")
-MODEL = ("configuration", "charts", "updates")
-CHART = ("update", "replaces", "terms", "density", "filled", "fence")
+MODEL = ("configuration", "charts", "updates", "evidence")
+CHART = ("update", "replaces", "terms", "density", "filled", "fence", "evidence")
 RECORD = ("type", "id", "kind", "time", "rows", "before", "after", "reverted")
-UPDATE = ("seconds", "error_before", "error_after", "footprint", "history")
+UPDATE = ("seconds", "error_before", "error_after", "footprint", "history", "reason")
 CONSOLIDATION = ("replaced", "error", "worst", "seconds")
 HISTORY = ("seconds", "steps", "stopped", "best_epoch", "state")
-UPDATE_KINDS = ("chart", "rehearsal", "both", "none")
+UPDATE_KINDS = ("pool", "chart", "rehearsal", "both", "none")
 HASH = "[0-9a-f]{64}"
-WIDEST = np.array([[-float(MAX_WIDTH), float(MAX_WIDTH)]])
 
 
 def model_to_archive(model: Atlas, name: str = "model") -> Archive:
@@ -43,19 +51,16 @@ def model_to_archive(model: Atlas, name: str = "model") -> Archive:
     The header has one entry of that name, and the names of all tensors start with it. To embed a model, merge
     its header and tensors into those of another archive.
     """
-    width = _width(model.outputs, model.terms)
-    tensors = {
-        f"{name}.table": model.table[:, :width],  # without the padding that kernels like
-        f"{name}.domain": model.domain,
-    }
+    tensors = table_tensors(model, name) | pool_tensors(model.state.evidence, f"{name}.evidence")
     for k, chart in enumerate(model.charts):
         tensors |= _chart_tensors(chart, f"{name}.charts.{k}")
     for k, record in enumerate(model.updates):
         tensors |= _record_tensors(record, f"{name}.updates.{k}")
     header = {
-        "configuration": {key: getattr(model, key) for key in CONFIGURATION} | {"dtype": model.dtype.name},
+        "configuration": configuration_of(model),
         "charts": [_chart_header(chart) for chart in model.charts],
         "updates": [_record_header(record) for record in model.updates],
+        "evidence": pool_header(model.state.evidence),
     }
     return Archive("model", {name: header}, tensors)
 
@@ -63,7 +68,7 @@ def model_to_archive(model: Atlas, name: str = "model") -> Archive:
 def model_from_archive(archive: Archive, name: str = "model") -> Atlas:
     """Put a model together again, or raise a ValueError that says what is wrong with it."""
     fields = Fields(archive.header.get(name), f"{name!r} of the header", MODEL)
-    model = _bare_model(archive, fields.value["configuration"], name)
+    model = read_bare_model(archive, fields.value["configuration"], name)
     model.updates = [
         _read_record(archive, value, model, f"{name}.updates.{k}")
         for k, value in enumerate(fields.items("updates"))
@@ -72,38 +77,10 @@ def model_from_archive(archive: Archive, name: str = "model") -> Atlas:
         _read_chart(archive, value, model, f"{name}.charts.{k}")
         for k, value in enumerate(fields.items("charts"))
     ]
-    _check_log(model.updates, charts)
-    model.charts = charts
+    pool = pool_from_archive(archive, fields.value["evidence"], model, f"{name}.evidence")
+    model.state = replace(model.state.with_charts(charts), evidence=pool)
+    _check_log(model)
     return model
-
-
-def _bare_model(archive: Archive, value: object, name: str) -> Atlas:
-    """The model without charts and log."""
-    fields = Fields(value, "the configuration", CONFIGURATION)
-    inputs, outputs = fields.whole("inputs", least=1), fields.whole("outputs", least=1)
-    terms, density = fields.whole("terms"), fields.whole("density", most=MAX_DENSITY)
-    dtype = fields.choice("dtype", ("float32", "float64"))
-    trainable = fields.choice("trainable", ("finest", "all"))
-    domain = _read_domain(archive, f"{name}.domain", inputs)
-    check_reach(domain, density)
-    # sizes must agree before anything is allocated: the tensor is there already, so its size can be afforded
-    shape = (Lattice(domain, density, np.dtype(dtype)).row_count, _width(outputs, terms))
-    table = archive.tensor(f"{name}.table", dtype, shape)
-    damping = fields.number("damping", least=0)
-    model = Atlas(inputs, outputs, terms, density, cast(Any, trainable), damping, dtype)
-    model.state = model.state.emptied(domain)
-    model.table[:, : table.shape[1]] = table
-    return model
-
-
-def _read_domain(archive: Archive, name: str, inputs: int, most: Domain = WIDEST) -> Domain:
-    """A domain that holds the unit cube, and lies within another."""
-    domain = archive.tensor(name, "float64", (inputs, 2))
-    if (domain[:, 0] > 0).any() or (domain[:, 1] < 1).any():
-        raise ValueError(f"tensor {name!r} leaves out a part of the unit cube")
-    if (domain[:, 0] < most[:, 0]).any() or (domain[:, 1] > most[:, 1]).any():
-        raise ValueError(f"tensor {name!r} reaches too far")
-    return domain
 
 
 def _function_range(domain: Domain, density: int, dtype: str) -> NDArray[np.intp]:
@@ -111,21 +88,22 @@ def _function_range(domain: Domain, density: int, dtype: str) -> NDArray[np.intp
     return cell_range(domain, density, dtype).T + np.array([[0], [splines.ACTIVE - 1]])
 
 
-def _width(outputs: int, terms: int) -> int:
-    """Length of a table row without padding."""
-    return outputs * (2 * terms + 1)
-
-
-def _check_log(updates: list[Record], charts: list[Chart]) -> None:
-    """Each update has its own id, and each chart an update that stands."""
-    if len({record.id for record in updates}) < len(updates):
+def _check_log(model: Atlas) -> None:
+    """Each update has its own id; charts, and evidence that can be taken back, have updates that stand."""
+    if len({record.id for record in model.updates}) < len(model.updates):
         raise ValueError("two of its updates have the same id")
-    charting = {record.id for record in updates if record.kind in ("chart", "both") and not record.reverted}
-    for chart in charts:
-        if chart.update not in charting:
+    kinds = {record.id: record.kind for record in model.updates if not record.reverted}
+    for chart in model.charts:
+        if kinds.get(chart.update) not in ("chart", "both"):
             raise ValueError(
                 f"a chart belongs to update {chart.update}, which is not in the log or has no charts"
             )
+    for state in (model.state, *(chart.content.state for chart in model.charts)):
+        for batch in state.evidence.recent if isinstance(state.evidence, Pool) else ():
+            if kinds.get(batch.update) not in ("pool", "chart"):
+                raise ValueError(
+                    f"evidence belongs to update {batch.update}, which is not in the log or has none"
+                )
 
 
 # --- charts and fences --------------------------------------------------------------------------------
@@ -139,16 +117,18 @@ def _chart_header(chart: Chart) -> dict[str, Any]:
         "density": chart.content.density,
         "filled": chart.densities.tolist(),
         "fence": chart.fence.density,
+        "evidence": pool_header(chart.content.state.evidence),
     }
 
 
 def _chart_tensors(chart: Chart, name: str) -> dict[str, NDArray[Any]]:
-    width = _width(chart.content.outputs, chart.content.terms)
+    width = table_width(chart.content.outputs, chart.content.terms)
     return {
         f"{name}.table": chart.table[:, :width],
         f"{name}.slope": chart.layout.slope[:width],
         f"{name}.fence": _fence_range(chart.fence),
         f"{name}.domain": np.broadcast_to(chart.fence.domain, (chart.content.inputs, 2)),
+        **pool_tensors(chart.content.state.evidence, f"{name}.evidence"),
     }
 
 
@@ -156,12 +136,14 @@ def _read_chart(archive: Archive, value: object, model: Atlas, name: str) -> Cha
     fields = Fields(value, name, CHART)
     terms, density = fields.whole("terms"), fields.whole("density", most=MAX_DENSITY)
     lattice = Lattice.of_unit_cube(model.inputs, density, model.dtype)
-    shape = (lattice.row_count, _width(model.outputs, terms))
+    shape = (lattice.row_count, table_width(model.outputs, terms))
     table = archive.tensor(f"{name}.table", model.dtype.name, shape)
     open_range = archive.tensor(f"{name}.fence", "int32", (model.inputs, 2))
-    domain = _read_domain(archive, f"{name}.domain", model.inputs, model.domain)
+    domain = read_domain(archive, f"{name}.domain", model.inputs, model.domain)
     content = Atlas(model.inputs, model.outputs, terms, density, dtype=model.dtype)
     content.table[:, : shape[1]] = table
+    pool = pool_from_archive(archive, fields.value["evidence"], content, f"{name}.evidence")
+    content.state = replace(content.state, evidence=pool)
     slope = archive.tensor(f"{name}.slope", model.dtype.name, (shape[1],))
     chart = Chart(
         update=fields.whole("update", least=1),
@@ -227,6 +209,7 @@ def _record_header(record: Record) -> dict[str, Any]:
             "error_after": loss_to_json(record.error_after),
             "footprint": _footprint_header(record.footprint),
             "history": {key: getattr(record.history, key) for key in HISTORY},
+            "reason": record.reason,
         }
     elif isinstance(record, Consolidation):
         header |= {key: getattr(record, key) for key in CONSOLIDATION} | {"type": "consolidation"}
@@ -280,6 +263,7 @@ def _read_update(archive: Archive, fields: Fields, model: Atlas, name: str) -> U
         error_before=_loss_from_json(fields, "error_before"),
         error_after=_loss_from_json(fields, "error_after"),
         history=_read_history(archive, fields.value["history"], name),
+        reason=fields.text("reason"),
     )
 
 
@@ -322,8 +306,9 @@ def _read_history(archive: Archive, value: object, name: str) -> History:
 
 
 def _footprint_header(footprint: Footprint) -> dict[str, Any]:
-    if isinstance(footprint, BoxFootprint):
-        return {"type": "boxes", "densities": [fence.density for fence in footprint.fences]}
+    if isinstance(footprint, BoxFootprint | RestFootprint):
+        kind = "boxes" if isinstance(footprint, BoxFootprint) else "rest"
+        return {"type": kind, "densities": [fence.density for fence in footprint.fences]}
     if isinstance(footprint, CrossFootprint):
         return {"type": "cross", "densities": [footprint.density]}
     raise TypeError(f"a footprint of type {type(footprint).__name__} has no place in a file")
@@ -331,8 +316,10 @@ def _footprint_header(footprint: Footprint) -> dict[str, Any]:
 
 def _footprint_tensors(footprint: Footprint, name: str) -> dict[str, NDArray[Any]]:
     tensors: dict[str, NDArray[Any]] = {f"{name}.domain": footprint.domain}
-    if isinstance(footprint, BoxFootprint):
-        return tensors | {f"{name}.fences": np.stack([_fence_range(fence) for fence in footprint.fences])}
+    if isinstance(footprint, BoxFootprint | RestFootprint):
+        ranges = [_fence_range(fence) for fence in footprint.fences]
+        shape = (len(ranges), footprint.inputs, 2)
+        return tensors | {f"{name}.fences": np.array(ranges, np.int32).reshape(shape)}
     touched = cast(CrossFootprint, footprint).touched
     return tensors | {
         f"{name}.touched": np.concatenate(touched).astype(np.int64),
@@ -342,22 +329,23 @@ def _footprint_tensors(footprint: Footprint, name: str) -> dict[str, NDArray[Any
 
 def _read_footprint(archive: Archive, value: object, model: Atlas, name: str) -> Footprint:
     fields = Fields(value, f"the footprint of {name}", ("type", "densities"))
-    is_cross = fields.choice("type", ("boxes", "cross")) == "cross"
-    densities = fields.items("densities")
-    if not densities or any(type(d) is not int or not 0 <= d <= MAX_DENSITY for d in densities):
+    kind, densities = fields.choice("type", ("boxes", "rest", "cross")), fields.items("densities")
+    if not (densities or kind == "rest") or any(
+        type(d) is not int or not 0 <= d <= MAX_DENSITY for d in densities
+    ):
         raise ValueError(f"{fields.name} needs densities from 0 to {MAX_DENSITY}")
-    domain = _read_domain(archive, f"{name}.domain", model.inputs, model.domain)
-    if is_cross:
+    domain = read_domain(archive, f"{name}.domain", model.inputs, model.domain)
+    if kind == "cross":
         if len(densities) != 1:
             raise ValueError(f"{fields.name} is a cross, and needs one density")
         touched = _read_touched(archive, domain, densities[0], model, name)
         return CrossFootprint(domain, model.dtype, densities[0], touched)
     ranges = archive.tensor(f"{name}.fences", "int32", (len(densities), model.inputs, 2))
-    fences = (
+    fences = tuple(
         _read_fence(density, part, domain, model, name)
         for density, part in zip(densities, ranges, strict=True)
     )
-    return BoxFootprint(domain, model.dtype, tuple(fences))
+    return (BoxFootprint if kind == "boxes" else RestFootprint)(domain, model.dtype, fences)
 
 
 def _read_touched(

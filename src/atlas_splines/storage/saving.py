@@ -12,6 +12,7 @@ from atlas_splines.core.model import Atlas
 from atlas_splines.files.archive import Archive, read_archive, write_archive
 from atlas_splines.files.errors import StorageError, naming
 from atlas_splines.storage.models import model_from_archive, model_to_archive
+from atlas_splines.storage.upgrading import upgrade
 
 if TYPE_CHECKING:
     from atlas_splines.estimators.classifier import AtlasClassifier
@@ -86,6 +87,7 @@ def load(path: str | os.PathLike[str]) -> Atlas | AtlasRegressor | AtlasClassifi
     with naming(path):
         if archive.kind not in KINDS:
             raise ValueError(f"it is of an unknown kind, none of {', '.join(map(repr, KINDS))}")
+        upgrade(archive)
         loaded = _from_archive(archive)
         archive.check_all_taken()
         return loaded

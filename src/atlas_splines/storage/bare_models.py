@@ -1,0 +1,69 @@
+"""A model's configuration, domain and coefficients as the parts of an archive, and back.
+
+docs/format.md describes them. Charts, log and evidence have files of their own here.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atlas_splines.core.lattice import MAX_DENSITY, MAX_WIDTH, Domain, Lattice, check_reach
+from atlas_splines.core.model import Atlas
+from atlas_splines.files.archive import Archive
+from atlas_splines.files.fields import Fields
+
+__all__ = ["configuration_of", "read_bare_model", "read_domain", "table_tensors", "table_width"]
+
+CONFIGURATION = ("inputs", "outputs", "terms", "density", "trainable", "damping", "dtype")
+WIDEST = np.array([[-float(MAX_WIDTH), float(MAX_WIDTH)]])
+
+
+def configuration_of(model: Atlas) -> dict[str, Any]:
+    """Size and options of a model, as JSON has them."""
+    return {key: getattr(model, key) for key in CONFIGURATION} | {"dtype": model.dtype.name}
+
+
+def table_tensors(model: Atlas, name: str) -> dict[str, NDArray[Any]]:
+    """Coefficients and domain of a model; the names of the tensors start with its name."""
+    width = table_width(model.outputs, model.terms)
+    return {
+        f"{name}.table": model.table[:, :width],  # without the padding that kernels like
+        f"{name}.domain": model.domain,
+    }
+
+
+def read_bare_model(archive: Archive, value: object, name: str, title: str = "the configuration") -> Atlas:
+    """The model of a configuration, without charts, log and evidence; sentences call that by its title."""
+    fields = Fields(value, title, CONFIGURATION)
+    inputs, outputs = fields.whole("inputs", least=1), fields.whole("outputs", least=1)
+    terms, density = fields.whole("terms"), fields.whole("density", most=MAX_DENSITY)
+    dtype = fields.choice("dtype", ("float32", "float64"))
+    trainable = fields.choice("trainable", ("finest", "all"))
+    domain = read_domain(archive, f"{name}.domain", inputs)
+    check_reach(domain, density)
+    # sizes must agree before anything is allocated: the tensor is there already, so its size can be afforded
+    shape = (Lattice(domain, density, np.dtype(dtype)).row_count, table_width(outputs, terms))
+    table = archive.tensor(f"{name}.table", dtype, shape)
+    damping = fields.number("damping", least=0)
+    model = Atlas(inputs, outputs, terms, density, cast(Any, trainable), damping, dtype)
+    model.state = model.state.emptied(domain)
+    model.table[:, : table.shape[1]] = table
+    return model
+
+
+def read_domain(archive: Archive, name: str, inputs: int, most: Domain = WIDEST) -> Domain:
+    """A domain that holds the unit cube, and lies within another."""
+    domain = archive.tensor(name, "float64", (inputs, 2))
+    if (domain[:, 0] > 0).any() or (domain[:, 1] < 1).any():
+        raise ValueError(f"tensor {name!r} leaves out a part of the unit cube")
+    if (domain[:, 0] < most[:, 0]).any() or (domain[:, 1] > most[:, 1]).any():
+        raise ValueError(f"tensor {name!r} reaches too far")
+    return domain
+
+
+def table_width(outputs: int, terms: int) -> int:
+    """Length of a table row without padding."""
+    return outputs * (2 * terms + 1)

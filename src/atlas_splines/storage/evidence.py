@@ -1,0 +1,350 @@
+"""A pool of evidence as the parts of an archive, and back.
+
+docs/format.md describes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, NoReturn, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atlas_splines.core.losses import LOSSES
+from atlas_splines.core.model import Atlas
+from atlas_splines.core.state import Evidence, State
+from atlas_splines.evidence.features import COARSE, FINEST, Bumps, Features
+from atlas_splines.evidence.pool import Batch, Pool, Track
+from atlas_splines.evidence.readout import Prior, Sums, sums_of
+from atlas_splines.evidence.statistics import UNIT, Statistics
+from atlas_splines.files.archive import Archive
+from atlas_splines.files.fields import Fields
+from atlas_splines.storage.bare_models import configuration_of, read_bare_model, table_tensors
+
+__all__ = ["pool_from_archive", "pool_header", "pool_tensors"]
+
+Array = NDArray[np.float64]
+
+POOL = (
+    *("coarse", "fine", "bumps", "steps", "half_lives", "faded", "track", "recent"),
+    *("base", "voice", "loss", "weight_unit"),
+)
+TRACK, BATCH = ("errors", "rows"), ("update", "errors")
+VOICES = ("mixture", "exact", "fading")
+MOST_STEPS = 100  # towards a prior: each costs time
+SHORTEST, LONGEST = 1e-9, 1e9  # length scale of a bump
+FARTHEST_CENTRE = 2.0  # of a bump; centres are means of points of the unit cube
+LARGEST = np.finfo(np.float64).max
+RELATIVE, ABSOLUTE = 1e-6, 1e-9  # what rounding may do to sums that fade
+
+
+# --- taking apart -------------------------------------------------------------------------------------
+
+
+def pool_header(evidence: Evidence | None) -> dict[str, Any] | None:
+    """Everything of a pool that is short, as JSON; None for a model without evidence."""
+    if evidence is None:
+        return None
+    pool = _as_pool(evidence)
+    return {
+        "coarse": list(pool.features.coarse),
+        "fine": [list(pair) for pair in pool.features.fine],
+        "bumps": [len(group.centres) for group in pool.features.bumps],
+        "steps": pool.prior.steps,
+        "half_lives": list(map(float, pool.half_lives)),
+        "faded": [_has_faded(sums, pool.older) for sums in pool.faded],
+        "track": {"errors": _errors_to_json(pool.track.errors), "rows": float(pool.track.rows)},
+        "recent": [
+            {"update": batch.update, "errors": _errors_to_json(batch.errors)} for batch in pool.recent
+        ],
+        "base": None if pool.base is None else configuration_of(Atlas.of_state(pool.base)),
+        "voice": pool.voice,
+        "loss": pool.loss,
+        "weight_unit": float(pool.weight_unit),
+    }
+
+
+def pool_tensors(evidence: Evidence | None, name: str) -> dict[str, NDArray[Any]]:
+    """Everything of a pool that is long; the names of all tensors start with its name."""
+    if evidence is None:
+        return {}
+    pool = _as_pool(evidence)
+    tensors = {f"{name}.precisions": pool.prior.precisions}
+    for k, group in enumerate(pool.features.bumps):
+        tensors |= {f"{name}.bumps.{k}.centres": group.centres, f"{name}.bumps.{k}.lengths": group.lengths}
+    tensors |= _statistics_tensors(pool.older, f"{name}.older")
+    for k, sums in enumerate(pool.faded):
+        if _has_faded(sums, pool.older):
+            tensors |= _sums_tensors(sums, f"{name}.faded.{k}")
+    for k, batch in enumerate(pool.recent):
+        tensors |= _statistics_tensors(batch.statistics, f"{name}.recent.{k}")
+    if pool.base is not None:
+        tensors |= table_tensors(Atlas.of_state(pool.base), f"{name}.base")
+    return tensors
+
+
+def _as_pool(evidence: Evidence) -> Pool:
+    if not isinstance(evidence, Pool):
+        raise TypeError(f"evidence of type {type(evidence).__name__} has no place in a file")
+    return evidence
+
+
+def _has_faded(sums: Sums, older: Statistics) -> bool:
+    """Whether a memory differs from the exact one: before the first updates it does not."""
+    same = sums_of(older)
+    return not (
+        sums.count == same.count
+        and np.array_equal(sums.square, same.square)
+        and np.array_equal(sums.moment, same.moment)
+        and np.array_equal(sums.gram, same.gram)
+    )
+
+
+def _errors_to_json(errors: Array) -> list[float | str]:
+    """Errors as JSON has them; a candidate that had overflowed has the error "inf"."""
+    return ["inf" if error == np.inf else float(error) for error in errors]
+
+
+def _statistics_tensors(statistics: Statistics, name: str) -> dict[str, NDArray[Any]]:
+    return {f"{name}.{part}": array for part, array in statistics.to_arrays().items()}
+
+
+def _sums_tensors(sums: Sums, name: str) -> dict[str, NDArray[Any]]:
+    """Sums in float64; of the symmetric matrix the upper triangle alone."""
+    return {
+        f"{name}.gram": sums.gram[np.triu_indices(len(sums.gram))],
+        f"{name}.moment": sums.moment,
+        f"{name}.square": sums.square,
+        f"{name}.count": np.array([sums.count], np.float64),
+    }
+
+
+# --- putting together ---------------------------------------------------------------------------------
+
+
+def pool_from_archive(archive: Archive, value: object, model: Atlas, name: str) -> Pool | None:
+    """Put the evidence of a model together again, or raise a ValueError that says what is wrong with it."""
+    if value is None:
+        return None
+    fields = Fields(value, name, POOL)
+    features = _read_features(archive, fields, model.inputs, name)
+    shape = (len(features), model.outputs)
+    half_lives = _read_half_lives(fields)
+    base = None if fields.is_null("base") else _read_base(archive, fields.value["base"], model, name)
+    candidates = 1 + len(half_lives) + (base is not None)
+    older = _read_statistics(archive, shape, f"{name}.older")
+    recent = _read_recent(archive, fields.items("recent"), shape, candidates, name)
+    pool = Pool(
+        features=features,
+        prior=_read_prior(archive, fields, features, name),
+        half_lives=half_lives,
+        older=older,
+        faded=_read_faded(archive, fields, len(half_lives), older, name),
+        track=_read_track(fields.value["track"], candidates, name),
+        recent=recent,
+        base=base,
+        voice=_read_voice(fields, half_lives),
+        loss=fields.choice("loss", tuple(LOSSES)),
+        dtype=model.dtype.name,
+        weight_unit=_positive(fields, "weight_unit"),
+    )
+    _check_total(pool, name)
+    return pool
+
+
+def _positive(fields: Fields, key: str) -> float:
+    number = fields.number(key, least=0)
+    if number == 0:
+        raise ValueError(f"{key!r} of {fields.name} must be more than 0")
+    return number
+
+
+def _read_half_lives(fields: Fields) -> tuple[float, ...]:
+    lives = fields.items("half_lives")
+    if any(type(life) not in (int, float) or not 0 < life <= LARGEST for life in lives):
+        raise ValueError(f"'half_lives' of {fields.name} must be positive numbers")
+    return tuple(map(float, lives))
+
+
+def _read_voice(fields: Fields, half_lives: Sequence[float]) -> Any:
+    voice = fields.choice("voice", VOICES)
+    if voice == "fading" and not half_lives:
+        raise ValueError(f"'voice' of {fields.name} is 'fading', but no memory fades")
+    return voice
+
+
+def _read_base(archive: Archive, value: object, model: Atlas, name: str) -> State:
+    """The first model: like the model that it has become, on the unit cube."""
+    base = read_bare_model(archive, value, f"{name}.base", f"'base' of {name}")
+    if (base.inputs, base.outputs, base.dtype) != (model.inputs, model.outputs, model.dtype):
+        raise ValueError(f"'base' of {name} has other inputs, outputs or another dtype than the model")
+    if base.is_extended:
+        raise ValueError(f"'base' of {name} reaches beyond the unit cube")
+    return base.state
+
+
+# --- features and their prior -------------------------------------------------------------------------
+
+
+def _read_features(archive: Archive, fields: Fields, inputs: int, name: str) -> Features:
+    coarse, fine, bumps = fields.items("coarse"), fields.items("fine"), fields.items("bumps")
+    if not _are_different_inputs(coarse, inputs):
+        raise ValueError(f"'coarse' of {name} must be different inputs")
+    if any(not isinstance(pair, list) or len(pair) != 2 for pair in fine):
+        raise ValueError(f"'fine' of {name} must be pairs of an input and a density")
+    if not _are_different_inputs([pair[0] for pair in fine], inputs):
+        raise ValueError(f"'fine' of {name} must be of different inputs")
+    if any(type(density) is not int or not COARSE < density <= FINEST for _, density in fine):
+        raise ValueError(f"'fine' of {name} needs densities from {COARSE + 1} to {FINEST}")
+    if any(type(count) is not int or count < 1 for count in bumps):
+        raise ValueError(f"'bumps' of {name} must be whole numbers of at least 1")
+    if not (coarse or fine or bumps):
+        raise ValueError(f"{name} has no features")
+    groups = [_read_bumps(archive, count, inputs, f"{name}.bumps.{k}") for k, count in enumerate(bumps)]
+    return Features(inputs, tuple(coarse), tuple((j, density) for j, density in fine), tuple(groups))
+
+
+def _are_different_inputs(numbers: list[Any], inputs: int) -> bool:
+    known = all(type(j) is int and 0 <= j < inputs for j in numbers)
+    return known and len(set(numbers)) == len(numbers)
+
+
+def _read_bumps(archive: Archive, count: int, inputs: int, name: str) -> Bumps:
+    centres = archive.tensor(f"{name}.centres", "float64", (count, inputs))
+    if (np.abs(centres) > FARTHEST_CENTRE).any():
+        raise ValueError(f"tensor '{name}.centres' leaves the unit cube")
+    lengths = archive.tensor(f"{name}.lengths", "float64", (inputs,))
+    if (lengths < SHORTEST).any() or (lengths > LONGEST).any():
+        raise ValueError(f"tensor '{name}.lengths' must be from {SHORTEST:g} to {LONGEST:g}")
+    return Bumps(centres, lengths)
+
+
+def _read_prior(archive: Archive, fields: Fields, features: Features, name: str) -> Prior:
+    precisions = archive.tensor(f"{name}.precisions", "float64", (len(features.sizes),))
+    if (precisions <= 0).any():
+        raise ValueError(f"tensor '{name}.precisions' must be positive")
+    return Prior(features.sizes, precisions, fields.whole("steps", most=MOST_STEPS))
+
+
+# --- how well candidates predicted --------------------------------------------------------------------
+
+
+def _read_track(value: object, candidates: int, name: str) -> Track:
+    fields = Fields(value, f"the track of {name}", TRACK)
+    return Track(_read_errors(fields, candidates), fields.number("rows", least=0))
+
+
+def _read_errors(fields: Fields, candidates: int) -> Array:
+    errors = fields.items("errors")
+    if len(errors) != candidates or not all(map(_is_error, errors)):
+        raise ValueError(f"'errors' of {fields.name} must be {candidates} numbers of at least 0")
+    return np.array([float(error) for error in errors])
+
+
+def _is_error(value: object) -> bool:
+    if type(value) not in (int, float):
+        return bool(value == "inf")
+    return bool(0 <= cast(float, value) <= LARGEST)
+
+
+def _read_recent(
+    archive: Archive, items: list[Any], shape: tuple[int, int], candidates: int, name: str
+) -> tuple[Batch, ...]:
+    """The latest updates; whether the log has them is for the model to check."""
+    batches = []
+    for k, item in enumerate(items):
+        fields = Fields(item, f"{name}.recent.{k}", BATCH)
+        update, errors = fields.whole("update", least=1), _read_errors(fields, candidates)
+        batches.append(Batch(update, _read_statistics(archive, shape, fields.name), errors))
+    if any(late.update <= early.update for early, late in pairwise(batches)):
+        raise ValueError(f"'recent' of {name} must be rising updates")
+    return tuple(batches)
+
+
+# --- sums ---------------------------------------------------------------------------------------------
+
+
+def _read_statistics(archive: Archive, shape: tuple[int, int], name: str) -> Statistics:
+    """Exact sums."""
+    features, outputs = shape
+    arrays = {
+        "gram": archive.tensor(f"{name}.gram", "int64", (features * (features + 1) // 2,)),
+        "moment": archive.tensor(f"{name}.moment", "int64", shape),
+        "square": archive.tensor(f"{name}.square", "int64", (outputs, 2)),
+        "count": archive.tensor(f"{name}.count", "int64", (2,)),
+    }
+    for part in ("square", "count"):
+        if (arrays[part] < 0).any() or (arrays[part][..., 1] >= 2**62).any():
+            raise ValueError(f"tensor '{name}.{part}' must be a number of at least 0 in two parts")
+    scale = np.array([2.0**62, 1.0])
+    _check_sums(
+        arrays["gram"] / UNIT**2,
+        arrays["moment"] / UNIT**2,
+        arrays["square"] @ scale / UNIT**2,
+        float(arrays["count"] @ scale) / UNIT**2,
+        name,
+    )
+    return Statistics.from_arrays(arrays)
+
+
+def _check_total(pool: Pool, name: str) -> None:
+    """Each part may fit into 64 bits, and all of them together not."""
+    try:
+        pool.total  # noqa: B018
+    except OverflowError:
+        raise ValueError(f"the sums of {name} do not fit into 64 bits") from None
+
+
+def _read_faded(
+    archive: Archive, fields: Fields, memories: int, older: Statistics, name: str
+) -> tuple[Sums, ...]:
+    """Sums that fade; a memory from which nothing has faded is the exact one."""
+    flags = fields.items("faded")
+    if len(flags) != memories or any(type(flag) is not bool for flag in flags):
+        raise ValueError(f"'faded' of {name} must be true or false for each of the half-lives")
+    return tuple(
+        _read_sums(archive, older, f"{name}.faded.{k}") if flag else sums_of(older)
+        for k, flag in enumerate(flags)
+    )
+
+
+def _read_sums(archive: Archive, older: Statistics, name: str) -> Sums:
+    features, outputs = older.features, older.outputs
+    upper = archive.tensor(f"{name}.gram", "float64", (features * (features + 1) // 2,))
+    moment = archive.tensor(f"{name}.moment", "float64", (features, outputs))
+    square = archive.tensor(f"{name}.square", "float64", (outputs,))
+    count = float(archive.tensor(f"{name}.count", "float64", (1,))[0])
+    _check_sums(upper, moment, square, count, name)
+    if _exceeds(count, older.count) or _exceeds(square, older.square):
+        raise ValueError(f"{name} holds more than what it has faded from")
+    gram = np.empty((features, features))
+    gram[np.triu_indices(features)] = upper
+    gram.T[np.triu_indices(features)] = upper
+    return Sums(gram, moment, square, count)
+
+
+def _check_sums(upper: Array, moment: Array, square: Array, count: float, name: str) -> None:
+    """Refuse what no data has: |φ| ≤ 1, the first feature is 1, and (Σab)² ≤ Σa²·Σb² for any two columns."""
+    rows, columns = np.triu_indices(len(moment))
+    diagonal = upper[rows == columns]
+    if count < 0 or (diagonal < 0).any() or (square < 0).any():
+        _refuse_sums(name)
+    root = np.sqrt(diagonal)
+    if (
+        _exceeds(count, diagonal[0])
+        or _exceeds(diagonal, count)
+        or _exceeds(np.abs(upper), root[rows] * root[columns])
+        or _exceeds(np.abs(moment), root[:, None] * np.sqrt(square))
+    ):
+        _refuse_sums(name)
+
+
+def _refuse_sums(name: str) -> NoReturn:
+    raise ValueError(f"the sums of {name} are not those of any data")
+
+
+def _exceeds(value: Array | float, bound: Array | float) -> bool:
+    """Whether any value is larger than its bound, by more than rounding."""
+    return bool((np.asarray(value) > np.asarray(bound) * (1 + RELATIVE) + ABSOLUTE).any())

@@ -1,0 +1,46 @@
+"""Upgrading: what a file of an older version says, in the words of the newest.
+
+docs/format.md tells what has changed. Whatever is wrong with a file stays wrong, for its readers to refuse.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from atlas_splines.files.archive import Archive
+from atlas_splines.memory.pooling import FEATURES
+
+__all__ = ["upgrade"]
+
+
+def upgrade(archive: Archive) -> None:
+    """Bring the header of an archive to the newest version, in place."""
+    if archive.version == 1:
+        _add_evidence(archive.header)
+        archive.version = 2
+
+
+def _add_evidence(header: dict[str, Any]) -> None:
+    """Version 2 knows evidence, the reason of an update, and parameters for both; version 1 had none."""
+    for model in _objects([header.get("model")]):
+        model["evidence"] = None
+        for chart in _objects(model.get("charts")):
+            chart["evidence"] = None
+        for update in _objects(model.get("updates")):
+            if update.get("type") == "update":
+                update["reason"] = ""
+    for estimator in _objects([header.get("estimator")]):
+        for parameters in _objects([estimator.get("parameters")]):
+            _add_parameters(parameters)
+
+
+def _add_parameters(parameters: dict[str, Any]) -> None:
+    """Those that came later are at their defaults; `retention` was called `memory` at first."""
+    if "memory" in parameters and "retention" not in parameters:
+        parameters["retention"] = parameters.pop("memory")
+    parameters |= {"features": FEATURES, "half_life": None}
+
+
+def _objects(items: object) -> list[dict[str, Any]]:
+    """The JSON objects of a list."""
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
