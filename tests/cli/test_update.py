@@ -75,7 +75,7 @@ def test_one_of_something_is_not_several(work):
 def test_other_kinds_of_retention(work, retention, says):
     assert says in ok("update", "m.atlas", "new.csv", "--retention", retention).output
     assert estimator_of("m.atlas").update_log_[-1].kind == retention
-    assert estimator_of("m.atlas").retention == "chart"
+    assert estimator_of("m.atlas").retention == "auto"
 
 
 @pytest.mark.slow

@@ -158,7 +158,10 @@ def test_verbose_tells_each_stage(capsys):
             "extrapolation must be one of constant, linear, error, not 'continue'",
         ),
         ({"missing": "drop"}, "missing must be one of error, learn, not 'drop'"),
-        ({"retention": "all"}, "retention must be one of chart, rehearsal, both, none, not 'all'"),
+        (
+            {"retention": "all"},
+            "retention must be one of auto, pool, chart, rehearsal, both, none, not 'all'",
+        ),
         (
             {"loss": "log_loss"},
             "loss must be one of auto, squared_error, absolute_error, huber, not 'log_loss'",

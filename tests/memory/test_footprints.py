@@ -100,7 +100,10 @@ def test_repr_is_readable():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"retention": "charts"}, "retention must be 'chart', 'rehearsal', 'both' or 'none', not 'charts'"),
+        (
+            {"retention": "charts"},
+            "retention must be one of auto, pool, chart, rehearsal, both, none, not 'charts'",
+        ),
         ({"cover": "all"}, "cover must be 'touch' or 'inside', not 'all'"),
         ({"cover": "all", "retention": "none"}, "cover must be 'touch' or 'inside', not 'all'"),
         ({"charts": 0}, "charts must be at least 1, not 0"),

@@ -12,7 +12,9 @@ def regressor():
 @pytest.fixture(scope="session")
 def updated(regressor):
     """Three updates: one reverted, one beyond the domain."""
-    model = AtlasRegressor(terms=2, density=1, members=1, max_iter=5, random_state=0).fit(X, PRODUCT)
+    model = AtlasRegressor(terms=2, density=1, members=1, max_iter=5, retention="chart", random_state=0).fit(
+        X, PRODUCT
+    )
     model.partial_fit(X[:60] / 4, PRODUCT[:60])
     model.partial_fit(X[:60] / 2 + [6, 0, 0], PRODUCT[:60])
     model.partial_fit(X[:60] / 3, PRODUCT[:60])

@@ -72,7 +72,9 @@ def test_updates_show_each_footprint_in_its_lane(updated):
 
 
 def test_a_consolidation_is_a_line(regressor):
-    model = AtlasRegressor(terms=0, density=1, members=1, max_iter=2, random_state=0).fit(X, PRODUCT)
+    model = AtlasRegressor(terms=0, density=1, members=1, max_iter=2, retention="chart", random_state=0).fit(
+        X, PRODUCT
+    )
     model.partial_fit(X[:60] / 4, PRODUCT[:60]).consolidate(tolerance=100.0, samples=100, epochs=1)
     drawn = draw_updates(axes(), model)
     assert [bar[2] for bar in bars(drawn)] == [0, 0, 0]

@@ -29,7 +29,9 @@ def test_the_band_holds_the_effect_for_most_points(regressor):
 
 
 def test_an_additive_model_has_no_band_and_is_its_additive_part():
-    model = AtlasRegressor(terms=0, density=1, members=1, random_state=0).fit(X, X[:, 0] + X[:, 1] ** 2)
+    model = AtlasRegressor(terms=0, density=1, members=1, retention="chart", random_state=0).fit(
+        X, X[:, 0] + X[:, 1] ** 2
+    )
     drawn = draw_shape(axes(), model, 1)
     (x, mean), (_, additive) = line(drawn, "mean prediction"), line(drawn, "additive part")
     np.testing.assert_allclose(additive, mean, rtol=1e-4)

@@ -345,7 +345,7 @@ class Atlas:
         return self
 
     def _can_revert(self, record: Record) -> bool:
-        return record.kind in ("chart", "pool") and not record.reverted and self.state.holds(record.id)
+        return record.kind in ("chart", "pool") and self.state.holds(record.id)
 
     # --- growth -------------------------------------------------------------------------------------
 

@@ -49,40 +49,28 @@ class Track:
     errors
         Mean squared error of the exact memory, of the fading ones and of the first model, if it is kept; the
         latest rows count most.
-    preference
-        Shares of candidates that are as good as each other, up to a factor.
     rows
         Rows that they come from.
     """
 
     errors: Array  # (candidates,)
-    preference: Array  # (candidates,)
     rows: float = 0.0
 
     def after(self, errors: Array, rows: float) -> Track:
         """The track with the errors on some more rows."""
         keep = 0.5 ** (rows / SMOOTHING) if self.rows else 0.0
-        return Track(keep * self.errors + (1 - keep) * errors, self.preference, self.rows + rows)
+        return Track(keep * self.errors + (1 - keep) * errors, self.rows + rows)
 
-    @classmethod
-    def start(cls, fading: int, with_base: bool) -> Track:
-        """The track before anything was predicted."""
-        preference = np.array([1.0, *[FADING_SHARE] * fading, *[1.0] * with_base])
-        return cls(np.zeros(len(preference)), preference)
-
-    @property
-    def trust(self) -> Array:
-        """Share of each candidate in the mixture: those that fade must be better than those that do not.
+    def shares(self, preference: Array) -> Array:
+        """Share of each candidate in the mixture; those that are as good as each other share as preferred.
 
         Examples
         --------
-        >>> Track(np.array([1.0, 1.0, 2.0]), np.array([1, 0.1, 0.1]), rows=3000).trust.round(2)
+        >>> Track(np.array([1.0, 1.0, 2.0]), rows=3000).shares(np.array([1, 0.1, 0.1])).round(2)
         array([0.91, 0.09, 0.  ])
         """
         comparisons = min(self.rows / ROWS_A_COMPARISON, MOST_COMPARISONS)
-        shares = self.preference * np.exp(
-            -comparisons * (self.errors / max(self.errors.min(), LEAST_NOISE) - 1)
-        )
+        shares = preference * np.exp(-comparisons * (self.errors / max(self.errors.min(), LEAST_NOISE) - 1))
         shares /= shares.sum()
         shares[shares < LEAST_SHARE] = 0
         return shares / shares.sum()
@@ -181,7 +169,7 @@ class Pool(Evidence):
         unit = 1.0 if weights is None else float(weights.mean())
         first = summed(features, points, targets, scaled(weights, unit))
         fading = tuple(half_lives)
-        track = Track.start(len(fading), base is not None)
+        track = Track(np.zeros(1 + len(fading) + (base is not None)))
         faded = tuple(sums_of(first) for _ in fading)
         return cls(
             features, prior, fading, first, faded, track, base=base, loss=loss, dtype=dtype, weight_unit=unit
@@ -221,8 +209,10 @@ class Pool(Evidence):
         track = self.track
         for batch in self.recent:
             track = track.after(batch.errors, batch.statistics.count)
-        # before anything could be compared, the model stays what it was fitted to be
-        return track.trust if track.rows else candidates[-1 if self.base is not None else 0]
+        if not track.rows:  # the model stays what it was fitted to be
+            return candidates[-1 if self.base is not None else 0]
+        fading = [FADING_SHARE] * len(self.half_lives)
+        return track.shares(np.array([1.0, *fading, *[1.0] * (self.base is not None)]))
 
     @cached_property
     def weights(self) -> Array:
@@ -317,7 +307,7 @@ class Pool(Evidence):
         they start again from what the exact one holds; the first model, which may have learned them, is gone.
         """
         rest = self._restarted(self.total - self._summed(points, targets, weights))
-        return replace(rest, base=None, track=Track.start(len(self.half_lives), with_base=False))
+        return replace(rest, base=None, track=Track(np.zeros(1 + len(self.half_lives))))
 
     def extended_by(self, points: Array, targets: Array, weights: Array | None = None) -> Pool:
         """The pool with more of the first data, such as the rows of a table beyond a sample of it."""

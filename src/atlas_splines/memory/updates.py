@@ -18,7 +18,7 @@ from atlas_splines.core.model import Atlas
 from atlas_splines.core.records import next_id
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import State
-from atlas_splines.core.training import History, Seed, Trainer
+from atlas_splines.core.training import History, Seed, Trainer, TrainingDiverged
 from atlas_splines.memory.chart_learning import learn_chart
 from atlas_splines.memory.covers import Count, Cover
 from atlas_splines.memory.footprints import BoxFootprint, Footprint
@@ -30,6 +30,7 @@ from atlas_splines.memory.sampling import points_in
 
 __all__ = ["footprint", "update"]
 
+DIVERGED = "training diverged, so nothing was changed; lower learning_rate, or scale the targets to about 1"
 NO_CHART = "rows that were held out are predicted as well without a chart: none was opened"
 
 
@@ -183,7 +184,10 @@ def _learn(
     if plan.retention in ("auto", "pool"):
         return _learn_by_evidence(model.state, id, rows, plan, options)
     draft = _draft(model, plan.retention)
-    history = _train(draft, id, rows, plan, options, random)
+    try:
+        history = _train(draft, id, rows, plan, options, random)
+    except TrainingDiverged as diverged:
+        return _Learned(model.state, plan.retention, plan.footprint, diverged.history, DIVERGED)
     idle = plan.fences and draft.charts == model.charts
     return _Learned(draft.state, plan.retention, plan.footprint, history, NO_CHART if idle else "")
 
