@@ -31,9 +31,10 @@ from atlas_splines.memory.log import Consolidation, Update
 from atlas_splines.memory.plans import RETENTIONS, Retention
 from atlas_splines.memory.pooling import (
     FEATURES,
+    LEAST_CHART_ROWS,
+    NOISE,
     add_first_rows,
     forget_rows,
-    least_chart_rows,
     speak_as_fitted,
     start_pool,
 )
@@ -254,6 +255,7 @@ class AtlasEstimator(BaseEstimator, ABC):
         self._check_parameters()
         retention = retention or self.retention
         targets, seed = self._targets(y), self._seed() if random_state is None else seed_of(random_state)
+        chosen: Atlas = self.model_
         for model, points in self._to_learn(X, retention):
             done = update(
                 model,
@@ -267,9 +269,11 @@ class AtlasEstimator(BaseEstimator, ABC):
                 random_state=seed,
                 progress=self.verbose > 1,
             )
-            if done.kind != "pool":  # or else a smaller domain does, if there is one to try
+            if chosen is self.model_ or done.kind == "chart":
+                chosen = model
+            if done.reason.startswith(NOISE) or done.kind == "chart":
                 break
-        self.model_ = model
+        self.model_ = chosen
         return self
 
     def fit_more(self: Self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -342,17 +346,17 @@ class AtlasEstimator(BaseEstimator, ABC):
         """Models that an update can change, and the coordinates of the rows in them, to be tried in turn.
 
         Pooled evidence levels off beyond the domain, so it needs no larger one, unless predictions there are
-        refused. But charts may want one: then a larger one is tried first.
+        refused. But a chart may: where rows contradict what is known, a larger one is tried next.
         """
         by_evidence = retention in ("auto", "pool") and self.model_.state.evidence is not None
         levels_off = by_evidence and self.extrapolation != "error"
-        beyond = int((~self._inside(X)).sum())
-        if not levels_off or (retention == "auto" and beyond >= least_chart_rows(self.model_.inputs)):
-            yield self._model_reaching(X)
         if levels_off:
             model = Atlas.of_state(self.model_.state)
             model.updates = list(self.model_.updates)
             yield model, self._points_inside(X)
+        beyond = int((~self._inside(X)).sum())
+        if not levels_off or (retention == "auto" and beyond >= LEAST_CHART_ROWS):
+            yield self._model_reaching(X)
 
     def _inside(self, X: Array) -> NDArray[np.bool_]:
         """Whether each row lies in the domain."""

@@ -27,11 +27,12 @@ from atlas_splines.memory.covers import Count, Cover, fences_around, split_point
 
 __all__ = [
     "FEATURES",
+    "LEAST_CHART_ROWS",
+    "NOISE",
     "Pooled",
     "add_first_rows",
     "evidence_of",
     "forget_rows",
-    "least_chart_rows",
     "pool_rows",
     "speak_as_fitted",
     "start_pool",
@@ -42,14 +43,14 @@ Array = NDArray[np.float64]
 FEATURES = 550  # of a model
 CHART_FEATURES = 150  # of a chart
 LEAST_CHART_ROWS = 50
-ROWS_AN_INPUT = 25  # of a chart, at least
+ROWS_AN_INPUT = 25  # of a chart that is not obvious: fewer cannot tell a change in one place from drift
 BLOCKS = 5  # of consecutive rows, held out in turn
 SURE = 2.0  # standard errors by which a chart must be better than the pool
 CLEARLY = 0.5  # share of the error of those who know the place that a chart must be below
 PURE = (
     0.9  # share of the rows where a chart says something else, beyond doubt: drift changes some places more
 )
-OBVIOUS = 0.02  # share of their error below which a chart need not say something else everywhere
+OBVIOUS = 0.02  # share of their error below which there is no doubt
 MOST_KNOWN = 0.95  # share of the known rows in a box from which on a change is one of everything: drift
 MOST_CHARTS = 64  # of a model; then all rows are pooled
 MODEL = -1  # owner of rows that no chart speaks for alone
@@ -309,11 +310,6 @@ def known_of(state: State, rows: Rows, owners: NDArray[np.intp]) -> Known:
     return known
 
 
-def least_chart_rows(inputs: int) -> int:
-    """Rows that a chart needs: fewer cannot tell a change in one place from drift."""
-    return max(LEAST_CHART_ROWS, ROWS_AN_INPUT * inputs)
-
-
 def charts_for(
     state: State, update: int, rows: Rows, owners: NDArray[np.intp], cover: Cover, charts: Count
 ) -> tuple[list[Chart], str]:
@@ -321,8 +317,7 @@ def charts_for(
     strange = contradicting(state, rows, owners)
     if not strange.any():
         return [], NOISE
-    least = least_chart_rows(rows.points.shape[1])
-    if strange.sum() < least or len(state.charts) >= MOST_CHARTS:
+    if strange.sum() < LEAST_CHART_ROWS or len(state.charts) >= MOST_CHARTS:
         return [], DRIFT
     rows = rows.take(strange)
     known, pool, domain = known_of(state, rows, owners[strange]), needed_pool(state), state.lattice.domain
@@ -330,7 +325,7 @@ def charts_for(
     for fence in fences_around(split_points(rows.points, charts), domain, cover):
         inside = np.asarray(fence.window(rows.points) == 1)
         everywhere = pool.features.crowding(pool.total, *fence.box_in(domain).T) > MOST_KNOWN
-        if inside.sum() >= least and not everywhere:
+        if inside.sum() >= LEAST_CHART_ROWS and not everywhere:
             chart = better_chart(update, rows.take(inside), known.take(inside), fence, pool)
             found += [] if chart is None else [chart]
     return found, CHARTED if found else DRIFT
@@ -349,7 +344,8 @@ def better_chart(update: int, rows: Rows, known: Known, fence: Fence, pool: Pool
     is_better = share < CLEARLY and gain.mean() > SURE * gain.std() / np.sqrt(len(gain))
     doubt = known.doubt + readout.leverage(phi)[:, None] * readout.noise * size.astype(np.float64) ** 2
     differs = ((said - known.said) ** 2 > SURE**2 * doubt).any(axis=1)
-    if not is_better or (differs.mean() < PURE and share > OBVIOUS):
+    enough = len(rows) >= ROWS_AN_INPUT * points.shape[1]
+    if not is_better or (share > OBVIOUS and not (enough and differs.mean() >= PURE)):
         return None
     content = Atlas.of_state(replace(own.model.state, evidence=own))
     return Chart(update, fence, content, size, replaces=True)
