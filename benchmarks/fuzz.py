@@ -21,7 +21,16 @@ import numpy as np
 from atlas_splines import StorageError, load, save
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
-from mutations import CARELESS, SEALED, outputs_of, rich_model, small_classifier, small_model, small_regressor
+from mutations import (
+    CARELESS,
+    SEALED,
+    outputs_of,
+    pooled_regressor,
+    rich_model,
+    small_classifier,
+    small_model,
+    small_regressor,
+)
 
 SECONDS, MEGABYTES = 1.0, 50.0  # what a wrong file may cost at most, in processor time
 
@@ -71,6 +80,7 @@ def main(cases: int = 10_000, seed: int = 0) -> int:
             rich_model("float64", outputs=3),
             small_regressor(),
             small_classifier(),
+            pooled_regressor(),
         )
         for model in models:
             save(model, path)

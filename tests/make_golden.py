@@ -10,7 +10,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from mutations import outputs_of, rich_model, small_classifier, small_model, small_regressor
+from mutations import (
+    outputs_of,
+    pooled_regressor,
+    rich_model,
+    small_classifier,
+    small_model,
+    small_regressor,
+)
 
 from atlas_splines import save
 from atlas_splines.files.archive import VERSION
@@ -25,6 +32,7 @@ def main() -> None:
         "model_small": small_model(),
         "regressor": small_regressor(),
         "classifier": small_classifier(),
+        "pooled": pooled_regressor(),
     }
     for name, thing in loaded.items():
         path = GOLDEN / f"{name}_v{VERSION}.atlas"

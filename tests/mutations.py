@@ -101,8 +101,9 @@ def small_regressor() -> AtlasRegressor:
 
 def small_classifier() -> AtlasClassifier:
     """A classifier of three names, with rows that were pooled."""
-    X = np.random.default_rng(0).normal(size=(90, 2))
-    y = np.array(["low", "mid", "high"])[np.digitize(X[:, 0], [-0.5, 0.5])]
+    random = np.random.default_rng(0)
+    X = random.normal(size=(90, 2))
+    y = np.array(["low", "mid", "high"])[np.digitize(X[:, 0] + random.normal(size=90), [-0.5, 0.5])]
     model = AtlasClassifier(domain=[(-4, 4), (-5, 5)], random_state=0, **FEW)
     return model.fit(X[:60], y[:60]).partial_fit(X[60:], y[60:])
 

@@ -164,6 +164,10 @@ def drop_label(header, tensors):
         ("regressor", lambda h, t: h["estimator"]["parameters"].update(density=-1), "density must be at least 0, not -1"),
         ("regressor", lambda h, t: h["estimator"]["parameters"].update(density="x"), "density must be a whole number"),
         ("regressor", lambda h, t: h["estimator"]["parameters"].update(retention="x"), "retention must be one of"),
+        ("regressor", lambda h, t: h["estimator"]["parameters"].update(memory="chart"), "'memory' has no place in the parameters"),
+        ("regressor", lambda h, t: h["estimator"]["parameters"].update(features=-1), "features must be at least 0, not -1"),
+        ("regressor", lambda h, t: h["estimator"]["parameters"].pop("features"), "'features' of the parameters is missing"),
+        ("regressor", lambda h, t: h["estimator"]["parameters"].update(half_life=0), "half_life must be a finite number of at least 1, not 0"),
         ("regressor", lambda h, t: h["estimator"]["parameters"].update(n_jobs="x"), "'n_jobs' of the parameters must be a whole number"),
         ("regressor", lambda h, t: h["estimator"]["parameters"].update(domain=[[1]]), "'domain' of the parameters must be pairs of numbers"),
         ("regressor", lambda h, t: h["estimator"]["parameters"].update(loss=[]), "one of the parameters is not a single value"),
@@ -202,3 +206,14 @@ def test_the_first_name_of_retention_is_still_read(kind):
     path = GOLDEN / f"{kind}_v1.atlas"
     assert "memory" in read_archive(path).header["estimator"]["parameters"]
     assert load(path).retention == "chart"
+
+
+@pytest.mark.parametrize("kind", ["regressor", "classifier"])
+def test_what_version_1_did_not_know_is_at_its_default(kind):
+    assert read_archive(GOLDEN / f"{kind}_v1.atlas").version == 1
+    model = load(GOLDEN / f"{kind}_v1.atlas")
+    default = type(model)()
+    assert (model.features, model.half_life) == (default.features, default.half_life)
+    assert model.model_.state.evidence is None
+    assert all(chart.content.state.evidence is None for chart in model.model_.charts)
+    assert [record.reason for record in model.update_log_] == [""] * len(model.model_.updates)

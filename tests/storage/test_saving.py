@@ -6,11 +6,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mutations import SEALED, outputs_of, small_classifier, small_model, small_regressor, small_table_model
+from mutations import (
+    SEALED,
+    outputs_of,
+    pooled_regressor,
+    small_classifier,
+    small_model,
+    small_regressor,
+    small_table_model,
+)
 
 from atlas_splines import StorageError, load, save
 from atlas_splines.files import archive, errors, fields, writer
-from atlas_splines.storage import estimators, models, saving
+from atlas_splines.storage import bare_models, estimators, evidence, models, saving, upgrading
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -19,7 +27,7 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 def all_bytes(rich_bytes, tmp_path_factory):
     """Files of each kind."""
     path, found = tmp_path_factory.getbasetemp() / "kind.atlas", [rich_bytes]
-    for thing in (small_regressor(), small_classifier(), small_table_model()):
+    for thing in (small_regressor(), small_classifier(), small_table_model(), pooled_regressor()):
         save(thing, path)
         found.append(path.read_bytes())
     return found
@@ -40,7 +48,8 @@ def test_there_are_golden_files_of_every_version():
 
 
 def test_nothing_in_a_file_is_run():
-    for module in (archive, errors, fields, writer, estimators, models, saving):
+    storage = (bare_models, estimators, evidence, models, saving, upgrading)
+    for module in (archive, errors, fields, writer, *storage):
         tree = ast.parse(Path(module.__file__).read_text(encoding="utf8"))
         names = {
             alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names
@@ -55,7 +64,7 @@ def test_nothing_in_a_file_is_run():
 
 @pytest.mark.slow
 @settings(max_examples=300)
-@given(seed=st.integers(0, 2**32), mutate=st.sampled_from(SEALED), which=st.integers(0, 3))
+@given(seed=st.integers(0, 2**32), mutate=st.sampled_from(SEALED), which=st.integers(0, 4))
 def test_edited_files_are_refused_or_valid(seed, mutate, which, all_bytes, tmp_path_factory):
     path = tmp_path_factory.getbasetemp() / "fuzz.atlas"
     path.write_bytes(mutate(Random(seed), all_bytes[which]))

@@ -18,6 +18,7 @@ from atlas_splines.core.charts import Chart, Fence
 from atlas_splines.core.lattice import MAX_DENSITY, Domain, Lattice, cell_range
 from atlas_splines.core.model import Atlas
 from atlas_splines.core.records import Record
+from atlas_splines.core.state import State
 from atlas_splines.core.training import History
 from atlas_splines.evidence.pool import Pool
 from atlas_splines.files.archive import Archive
@@ -98,12 +99,17 @@ def _check_log(model: Atlas) -> None:
             raise ValueError(
                 f"a chart belongs to update {chart.update}, which is not in the log or has no charts"
             )
-    for state in (model.state, *(chart.content.state for chart in model.charts)):
-        for batch in state.evidence.recent if isinstance(state.evidence, Pool) else ():
-            if kinds.get(batch.update) not in ("pool", "chart"):
-                raise ValueError(
-                    f"evidence belongs to update {batch.update}, which is not in the log or has none"
-                )
+        _check_recent(chart.content.state, kinds, after=chart.update)
+    _check_recent(model.state, kinds, after=0)
+
+
+def _check_recent(state: State, kinds: dict[int, str], after: int) -> None:
+    """The updates whose evidence can be taken back stand in the log, and came after the first data."""
+    for batch in state.evidence.recent if isinstance(state.evidence, Pool) else ():
+        if kinds.get(batch.update) not in ("pool", "chart") or batch.update <= after:
+            raise ValueError(
+                f"evidence belongs to update {batch.update}, which is not in the log or has none there"
+            )
 
 
 # --- charts and fences --------------------------------------------------------------------------------

@@ -1,0 +1,432 @@
+"""Evidence in files: after a round trip a model goes on as if there had been none."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command import SMALL, ok, write_csv
+from mutations import AGAIN, File, outputs_of, places, pooled_regressor, small_classifier, small_regressor
+
+from atlas_splines import AtlasRegressor, TableModel, load, save
+from atlas_splines.core.model import Atlas
+from atlas_splines.core.state import Evidence
+from atlas_splines.files.errors import StorageError
+from atlas_splines.storage.models import model_from_archive, model_to_archive
+from atlas_splines.tables.encoding import Column, Encoding, frame
+
+FORMAT = (Path(__file__).parents[2] / "docs" / "format.md").read_text(encoding="utf8")
+MAKERS = {"pooled": pooled_regressor, "charted": small_regressor, "classes": small_classifier}
+
+
+@pytest.fixture(scope="module")
+def pooled():
+    return pooled_regressor()
+
+
+@pytest.fixture(scope="module")
+def pooled_bytes(pooled, tmp_path_factory):
+    path = tmp_path_factory.mktemp("pooled") / "model.atlas"
+    save(pooled, path)
+    return path.read_bytes()
+
+
+@pytest.fixture
+def reloaded(path):
+    def round_trip(model):
+        save(model, path)
+        return load(path)
+
+    return round_trip
+
+
+def new_rows(count=40, seed=5):
+    """Rows of the world that the pooled regressor knows, some of them in its chart."""
+    X = np.random.default_rng(seed).random((count, 2))
+    inside = (abs(X - 0.4) < 0.1).all(axis=1)
+    return X, np.where(inside, 5 + X[:, 0], np.sin(5 * X[:, 0]) + X[:, 1])
+
+
+def pools_of(model):
+    states = (model.model_.state, *(chart.content.state for chart in model.model_.charts))
+    return [state.evidence for state in states if state.evidence is not None]
+
+
+def same_pool(one, other):
+    """Whether two pools are the same to the bit."""
+    arrays = [
+        (one.prior.precisions, other.prior.precisions),
+        (one.track.errors, other.track.errors),
+        *((a.errors, b.errors) for a, b in zip(one.recent, other.recent, strict=True)),
+        *((a.centres, b.centres) for a, b in zip(one.features.bumps, other.features.bumps, strict=True)),
+        *((a.lengths, b.lengths) for a, b in zip(one.features.bumps, other.features.bumps, strict=True)),
+    ]
+    for a, b in zip(one.faded, other.faded, strict=True):
+        arrays += [(a.gram, b.gram), (a.moment, b.moment), (a.square, b.square), (a.count, b.count)]
+    if one.base is not None:
+        arrays.append((one.base.table, other.base.table))
+    plain = [
+        [
+            *(p.features.coarse, p.features.fine, p.prior.sizes, p.prior.steps, p.half_lives, p.track.rows),
+            *(p.voice, p.loss, p.dtype, p.weight_unit, [batch.update for batch in p.recent], p.base is None),
+        ]
+        for p in (one, other)
+    ]
+    sums = [[p.older, *(batch.statistics for batch in p.recent)] for p in (one, other)]
+    return plain[0] == plain[1] and sums[0] == sums[1] and all(np.array_equal(a, b) for a, b in arrays)
+
+
+# --- round trips --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("maker", MAKERS.values(), ids=MAKERS)
+def test_evidence_comes_back_to_the_bit(maker, reloaded):
+    model = maker()
+    twin = reloaded(model)
+    assert pools_of(model)
+    for one, other in zip(pools_of(model), pools_of(twin), strict=True):
+        assert same_pool(one, other)
+        assert one.weights.tobytes() == other.weights.tobytes()
+        assert one.trust.tobytes() == other.trust.tobytes()
+    assert outputs_of(twin).tobytes() == outputs_of(model).tobytes()
+    assert twin.model_.fingerprint() == model.model_.fingerprint()
+
+
+@pytest.mark.parametrize("maker", MAKERS.values(), ids=MAKERS)
+def test_saving_twice_gives_the_same_bytes(maker, path, tmp_path):
+    save(maker(), path)
+    save(load(path), tmp_path / "again.atlas")
+    assert path.read_bytes() == (tmp_path / "again.atlas").read_bytes()
+
+
+def test_the_files_hold_all_kinds_of_evidence(pooled):
+    pool, chart = pools_of(pooled)
+    assert pool.base is not None
+    assert pool.track.rows > 0
+    assert [batch.update for batch in pool.recent] == [4, 5, 8]
+    assert all(sums.count < pool.older.count for sums in pool.faded)
+    assert chart.base is None
+    assert [batch.update for batch in chart.recent] == [8]
+    assert [record.kind for record in pooled.update_log_] == ["pool"] * 6 + ["chart", "pool"]
+
+
+def test_a_loaded_model_learns_on_as_the_saved_one_would(reloaded):
+    model = pooled_regressor()
+    twin = reloaded(model)
+    for seed in range(3):
+        X, y = new_rows(seed=seed)
+        for each in (model, twin):
+            each.partial_fit(X, y)
+        assert twin.predict(X).tobytes() == model.predict(X).tobytes()
+        assert twin.update_log_[-1].reason == model.update_log_[-1].reason
+        twin = reloaded(twin)
+    assert all(same_pool(*pair) for pair in zip(pools_of(model), pools_of(twin), strict=True))
+
+
+@pytest.mark.parametrize("update", [4, 7, 8])
+def test_a_loaded_model_takes_updates_back(update, reloaded):
+    model = pooled_regressor()
+    twin = reloaded(model)
+    X, y = new_rows()
+    for each in (model, twin):
+        each.revert(update)
+    assert twin.predict(X).tobytes() == model.predict(X).tobytes()
+    twin = reloaded(twin)
+    for each in (model, twin):
+        each.partial_fit(X, y)
+    assert twin.predict(X).tobytes() == model.predict(X).tobytes()
+
+
+def test_an_older_update_cannot_be_taken_back_after_loading_either(pooled, reloaded):
+    twin = reloaded(pooled)
+    with pytest.raises(ValueError, match="update 1 cannot be reverted; of this model's updates, 4, 5, 7, 8"):
+        twin.revert(1)
+
+
+def test_the_log_comes_back(pooled, reloaded):
+    twin = reloaded(pooled)
+    for old, new in zip(pooled.model_.updates, twin.model_.updates, strict=True):
+        assert (repr(old), old.reason) == (repr(new), new.reason)
+        X = np.random.default_rng(0).random((200, 2))
+        assert (old.footprint.contains(X) == new.footprint.contains(X)).all()
+        assert repr(old.footprint) == repr(new.footprint)
+    assert {type(record.footprint).__name__ for record in twin.model_.updates} == {
+        "RestFootprint",
+        "BoxFootprint",
+    }
+
+
+@pytest.mark.parametrize("voice", ["mixture", "exact", "fading"])
+def test_every_voice_comes_back(voice, pooled):
+    pool = replace(pooled.model_.state.evidence, voice=voice)
+    model = Atlas.of_state(replace(pooled.model_.state, evidence=pool))
+    model.updates = pooled.model_.updates
+    assert model_from_archive(model_to_archive(model)).state.evidence.voice == voice
+
+
+def test_weights_half_lives_and_several_targets(reloaded):
+    random = np.random.default_rng(0)
+    X, weights = random.random((90, 2)), random.random(90) + 0.1
+    y = np.column_stack([X[:, 0], -X[:, 1]])
+    model = AtlasRegressor(terms=0, density=1, members=1, max_iter=5, features=24, random_state=0)
+    model.set_params(half_life=200).fit(X[:60], y[:60], weights[:60])
+    model.model_.state = replace(  # the mixture of an exact memory, one that fades, and the first model
+        model.model_.state, evidence=replace(model.model_.state.evidence, voice="mixture")
+    )
+    twin = reloaded(model)
+    assert (twin.features, twin.half_life) == (24, 200)
+    for each in (model, twin):
+        each.partial_fit(X[60:], y[60:], weights[60:])
+    assert twin.predict(X).tobytes() == model.predict(X).tobytes()
+    assert same_pool(*(each.model_.state.evidence for each in (model, twin)))
+
+
+def test_a_candidate_that_has_overflowed_comes_back(pooled):
+    pool = pooled.model_.state.evidence
+    recent = tuple(replace(batch, errors=np.array([0.0, 1, 2, np.inf])) for batch in pool.recent)
+    state = replace(pooled.model_.state, evidence=replace(pool, recent=recent))
+    model = Atlas.of_state(state)
+    model.updates = pooled.model_.updates
+    twin = model_from_archive(model_to_archive(model))
+    assert [batch.errors.tolist() for batch in twin.state.evidence.recent] == [[0, 1, 2, np.inf]] * 3
+
+
+def test_a_table_model_goes_on(reloaded):
+    X, y = new_rows(120)
+    options = {"terms": 0, "density": 1, "members": 1, "max_iter": 5, "features": 30, "random_state": 0}
+    estimator = AtlasRegressor(**options).fit(frame("ab", list(X[:80].T)), y[:80])
+    model = TableModel(estimator, Encoding((Column("a"), Column("b")), "y"))
+    twin = reloaded(model)
+    for each in (model, twin):
+        each.estimator.partial_fit(frame("ab", list(X[80:].T)), y[80:])
+    table = frame("ab", list(X.T))
+    assert twin.estimator.predict(table).tobytes() == model.estimator.predict(table).tobytes()
+    again = reloaded(twin)
+    for each in (model, again):
+        each.estimator.revert(1)
+    assert again.estimator.predict(table).tobytes() == model.estimator.predict(table).tobytes()
+
+
+def test_a_model_of_the_command_goes_on(tmp_path):
+    tables = [tmp_path / f"{name}.csv" for name in ("first", "second")]
+    for seed, table in enumerate(tables):
+        X, y = new_rows(100, seed)
+        write_csv(table, ["a", "b", "y"], np.column_stack([X, y]).tolist())
+    one, other = tmp_path / "one.atlas", tmp_path / "other.atlas"
+    ok("fit", tables[0], "--target", "y", "-o", one, *SMALL)
+    assert isinstance(load(one), TableModel)
+    save(load(one), other)
+    assert one.read_bytes() == other.read_bytes()
+    for path in (one, other):
+        ok("update", path, tables[1], "--seed", "0")
+    twins = [load(path).estimator for path in (one, other)]
+    assert same_pool(*(twin.model_.state.evidence for twin in twins))
+    assert twins[0].model_.updates[0].kind == "pool"
+    assert outputs_of(twins[0]).tobytes() == outputs_of(twins[1]).tobytes()
+
+
+def test_memories_that_have_not_faded_take_no_room(path):
+    X, y = new_rows(100)
+    model = AtlasRegressor(terms=0, density=0, members=1, max_iter=2, features=40, random_state=0).fit(X, y)
+    save(model, path)
+    names = File.open(path.read_bytes()).entries
+    assert "model.evidence.older.gram" in names
+    assert not any(".faded." in name for name in names)
+    assert all(sums.count == 100 for sums in load(path).model_.state.evidence.faded)
+
+
+class Diary(Evidence):
+    def holds(self, update):
+        return False
+
+    def revert(self, update, state):
+        return state
+
+
+def test_other_evidence_has_no_place_in_a_file(path):
+    model = Atlas(inputs=1)
+    model.state = replace(model.state, evidence=Diary())
+    with pytest.raises(StorageError, match="evidence of type Diary has no place in a file"):
+        save(model, path)
+
+
+def test_the_format_is_as_documented(pooled_bytes):
+    file = File.open(pooled_bytes)
+    for parent, key in places(json.loads(json.dumps(file.envelope["header"]["model"]))):
+        assert isinstance(parent, list) or f"`{key}`" in FORMAT, key
+    for name in file.entries:
+        known = ".".join("k" if part.isdigit() else part for part in name.split("."))
+        known = known.replace("model.charts.k.evidence", "model.evidence")
+        assert f"`{known}`" in FORMAT, name
+
+
+# --- wrong files --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def refusal_of_pool(pooled_bytes, refusal):
+    """What is wrong with a file of the pooled regressor that was edited and has the right checksum."""
+
+    def message(edit):
+        file = File.open(pooled_bytes)
+        edit(file)
+        return refusal(file.seal()).removeprefix("cannot be loaded: ").removesuffix(AGAIN)
+
+    return message
+
+
+def set_value(*keys, to):
+    def edit(file):
+        place = file.envelope["header"]["model"]["evidence"]
+        for key in keys[:-1]:
+            place = place[key]
+        place[keys[-1]] = to
+
+    return edit
+
+
+@pytest.mark.parametrize(
+    ("edit", "what"),
+    [
+        (set_value("more", to=1), "'more' has no place in model.evidence"),
+        (set_value("coarse", to=[0, 0]), "'coarse' of model.evidence must be different inputs"),
+        (set_value("coarse", to=[0, 2]), "'coarse' of model.evidence must be different inputs"),
+        (set_value("coarse", to=[0, True]), "'coarse' of model.evidence must be different inputs"),
+        (set_value("coarse", to=[[]]), "'coarse' of model.evidence must be different inputs"),
+        (set_value("coarse", to=[0]), "tensor 'model.evidence.older.gram' has shape (465,) instead of (351)"),
+        (set_value("fine", to=[0]), "'fine' of model.evidence must be pairs of an input and a density"),
+        (set_value("fine", to=[[0, 1], [0, 2]]), "'fine' of model.evidence must be of different inputs"),
+        (set_value("fine", to=[[0, 0]]), "'fine' of model.evidence needs densities from 1 to 6"),
+        (set_value("fine", to=[[0, 7]]), "'fine' of model.evidence needs densities from 1 to 6"),
+        (set_value("bumps", 0, to=0), "'bumps' of model.evidence must be whole numbers of at least 1"),
+        (set_value("bumps", 0, to=2**40), f"tensor 'model.evidence.bumps.0.centres' has shape (7, 2) instead of ({2**40}, 2)"),
+        (set_value("bumps", to=[]), "tensor 'model.evidence.older.gram' has shape (465,) instead of (45)"),
+        (set_value("steps", to=101), "'steps' of model.evidence must be at most 100, not 101"),
+        (set_value("half_lives", to=[1000, 0]), "'half_lives' of model.evidence must be positive numbers"),
+        (set_value("half_lives", to=[1000, "1"]), "'half_lives' of model.evidence must be positive numbers"),
+        (set_value("half_lives", to=[1000]), "'errors' of model.evidence.recent.0 must be 3 numbers of at least 0"),
+        (set_value("faded", to=[True]), "'faded' of model.evidence must be true or false for each of the half-lives"),
+        (set_value("faded", to=[1, 1]), "'faded' of model.evidence must be true or false for each of the half-lives"),
+        (set_value("faded", to=[True, False]), "tensor 'model.evidence.faded.1.count' has no place in it"),
+        (set_value("track", "errors", to=[0, 0, 0]), "'errors' of the track of model.evidence must be 4 numbers of at least 0"),
+        (set_value("track", "errors", 0, to=-1), "'errors' of the track of model.evidence must be 4 numbers of at least 0"),
+        (set_value("track", "errors", 0, to="nan"), "'errors' of the track of model.evidence must be 4 numbers of at least 0"),
+        (set_value("track", "rows", to=-1), "'rows' of the track of model.evidence must be a number of at least 0, not -1"),
+        (set_value("recent", 0, "update", to=99), "'recent' of model.evidence must be rising updates"),
+        (set_value("recent", 2, "update", to=99), "evidence belongs to update 99, which is not in the log or has none there"),
+        (set_value("recent", 2, "update", to=6), "evidence belongs to update 6, which is not in the log or has none there"),
+        (set_value("recent", 0, "update", to=0), "'update' of model.evidence.recent.0 must be at least 1, not 0"),
+        (set_value("recent", to=None), "'recent' of model.evidence must be a list, not None"),
+        (set_value("base", "inputs", to=3), "tensor 'model.evidence.base.domain' has shape (2, 2) instead of (3, 2)"),
+        (set_value("base", "terms", to=2**40), f"tensor 'model.evidence.base.table' has shape (24, 5) instead of (24, {2**41 + 1})"),
+        (set_value("base", "density", to=21), "'density' of 'base' of model.evidence must be at most 20, not 21"),
+        (set_value("base", to=None), "'errors' of model.evidence.recent.0 must be 3 numbers of at least 0"),
+        (set_value("voice", to="choir"), "'voice' of model.evidence must be one of 'mixture', 'exact', 'fading', not 'choir'"),
+        (set_value("loss", to="0-1"), "'loss' of model.evidence must be one of 'mae', 'mse', 'huber', 'cross-entropy', not '0-1'"),
+        (set_value("weight_unit", to=0), "'weight_unit' of model.evidence must be more than 0"),
+    ],
+)  # fmt: skip
+def test_a_wrong_header_is_refused(edit, what, refusal_of_pool):
+    assert refusal_of_pool(edit) == what
+
+
+POOL = "model.evidence"
+NO_DATA = "the sums of model.evidence.{} are not those of any data"
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "number", "what"),
+    [
+        ("bumps.0.centres", 0, np.nan, "tensor 'model.evidence.bumps.0.centres' holds nan"),
+        ("bumps.0.centres", 0, 3, "tensor 'model.evidence.bumps.0.centres' leaves the unit cube"),
+        ("bumps.0.lengths", 0, 0, "tensor 'model.evidence.bumps.0.lengths' must be from 1e-09 to 1e+09"),
+        ("bumps.0.lengths", 0, -1, "tensor 'model.evidence.bumps.0.lengths' must be from 1e-09 to 1e+09"),
+        ("precisions", 0, 0, "tensor 'model.evidence.precisions' must be positive"),
+        ("older.gram", 0, -1, NO_DATA.format("older")),
+        ("older.gram", 0, 2**62, NO_DATA.format("older")),
+        ("older.gram", 1, 2**62, NO_DATA.format("older")),
+        ("older.gram", 1, -(2**63), NO_DATA.format("older")),
+        ("older.gram", -1, 2**62, NO_DATA.format("older")),
+        ("older.moment", 3, 2**62, NO_DATA.format("older")),
+        ("older.moment", 3, -(2**63), NO_DATA.format("older")),
+        ("older.square", 1, -1, "tensor 'model.evidence.older.square' must be a number of at least 0 in two parts"),
+        ("older.square", 1, 2**62, "tensor 'model.evidence.older.square' must be a number of at least 0 in two parts"),
+        ("older.square", 0, 2**62, "the sums of model.evidence do not fit into 64 bits"),
+        ("older.count", 0, -1, "tensor 'model.evidence.older.count' must be a number of at least 0 in two parts"),
+        ("older.count", 0, 2**62, NO_DATA.format("older")),
+        ("recent.1.gram", 5, 2**62, NO_DATA.format("recent.1")),
+        ("faded.1.gram", 0, np.inf, "tensor 'model.evidence.faded.1.gram' holds inf"),
+        ("faded.1.gram", 0, 1e9, NO_DATA.format("faded.1")),
+        ("faded.1.gram", 40, -1e9, NO_DATA.format("faded.1")),
+        ("faded.1.moment", 0, 1e9, NO_DATA.format("faded.1")),
+        ("faded.1.square", 0, -1, NO_DATA.format("faded.1")),
+        ("faded.1.square", 0, 1e300, "model.evidence.faded.1 holds more than what it has faded from"),
+        ("faded.1.count", 0, -1, NO_DATA.format("faded.1")),
+        ("base.table", 0, np.inf, "tensor 'model.evidence.base.table' holds inf"),
+        ("base.domain", 0, -1, "tensor 'model.evidence.base.table' has shape (24, 5) instead of (30, 5)"),
+    ],
+)  # fmt: skip
+def test_wrong_numbers_are_refused(name, place, number, what, refusal_of_pool):
+    def edit(file):
+        file.values(f"{POOL}.{name}")[place] = number
+
+    assert refusal_of_pool(edit) == what
+
+
+def test_the_first_model_must_be_like_the_model_on_the_unit_cube(pooled):
+    pool = pooled.model_.state.evidence
+    for base, what in (
+        (Atlas(inputs=2, outputs=2), "'base' of model.evidence has other inputs, outputs or another dtype"),
+        (Atlas(inputs=2).extend([0, 0], [2, 1]), "'base' of model.evidence reaches beyond the unit cube"),
+    ):
+        model = Atlas.of_state(replace(pooled.model_.state, evidence=replace(pool, base=base.state)))
+        model.updates = pooled.model_.updates
+        with pytest.raises(ValueError, match=what):
+            model_from_archive(model_to_archive(model))
+
+
+def test_a_memory_must_fade_to_speak(pooled):
+    def edit(file):
+        pool = file.envelope["header"]["model"]["charts"][0]["evidence"]
+        pool |= {"half_lives": [], "faded": [], "voice": "fading", "recent": []}
+        pool["track"]["errors"] = [0]
+
+    archive = model_to_archive(pooled.model_)
+    edit(File({}, {"header": archive.header}, bytearray()))
+    with pytest.raises(
+        ValueError, match=r"'voice' of model.charts.0.evidence is 'fading', but no memory fades"
+    ):
+        model_from_archive(archive)
+
+
+def test_evidence_without_features_is_refused(pooled):
+    archive = model_to_archive(pooled.model_)
+    archive.header["model"]["evidence"] |= {"coarse": [], "fine": [], "bumps": []}
+    with pytest.raises(ValueError, match=r"model.evidence has no features"):
+        model_from_archive(archive)
+
+
+def test_evidence_of_an_update_that_was_taken_back_is_refused(refusal_of_pool):
+    def edit(file):
+        updates = file.envelope["header"]["model"]["updates"]
+        updates[3]["reverted"] = updates[3]["time"]
+
+    assert refusal_of_pool(edit) == "evidence belongs to update 4, which is not in the log or has none there"
+
+
+@pytest.mark.parametrize("update", [3, 6, 7, 9])
+def test_the_evidence_of_a_chart_is_checked_too(update, refusal_of_pool):
+    def edit(file):
+        file.envelope["header"]["model"]["charts"][0]["evidence"]["recent"][0]["update"] = update
+
+    what = f"evidence belongs to update {update}, which is not in the log or has none there"
+    assert refusal_of_pool(edit) == what
+
+
+def test_evidence_of_an_update_that_kept_none_is_refused(refusal_of_pool):
+    def edit(file):
+        file.envelope["header"]["model"]["updates"][7]["kind"] = "none"
+
+    what = "evidence belongs to update 8, which is not in the log or has none there"
+    assert refusal_of_pool(edit) == what

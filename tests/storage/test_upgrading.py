@@ -1,0 +1,49 @@
+"""Files of version 1 in the words of version 2."""
+
+import pytest
+
+from atlas_splines.files.archive import VERSION, Archive
+from atlas_splines.storage.upgrading import upgrade
+
+
+def old(header):
+    return Archive("regressor", header, {}, version=1)
+
+
+def test_the_newest_version_is_left_alone():
+    archive = Archive("model", {"model": {"charts": []}}, {})
+    upgrade(archive)
+    assert archive.header == {"model": {"charts": []}}
+    assert archive.version == VERSION
+
+
+def test_what_version_1_did_not_know_is_added():
+    updates = [{"type": "update"}, {"type": "record"}]
+    archive = old({"model": {"charts": [{"update": 1}], "updates": updates}})
+    upgrade(archive)
+    assert archive.version == VERSION
+    assert archive.header["model"] == {
+        "charts": [{"update": 1, "evidence": None}],
+        "updates": [{"type": "update", "reason": ""}, {"type": "record"}],
+        "evidence": None,
+    }
+
+
+def test_parameters_get_their_names_and_defaults():
+    archive = old({"estimator": {"parameters": {"memory": "both", "terms": 2}}})
+    upgrade(archive)
+    parameters = {"retention": "both", "terms": 2, "features": 550, "half_life": None}
+    assert archive.header["estimator"]["parameters"] == parameters
+
+
+def test_both_names_of_retention_stay_wrong():
+    archive = old({"estimator": {"parameters": {"memory": "both", "retention": "chart"}}})
+    upgrade(archive)
+    assert {"memory", "retention"} <= archive.header["estimator"]["parameters"].keys()
+
+
+@pytest.mark.parametrize("value", [None, 3, "x", [], [1], {}, {"charts": 1, "updates": {}, "parameters": []}])
+def test_whatever_is_wrong_stays_wrong(value):
+    archive = old({"model": value, "estimator": value})
+    upgrade(archive)
+    assert type(archive.header["model"]) is type(value)
