@@ -15,7 +15,7 @@ from atlas_splines.tables.encoding import Column, Encoding, frame
 
 def test_update_tells_what_it_did(work):
     before = estimator_of("m.atlas")
-    output = ok("update", "m.atlas", "new.csv").output
+    output = ok("update", "m.atlas", "new.csv", "--retention", "chart").output
     assert "new.csv: 60 rows, all of them learned." in output
     assert re.search(
         r"Can change: rows with all of these.*, [\d.]+% of the domain:\n  size    (?:79|80)\.\d+ to 1\d\d\.\d+",
@@ -45,13 +45,24 @@ def test_errors_are_those_of_the_estimator(work):
 
 def test_dry_run_writes_nothing(work):
     before = files(work)
-    output = ok("update", "m.atlas", "new.csv", "--dry-run").output
+    output = ok("update", "m.atlas", "new.csv", "--retention", "chart", "--dry-run").output
     assert "Can change" in output
     assert "Nothing was written." in output
     assert files(work) == before
     head, *promised = output.splitlines()[:6]
     assert head == "new.csv: 60 rows, all of them would be learned."
-    assert ok("update", "m.atlas", "new.csv").output.splitlines()[1:6] == promised
+    assert ok("update", "m.atlas", "new.csv", "--retention", "chart").output.splitlines()[1:6] == promised
+
+
+def test_by_default_the_data_decides_and_the_command_says_what_it_did(work):
+    output = ok("update", "m.atlas", "new.csv").output
+    assert "Can change: every prediction; --retention chart confines it to boxes around the rows." in output
+    assert re.search(r"\nDone: the rows contradict what was known.*\.\n", output)
+    (mae_before, mae_after) = map(float, re.findall(r"Error on these rows \w+: +MAE ([\d.]+)", output))
+    assert mae_after < mae_before
+    assert "atlas revert m.atlas 1 takes it back" in output
+    output = ok("update", "m.atlas", "new.csv", "--retention", "pool").output
+    assert "Done: pooled, as asked for" in output
 
 
 @pytest.mark.slow

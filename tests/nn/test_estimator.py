@@ -15,7 +15,7 @@ def extended_regressor(**options):
     """The same with a chart beyond its first domain."""
     estimator, X, y = fitted_regressor(**options)
     new = X[:60] + np.array([0.5, 20, 1])
-    estimator.partial_fit(new, y[:60] + 20)
+    estimator.partial_fit(new, y[:60] + 500)
     assert estimator.model_.is_extended
     assert estimator.model_.charts
     return estimator

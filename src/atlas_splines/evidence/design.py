@@ -20,6 +20,7 @@ __all__ = ["design", "length_scales"]
 
 Array = NDArray[np.float64]
 
+LEAST_FEATURES = 8  # whatever the budget
 GAIN = 3.0  # in log evidence, for which finer splines of an input are worth it
 ROWS_A_FUNCTION = 4  # finer splines need at least this many rows for each function
 SPLINE_SHARE = 0.5  # of the budget goes to coarse splines at most, and of it to finer ones
@@ -62,7 +63,7 @@ def design(points: Array, targets: Array, budget: int = 550, seed: int = 0) -> t
     """
     points = np.asarray(points, np.float64).clip(0, 1)
     random = np.random.default_rng(seed)
-    budget = min(budget, 2 * len(points))
+    budget = max(min(budget, 2 * len(points)), LEAST_FEATURES)
     coarse = coarse_splines(points, targets, int(SPLINE_SHARE * budget))
     if (targets == targets[0]).all(axis=0).any():
         return design_for_unseen(coarse, points, targets, budget, random)

@@ -43,7 +43,7 @@ Array = NDArray[np.float64]
 FEATURES = 550  # of a model
 CHART_FEATURES = 150  # of a chart
 LEAST_CHART_ROWS = 50
-ROWS_AN_INPUT = 25  # of a chart that is not obvious: fewer cannot tell a change in one place from drift
+ROWS_AN_INPUT = 20  # that varies; fewer cannot tell a change in one place from drift, unless it is obvious
 BLOCKS = 5  # of consecutive rows, held out in turn
 SURE = 2.0  # standard errors by which a chart must be better than the pool
 CLEARLY = 0.5  # share of the error of those who know the place that a chart must be below
@@ -344,7 +344,7 @@ def better_chart(update: int, rows: Rows, known: Known, fence: Fence, pool: Pool
     is_better = share < CLEARLY and gain.mean() > SURE * gain.std() / np.sqrt(len(gain))
     doubt = known.doubt + readout.leverage(phi)[:, None] * readout.noise * size.astype(np.float64) ** 2
     differs = ((said - known.said) ** 2 > SURE**2 * doubt).any(axis=1)
-    enough = len(rows) >= ROWS_AN_INPUT * points.shape[1]
+    enough = len(rows) >= ROWS_AN_INPUT * np.count_nonzero(np.ptp(points, axis=0))
     if not is_better or (share > OBVIOUS and not (enough and differs.mean() >= PURE)):
         return None
     content = Atlas.of_state(replace(own.model.state, evidence=own))
