@@ -8,7 +8,8 @@ from atlas_splines.experiments.boxes import WIDTHS
 from atlas_splines.experiments.paper import report
 from atlas_splines.experiments.paper.figures import DRAWINGS
 
-pytestmark = pytest.mark.slow
+# one process draws the page for all of these tests
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("report")]
 
 NAMES = [drawing.name for drawing in DRAWINGS]
 
