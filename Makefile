@@ -11,13 +11,13 @@ test: .venv/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest --numprocesses auto --dist loadgroup
+	$(BIN)/pytest --numprocesses auto
 
 quick: .venv/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest --numprocesses auto --dist loadgroup -m "not slow"
+	$(BIN)/pytest --numprocesses auto -m "not slow"
 
 .venv/created:
 	$(PYTHON) -m venv .venv

@@ -8,8 +8,7 @@ from atlas_splines.experiments.boxes import WIDTHS
 from atlas_splines.experiments.paper import report
 from atlas_splines.experiments.paper.figures import DRAWINGS
 
-# one process draws the page for all of these tests
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("report")]
+pytestmark = pytest.mark.slow
 
 NAMES = [drawing.name for drawing in DRAWINGS]
 
