@@ -60,7 +60,7 @@ def test_revert_says_what_can_be_reverted(trained):
     update(model, X, y, retention="none", epochs=1)
     with pytest.raises(ValueError, match="update 1 cannot be reverted; of this model's updates, none can"):
         model.revert(1)
-    update(model, X, y, epochs=1)
+    update(model, X, y + 20, epochs=5)
     update(model, X, y, retention="both", epochs=1)
     with pytest.raises(ValueError, match="update 3 cannot be reverted"):
         model.revert(3)  # it changed the coefficients too

@@ -317,7 +317,9 @@ def charts_for(
     strange = contradicting(state, rows, owners)
     if not strange.any():
         return [], NOISE
-    if strange.sum() < LEAST_CHART_ROWS or len(state.charts) >= MOST_CHARTS:
+    # a class that is new is no change of the world: classes are pooled
+    classes = needed_pool(state).loss == "cross-entropy"
+    if classes or strange.sum() < LEAST_CHART_ROWS or len(state.charts) >= MOST_CHARTS:
         return [], DRIFT
     rows = rows.take(strange)
     known, pool, domain = known_of(state, rows, owners[strange]), needed_pool(state), state.lattice.domain
