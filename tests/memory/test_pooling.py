@@ -226,7 +226,9 @@ def test_classes_are_pooled_and_none_is_forgotten():
     random = np.random.default_rng(0)
     X = random.random((900, 2))
     y = (3 * X[:, 0]).astype(int)
-    model = AtlasClassifier(members=1, terms=0, density=0, features=60, random_state=0)
+    model = AtlasClassifier(  # the domain is announced as the classes are
+        members=1, terms=0, density=0, features=60, domain=[(0, 1), (0, 1)], random_state=0
+    )
     for label in range(3):  # one class after the other
         first = {"classes": [0, 1, 2]} if label == 0 else {}
         model.partial_fit(X[y == label], y[y == label], **first)
