@@ -100,6 +100,11 @@ def report(results, at_once, looked_back):
     print(f"\n{stream_table(results)}")
 
 
+def is_wanted(label, texts, labels):
+    """Whether a name is one of the texts, or contains one that is no whole name."""
+    return texts is None or any(text == label if text in labels else text in label for text in texts)
+
+
 def forget(output, methods):
     """Remove the results of methods that have changed."""
     for method in methods:
@@ -134,7 +139,7 @@ def main():
     )
     options = parser.parse_args()
     chosen = sources(options.data, options.rows, options.hold)
-    chosen = [s for s in chosen if any(text in s.label for text in options.streams or [""])]
+    chosen = [s for s in chosen if is_wanted(s.label, options.streams, [s.label for s in chosen])]
     if not chosen:
         parser.error("no stream has such a name; leave --streams out to see all")
     forget(options.output, options.fresh)
