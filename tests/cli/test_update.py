@@ -62,7 +62,7 @@ def test_by_default_the_data_decides_and_the_command_says_what_it_did(work):
     assert mae_after < mae_before
     assert "atlas revert m.atlas 1 takes it back" in output
     output = ok("update", "m.atlas", "new.csv", "--retention", "pool").output
-    assert "Done: pooled, as asked for" in output
+    assert "Done: pooled with all rows before" in output
 
 
 @pytest.mark.slow

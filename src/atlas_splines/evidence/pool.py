@@ -211,9 +211,8 @@ class Pool(Evidence):
             track = track.after(batch.errors, batch.statistics.count)
         if not track.rows:  # the model stays what it was fitted to be
             return candidates[-1 if self.base is not None else 0]
-        # of classes that are to come a first model knows nothing, and is sure of it
-        base = [] if self.base is None else [0.0 if self.loss == "cross-entropy" else 1.0]
-        return track.shares(np.array([1.0, *[FADING_SHARE] * len(self.half_lives), *base]))
+        fading = [FADING_SHARE] * len(self.half_lives)
+        return track.shares(np.array([1.0, *fading, *[1.0] * (self.base is not None)]))
 
     @cached_property
     def weights(self) -> Array:

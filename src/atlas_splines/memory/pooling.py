@@ -56,7 +56,7 @@ MOST_CHARTS = 64  # of a model; then all rows are pooled
 MODEL = -1  # owner of rows that no chart speaks for alone
 ELSEWHERE = -2  # owner of rows that were learned already
 
-POOLED = "pooled, as asked for"
+POOLED = "pooled with all rows before"
 NOISE = "noise explains the rows: pooled"
 DRIFT = "the rows contradict what was known, and no chart is clearly better: pooled, memories adapt"
 CHARTED = "the rows contradict what was known in their place: a chart"
@@ -171,6 +171,8 @@ def pool_rows(state: State, update: int, rows: Rows, decide: bool, cover: Cover,
         As in `update`.
     """
     pool = needed_pool(state)
+    # a class that is new is no change of the world: classes are pooled, and never fade by themselves
+    decide = decide and pool.loss != "cross-entropy"
     voice: Voice = pool.voice if pool.voice == "fading" else "mixture" if decide else "exact"
     owners = owners_of(state, rows)
     new: list[Chart] = []
@@ -317,9 +319,7 @@ def charts_for(
     strange = contradicting(state, rows, owners)
     if not strange.any():
         return [], NOISE
-    # a class that is new is no change of the world: classes are pooled
-    classes = needed_pool(state).loss == "cross-entropy"
-    if classes or strange.sum() < LEAST_CHART_ROWS or len(state.charts) >= MOST_CHARTS:
+    if strange.sum() < LEAST_CHART_ROWS or len(state.charts) >= MOST_CHARTS:
         return [], DRIFT
     rows = rows.take(strange)
     known, pool, domain = known_of(state, rows, owners[strange]), needed_pool(state), state.lattice.domain
