@@ -1,4 +1,4 @@
-"""Readouts: the weights of a linear model, and how sure they are, from the statistics of its data alone.
+"""Readouts: the weights of a linear model, and how sure they are, from its statistics alone: (30) and (31).
 
 With features φ(x), a prior w ~ N(0, σ²Λ₀⁻¹) and noise of variance σ², the weights, their uncertainty and the
 marginal likelihood depend on the data through Σφφᵀ, Σφy, Σy² and Σ1.
