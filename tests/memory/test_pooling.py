@@ -235,3 +235,16 @@ def test_classes_are_pooled_and_none_is_forgotten():
     assert model.score(X, y) > 0.93
     probability = model.predict_proba(X)
     assert np.log(probability[np.arange(900), y]).mean() > -0.35
+
+
+def test_rows_from_a_new_place_get_a_chart_there_and_the_old_place_keeps_its_bits():
+    random = np.random.default_rng(3)
+    model = fitted()
+    before = model.predict(GRID)
+    X = np.array([1.2, 0]) + random.random((300, 2))  # beyond all that was seen
+    y = np.sin(6 * X[:, 0]) + X[:, 1] ** 2 + 0.1 * random.normal(size=300)
+    model.partial_fit(X[:250], y[:250])
+    assert model.model_.updates[-1].kind == "chart"
+    assert model.model_.is_extended
+    assert np.abs(model.predict(X[250:]) - y[250:]).mean() < 0.2
+    assert np.array_equal(model.predict(GRID), before)

@@ -343,14 +343,21 @@ def better_chart(update: int, rows: Rows, known: Known, fence: Fence, pool: Pool
     said = said_in_turn(phi, targets, weights, own.total, readout.prior) * size
     alone = ((said - rows.targets) ** 2).mean(axis=1)
     gain, share = known.errors - alone, alone.mean() / known.errors.mean()
-    is_better = share < CLEARLY and gain.mean() > SURE * gain.std() / np.sqrt(len(gain))
+    is_better = gain.mean() > SURE * gain.std() / np.sqrt(len(gain))
     doubt = known.doubt + readout.leverage(phi)[:, None] * readout.noise * size.astype(np.float64) ** 2
     differs = ((said - known.said) ** 2 > SURE**2 * doubt).any(axis=1)
     enough = len(rows) >= ROWS_AN_INPUT * np.count_nonzero(np.ptp(points, axis=0))
-    if not is_better or (share > OBVIOUS and not (enough and differs.mean() >= PURE)):
+    is_news = is_beyond(rows).mean() > 0.5  # features end at the first domain: the pool cannot learn it
+    is_change = share < CLEARLY and differs.mean() >= PURE
+    if not is_better or not (share < OBVIOUS or (enough and (is_news or is_change))):
         return None
     content = Atlas.of_state(replace(own.model.state, evidence=own))
     return Chart(update, fence, content, size, replaces=True)
+
+
+def is_beyond(rows: Rows) -> NDArray[np.bool_]:
+    """Rows outside the unit cube, for which features are those of the nearest point in it."""
+    return np.asarray(((rows.points < 0) | (rows.points > 1)).any(axis=1))
 
 
 def blocks(rows: int) -> Iterator[NDArray[np.intp]]:
