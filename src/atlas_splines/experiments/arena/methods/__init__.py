@@ -23,6 +23,8 @@ class Entry(NamedTuple):
 
 
 METHODS = {
+    "atlas-auto": Entry("ATLAS, automatic", "pooled", "Auto"),
+    "atlas-pool": Entry("ATLAS, pooled", "pooled", "Pool"),
     "atlas-charts": Entry("ATLAS, charts", "atlas", "Charts"),
     "atlas-rehearsal": Entry("ATLAS, rehearsal", "atlas", "Rehearsal"),
     "atlas-both": Entry("ATLAS, both", "atlas", "Both"),
@@ -55,8 +57,6 @@ METHODS = {
 }
 STREAM_METHODS = {  # on streams only; there the methods above may run too
     "never": Entry("ATLAS, never updated", "pooled", "Never"),
-    "atlas-pool": Entry("ATLAS, pooled", "pooled", "Pool"),
-    "atlas-auto": Entry("ATLAS, automatic", "pooled", "Auto"),
     "river-forest": Entry("adaptive random forest", "river", "AdaptiveForest"),
     "river-tree": Entry("Hoeffding adaptive tree", "river", "HoeffdingTree"),
     "mlp-partial-fit": Entry("MLP, partial_fit", "online", "SteppedMLP"),

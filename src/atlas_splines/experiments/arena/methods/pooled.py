@@ -26,8 +26,11 @@ class Estimator(Method):
     def __init__(self, setup: Setup, loss: str) -> None:
         self.setup = setup
         self.estimator: AtlasRegressor | AtlasClassifier
-        if setup.classes:  # which has one loss
-            self.estimator = AtlasClassifier(random_state=setup.seed, **self.options)
+        if setup.classes:  # which has one loss; evidence of the unit cube needs no large model beside it
+            self.estimator = AtlasClassifier(
+                members=1, terms=0, density=0, domain=[(0, 1)] * setup.inputs, random_state=setup.seed,
+                **self.options,
+            )  # fmt: skip
         else:
             self.estimator = AtlasRegressor(loss=loss, random_state=setup.seed, **self.options)
 
