@@ -69,7 +69,7 @@ def test_by_default_the_data_decides_and_the_command_says_what_it_did(work):
 def test_one_of_something_is_not_several(work):
     write_csv("one.csv", HEADER, homes(1, 80, 120, seed=1))
     assert "one.csv: 1 row, would be learned." in ok("update", "m.atlas", "one.csv", "--dry-run").output
-    assert "one.csv: 1 row, learned." in ok("update", "m.atlas", "one.csv").output
+    assert "one.csv: 1 row, learned." in ok("update", "m.atlas", "one.csv", "--retention", "chart").output
     assert ok("predict", "m.atlas", "one.csv", "-o", "out.csv").stderr.startswith("1 row predicted")
     assert re.search(r"7 inputs, 1 output, .* coefficients, 1 chart\n", ok("inspect", "m.atlas").output)
     assert "Update 1 of m.atlas (1 row) was taken back" in ok("revert", "m.atlas", "1").output
@@ -92,7 +92,7 @@ def test_other_kinds_of_retention(work, retention, says):
 @pytest.mark.slow
 def test_a_domain_that_grows_is_told(work):
     write_csv("far.csv", HEADER, homes(60, 250, 300, seed=2))
-    output = ok("update", "m.atlas", "far.csv").output
+    output = ok("update", "m.atlas", "far.csv", "--retention", "chart").output
     assert re.search(
         r"Domain: size is now 2\d\.\d+ to [23]\d\d\.?\d*; it was 2\d\.\d+ to 20\d\.\d+\.", output
     )

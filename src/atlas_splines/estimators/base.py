@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, Literal, TypeVar
 
@@ -32,9 +32,9 @@ from atlas_splines.memory.plans import RETENTIONS, Retention
 from atlas_splines.memory.pooling import (
     FEATURES,
     LEAST_CHART_ROWS,
-    NOISE,
     add_first_rows,
     forget_rows,
+    in_domain_of,
     speak_as_fitted,
     start_pool,
 )
@@ -255,25 +255,23 @@ class AtlasEstimator(BaseEstimator, ABC):
         self._check_parameters()
         retention = retention or self.retention
         targets, seed = self._targets(y), self._seed() if random_state is None else seed_of(random_state)
-        chosen: Atlas = self.model_
-        for model, points in self._to_learn(X, retention):
-            done = update(
-                model,
-                points,
-                targets,
-                retention=retention,
-                batch_size=self.batch_size,
-                learning_rate=self.learning_rate,
-                loss=self._loss,
-                sample_weight=weights,
-                random_state=seed,
-                progress=self.verbose > 1,
-            )
-            if chosen is self.model_ or done.kind == "chart":
-                chosen = model
-            if done.reason.startswith(NOISE) or done.kind == "chart":
-                break
-        self.model_ = chosen
+        model, points = self._to_learn(X, retention)
+        done = update(
+            model,
+            points,
+            targets,
+            retention=retention,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+            loss=self._loss,
+            sample_weight=weights,
+            random_state=seed,
+            progress=self.verbose > 1,
+        )
+        if done.kind == "pool" and self.extrapolation != "error":  # evidence needs no larger domain
+            model.state = in_domain_of(self.model_.state, model.state)
+            done.after = model.fingerprint()
+        self.model_ = model
         return self
 
     def fit_more(self: Self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -342,21 +340,19 @@ class AtlasEstimator(BaseEstimator, ABC):
         self.model_ = model
         return self
 
-    def _to_learn(self, X: Array, retention: Retention) -> Iterator[tuple[Atlas, Array]]:
-        """Models that an update can change, and the coordinates of the rows in them, to be tried in turn.
+    def _to_learn(self, X: Array, retention: Retention) -> tuple[Atlas, Array]:
+        """A model that an update can change, and the coordinates of the rows in it.
 
-        Pooled evidence levels off beyond the domain, so it needs no larger one, unless predictions there are
-        refused. But a chart may: where rows contradict what is known, a larger one is tried next.
+        Evidence levels off beyond the domain. But where enough rows lie there, a chart may want a larger one.
         """
         by_evidence = retention in ("auto", "pool") and self.model_.state.evidence is not None
         levels_off = by_evidence and self.extrapolation != "error"
-        if levels_off:
-            model = Atlas.of_state(self.model_.state)
-            model.updates = list(self.model_.updates)
-            yield model, self._points_inside(X)
         beyond = int((~self._inside(X)).sum())
         if not levels_off or (retention == "auto" and beyond >= LEAST_CHART_ROWS):
-            yield self._model_reaching(X)
+            return self._model_reaching(X)
+        model = Atlas.of_state(self.model_.state)
+        model.updates = list(self.model_.updates)
+        return model, self._points_inside(X)
 
     def _inside(self, X: Array) -> NDArray[np.bool_]:
         """Whether each row lies in the domain."""
@@ -431,7 +427,7 @@ class AtlasEstimator(BaseEstimator, ABC):
         """The footprint of `_update` with the same parameters."""
         check_is_fitted(self, "model_")
         retention = retention or self.retention
-        model, points = next(self._to_learn(self._inputs(X), retention))
+        model, points = self._to_learn(self._inputs(X), retention)
         return self._in_columns(footprint(model, points, retention=retention), self.model_.domain)
 
     def revert(self: Self, id: int) -> Self:

@@ -28,11 +28,11 @@ from atlas_splines.memory.covers import Count, Cover, fences_around, split_point
 __all__ = [
     "FEATURES",
     "LEAST_CHART_ROWS",
-    "NOISE",
     "Pooled",
     "add_first_rows",
     "evidence_of",
     "forget_rows",
+    "in_domain_of",
     "pool_rows",
     "speak_as_fitted",
     "start_pool",
@@ -127,6 +127,13 @@ def add_first_rows(state: State, rows: Rows) -> State:
     """The state of all first data, of which a part was fitted: the readout of the exact memory."""
     pool = needed_pool(state).extended_by(*as_doubles(rows))
     return replace(pool, voice="exact").state_like(state)
+
+
+def in_domain_of(smaller: State, state: State) -> State:
+    """A pooled state in the domain of another: beyond that, evidence says what it says at its edge."""
+    if np.array_equal(smaller.lattice.domain, state.lattice.domain):
+        return state
+    return needed_pool(state).state_like(smaller.with_charts(state.charts))
 
 
 def speak_as_fitted(state: State) -> State:
