@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from atlas_splines.core.checks import check_number, check_overflow, check_size
+from atlas_splines.core.checks import check_overflow
 from atlas_splines.core.growing import Grown
-from atlas_splines.core.lattice import MAX_DENSITY
 from atlas_splines.core.model import Atlas
 from atlas_splines.core.records import Record
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import State
 from atlas_splines.estimators.column_footprint import ColumnFootprint, steps_inward
-from atlas_splines.estimators.column_map import ColumnMap, DomainChoice
-from atlas_splines.estimators.fitting import Auto, FitOptions, fit_model, train_on
+from atlas_splines.estimators.column_map import ColumnMap
+from atlas_splines.estimators.fitting import fit_model, train_on
 from atlas_splines.estimators.log import EstimatorUpdate
+from atlas_splines.estimators.parameters import Parameters
 from atlas_splines.memory.consolidation import consolidate
 from atlas_splines.memory.footprints import Footprint
 from atlas_splines.memory.log import Consolidation, Update
-from atlas_splines.memory.plans import RETENTIONS, Retention
+from atlas_splines.memory.plans import Retention
 from atlas_splines.memory.pooling import (
-    FEATURES,
     LEAST_CHART_ROWS,
     add_first_rows,
     forget_rows,
@@ -46,63 +44,10 @@ Array = NDArray[Any]
 Self = TypeVar("Self", bound="AtlasEstimator")
 
 LEAST_EXTENDED_DENSITY = 3  # of a model that is extended, so that it levels off soon
-LOSSES = {"squared_error": "mse", "absolute_error": "mae", "huber": "huber", "log_loss": "cross-entropy"}
-CHOICES = {
-    "extrapolation": ("constant", "linear", "error"),
-    "missing": ("error", "learn"),
-    "retention": RETENTIONS,
-}
 
 
-class AtlasEstimator(BaseEstimator, ABC):
+class AtlasEstimator(Parameters):
     """What the regressor and the classifier share; they say what targets and outputs mean."""
-
-    losses: tuple[str, ...]
-
-    def __init__(
-        self,
-        *,
-        density: Auto = "auto",
-        terms: Auto = "auto",
-        members: int = 4,
-        domain: DomainChoice = "quantiles",
-        extrapolation: Literal["constant", "linear", "error"] = "constant",
-        missing: Literal["error", "learn"] = "error",
-        retention: Retention = "auto",
-        features: int = FEATURES,
-        half_life: float | None = None,
-        loss: str = "auto",
-        learning_rate: float = 0.01,
-        max_iter: int = 200,
-        batch_size: int = 100,
-        early_stopping: bool = True,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: Auto = "auto",
-        warm_start: bool = False,
-        n_jobs: int | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.density = density
-        self.terms = terms
-        self.members = members
-        self.domain = domain
-        self.extrapolation = extrapolation
-        self.missing = missing
-        self.retention = retention
-        self.features = features
-        self.half_life = half_life
-        self.loss = loss
-        self.learning_rate = learning_rate
-        self.max_iter = max_iter
-        self.batch_size = batch_size
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
 
     # --- what targets mean, for subclasses to say -----------------------------------------------------
 
@@ -532,44 +477,6 @@ class AtlasEstimator(BaseEstimator, ABC):
             raise ValueError(
                 f'X contains NaN, in row {row} of column {j}; fill it in, or fit with missing="learn"'
             )
-
-    def _check_parameters(self) -> None:
-        for name, most in (("density", MAX_DENSITY), ("terms", None), ("n_iter_no_change", None)):
-            value = getattr(self, name)
-            if not (isinstance(value, str) and value == "auto"):
-                check_size(name, value, least=0 if name != "n_iter_no_change" else 1, most=most)
-        for name in ("members", "max_iter", "batch_size"):
-            check_size(name, getattr(self, name), least=1)
-        check_size("features", self.features, least=0)
-        if self.half_life is not None:
-            check_number("half_life", self.half_life, least=1)
-        check_number("learning_rate", self.learning_rate, least=1e-300)
-        if not 0 < check_number("validation_fraction", self.validation_fraction, least=0) <= 0.5:
-            raise ValueError(f"validation_fraction must be in (0, 0.5], not {self.validation_fraction}")
-        choices = {**CHOICES, "loss": ("auto", *self.losses)}
-        if isinstance(self.domain, str):
-            choices["domain"] = ("data", "quantiles")
-        for name, known in choices.items():
-            if getattr(self, name) not in known:
-                raise ValueError(f"{name} must be one of {', '.join(known)}, not {getattr(self, name)!r}")
-
-    @property
-    def _loss(self) -> str:
-        return LOSSES[self.losses[0] if self.loss == "auto" else self.loss]
-
-    def _fit_options(self, outputs: int) -> FitOptions:
-        return FitOptions(
-            outputs=outputs,
-            loss=self._loss,
-            density=self.density,
-            terms=self.terms,
-            epochs=self.max_iter,
-            batch_size=self.batch_size,
-            learning_rate=self.learning_rate,
-            held_out=self.validation_fraction,
-            patience=self.n_iter_no_change if self.early_stopping else None,
-            verbose=bool(self.verbose),
-        )
 
     def _map(self, function: Callable[[int], Grown], numbers: Iterable[int]) -> list[Grown]:
         return list(Parallel(n_jobs=self.n_jobs, require="sharedmem")(delayed(function)(k) for k in numbers))

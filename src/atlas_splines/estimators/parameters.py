@@ -1,0 +1,117 @@
+"""Parameters of the estimators: their defaults, their checks, and what follows from them."""
+
+from __future__ import annotations
+
+from abc import ABC
+from typing import Literal
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from atlas_splines.core.checks import check_number, check_size
+from atlas_splines.core.lattice import MAX_DENSITY
+from atlas_splines.estimators.column_map import DomainChoice
+from atlas_splines.estimators.fitting import Auto, FitOptions
+from atlas_splines.memory.plans import RETENTIONS, Retention
+from atlas_splines.memory.pooling import FEATURES
+
+__all__ = ["Parameters"]
+
+LOSSES = {"squared_error": "mse", "absolute_error": "mae", "huber": "huber", "log_loss": "cross-entropy"}
+CHOICES = {
+    "extrapolation": ("constant", "linear", "error"),
+    "missing": ("error", "learn"),
+    "retention": RETENTIONS,
+}
+
+
+class Parameters(BaseEstimator, ABC):
+    """The parameters that regressor and classifier share; `AtlasRegressor` describes them."""
+
+    losses: tuple[str, ...]
+
+    def __init__(
+        self,
+        *,
+        density: Auto = "auto",
+        terms: Auto = "auto",
+        members: int = 4,
+        domain: DomainChoice = "quantiles",
+        extrapolation: Literal["constant", "linear", "error"] = "constant",
+        missing: Literal["error", "learn"] = "error",
+        retention: Retention = "auto",
+        features: int = FEATURES,
+        half_life: float | None = None,
+        loss: str = "auto",
+        learning_rate: float = 0.01,
+        max_iter: int = 200,
+        batch_size: int = 100,
+        early_stopping: bool = True,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: Auto = "auto",
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.density = density
+        self.terms = terms
+        self.members = members
+        self.domain = domain
+        self.extrapolation = extrapolation
+        self.missing = missing
+        self.retention = retention
+        self.features = features
+        self.half_life = half_life
+        self.loss = loss
+        self.learning_rate = learning_rate
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _check_parameters(self) -> None:
+        """Raise one clear sentence if a parameter is not what it should be."""
+        for name, most in (("density", MAX_DENSITY), ("terms", None), ("n_iter_no_change", None)):
+            value = getattr(self, name)
+            if not (isinstance(value, str) and value == "auto"):
+                check_size(name, value, least=0 if name != "n_iter_no_change" else 1, most=most)
+        for name in ("members", "max_iter", "batch_size"):
+            check_size(name, getattr(self, name), least=1)
+        check_size("features", self.features, least=0)
+        if self.half_life is not None:
+            check_number("half_life", self.half_life, least=1)
+        check_number("learning_rate", self.learning_rate, least=1e-300)
+        if not 0 < check_number("validation_fraction", self.validation_fraction, least=0) <= 0.5:
+            raise ValueError(f"validation_fraction must be in (0, 0.5], not {self.validation_fraction}")
+        choices = {**CHOICES, "loss": ("auto", *self.losses)}
+        if isinstance(self.domain, str):
+            choices["domain"] = ("data", "quantiles")
+        for name, known in choices.items():
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name} must be one of {', '.join(known)}, not {getattr(self, name)!r}")
+
+    @property
+    def _loss(self) -> str:
+        """Name of the loss in the core."""
+        return LOSSES[self.losses[0] if self.loss == "auto" else self.loss]
+
+    def _fit_options(self, outputs: int) -> FitOptions:
+        """How `fit` trains, for so many outputs."""
+        return FitOptions(
+            outputs=outputs,
+            loss=self._loss,
+            density=self.density,
+            terms=self.terms,
+            epochs=self.max_iter,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+            held_out=self.validation_fraction,
+            patience=self.n_iter_no_change if self.early_stopping else None,
+            verbose=bool(self.verbose),
+        )
