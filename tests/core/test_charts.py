@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import oracle
 import pytest
@@ -123,3 +125,29 @@ def test_threads_and_batches_do_not_change_a_bit():
         np.vstack([model(X[i : i + 7]) for i in range(0, 5000, 7)]), together[:5005]
     )
     np.testing.assert_array_equal(np.vstack([model(X[:9000]), model(X[9000:])]), together)
+
+
+def test_a_chart_wholly_under_a_newer_one_is_no_longer_evaluated():
+    model = oracle.randomize(Atlas(2, dtype="float64"))
+    size = np.ones(1)
+    boxes = {"small": (0.4, 0.5), "large": (0.2, 0.8), "beside": (0.7, 0.9)}
+    charts = {
+        name: Chart(
+            k,
+            fence_around(np.array([[low, low], [high, high]]), 6, "touch"),
+            oracle.randomize(Atlas(2, 1, 2, 1, dtype="float64"), seed=k),
+            size,
+            replaces=True,
+        )
+        for k, (name, (low, high)) in enumerate(boxes.items())
+    }
+    X = np.random.default_rng(0).random((2000, 2))
+    model.charts = [charts["large"]]
+    expected = model(X)
+    model.charts = [charts["small"], charts["large"]]
+    assert model.state.packed.fence.size == 1
+    assert np.array_equal(model(X), expected)
+    model.charts = [charts["large"], charts["small"], charts["beside"]]
+    assert model.state.packed.fence.size == 3
+    model.charts = [charts["small"], dataclasses.replace(charts["large"], replaces=False)]
+    assert model.state.packed.fence.size == 2

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from atlas_splines.core import kernels, splines
 from atlas_splines.core.lattice import Domain
 
-__all__ = ["Chart", "Fence", "fence_around", "pack"]
+__all__ = ["Chart", "Fence", "fence_around", "pack", "seen_charts"]
 
 if TYPE_CHECKING:
     from atlas_splines.core.model import Atlas
@@ -169,6 +169,22 @@ class Chart:
     def densities(self) -> NDArray[np.int64]:
         """Densities of the content that have coefficients."""
         return self.content.state.filled_densities(list(range(self.content.density + 1)))
+
+
+def seen_charts(charts: Sequence[Chart], domain: Domain) -> list[Chart]:
+    """Charts without those that lie wholly where a newer one speaks alone: they change no prediction."""
+    boxes = [chart.fence.box_in(domain) for chart in charts]
+    cores = [chart.fence.core_in(domain) for chart in charts]
+    return [
+        chart
+        for k, chart in enumerate(charts)
+        if not any(newer.replaces and within(boxes[k], cores[n]) for n, newer in enumerate(charts) if n > k)
+    ]
+
+
+def within(box: Domain, other: Domain) -> bool:
+    """Whether a box (inputs, 2) lies in another."""
+    return bool((box[:, 0] >= other[:, 0]).all() and (box[:, 1] <= other[:, 1]).all())
 
 
 def pack(charts: Sequence[Chart], domain: Domain = UNIT) -> kernels.Charts:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines.core import kernels
-from atlas_splines.core.charts import Chart, pack
+from atlas_splines.core.charts import Chart, pack, seen_charts
 from atlas_splines.core.lattice import Domain, Lattice
 
 __all__ = ["Evidence", "State", "Trainable"]
@@ -56,7 +56,7 @@ class State:
     charts
         What updates have added, oldest first.
     packed
-        The charts as the kernels take them; None without charts.
+        The charts that can be seen, as the kernels take them; None without charts.
     evidence
         What is kept of the data that the coefficients were made of; None if they were trained otherwise.
     """
@@ -84,8 +84,9 @@ class State:
 
     def with_charts(self, charts: Iterable[Chart]) -> State:
         """The state with these charts and no others."""
-        charts = tuple(charts)
-        return replace(self, charts=charts, packed=pack(charts, self.lattice.domain) if charts else None)
+        charts, domain = tuple(charts), self.lattice.domain
+        seen = seen_charts(charts, domain)
+        return replace(self, charts=charts, packed=pack(seen, domain) if seen else None)
 
     def holds(self, update: int) -> bool:
         """Whether an update can be taken back: it has charts, or evidence of it is kept."""
