@@ -154,7 +154,7 @@ def test_competitions_can_be_parts():
     assert make_competition(False, 3, ["mlp"], [3]) == replace(
         FULL, seeds=3, methods=("mlp",), cells=(PEAKS,), streams=(), stream_methods=("mlp",)
     )
-    with pytest.raises(ValueError, match="there is no method 'nonsense'; there are atlas-charts, "):
+    with pytest.raises(ValueError, match="there is no method 'nonsense'; there are atlas-auto, "):
         make_competition(False, 1, ["nonsense"], [])
     with pytest.raises(ValueError, match="there is no protocol 9; there are 1 to 7"):
         make_competition(False, 1, [], [9])

@@ -226,7 +226,7 @@ def test_a_failure_is_a_row(tmp_path, monkeypatch):
 
 
 def test_an_unknown_method_is_named(tmp_path):
-    with pytest.raises(ValueError, match="there is no method 'nonsense'; there are atlas-charts, "):
+    with pytest.raises(ValueError, match="there is no method 'nonsense'; there are atlas-auto, "):
         run_streams([TINY], ["nonsense"], [0], tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
