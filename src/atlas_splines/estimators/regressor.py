@@ -111,7 +111,8 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
     ) -> AtlasRegressor:
         """Learn new data without forgetting; the first call is a `fit`.
 
-        Data outside the domain extends it by whole cells; no prediction inside it changes by that.
+        Evidence counts rows outside the domain as if they lay at its edge. A chart there extends the domain
+        by whole cells, and no prediction inside it changes by that.
 
         Parameters
         ----------

@@ -1,27 +1,19 @@
-"""Verdicts on new rows: whether noise explains them, and if not, whether the world changed in one place."""
+"""Verdicts on new rows: whether noise explains them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from atlas_splines.evidence.features import Features
 from atlas_splines.evidence.readout import Readout
-from atlas_splines.evidence.statistics import Statistics
 
-__all__ = ["Surprise", "Verdict", "surprise", "verdict"]
+__all__ = ["Surprise", "surprise"]
 
 Array = NDArray[np.float64]
-Verdict = Literal["noise", "local", "drift"]
 
 FAR = 9.0  # squared error over its variance from which on a row contradicts
-TRIM = 0.02  # of the contradicting rows, on either side of each input, may lie outside the box: noise
-PURE = 0.95  # of the new rows in a box contradict, where the world changed there
-SMALL = 0.25  # of the known rows, at most, lie in a box where the world changed
-FEWEST = 5  # contradicting rows make a box
 
 
 @dataclass(frozen=True)
@@ -63,6 +55,7 @@ def surprise(readout: Readout, phi: Array, y: Array, weights: Array | None = Non
     Examples
     --------
     >>> from atlas_splines.evidence.readout import Prior, solve
+    >>> from atlas_splines.evidence.statistics import Statistics
     >>> random = np.random.default_rng(0)
     >>> phi, statistics = random.uniform(-1, 1, (600, 2)), Statistics(2)
     >>> y = phi @ [[2.0], [-1.0]] + 0.1 * random.normal(size=(600, 1))
@@ -76,30 +69,3 @@ def surprise(readout: Readout, phi: Array, y: Array, weights: Array | None = Non
     ratio = float(np.average(squares, weights=weights))
     spread = float(np.sqrt(np.average((squares - ratio) ** 2, weights=weights) / len(squares)))
     return Surprise(ratio, spread, squares > FAR)
-
-
-def verdict(found: Surprise, points: Array, features: Features, known: Statistics) -> Verdict:
-    """Say what new rows are: "noise" to be pooled, a "local" change of the world, or "drift" everywhere.
-
-    A change is local if the box of the rows that contradict holds hardly any new rows that do not, and a
-    small share of the known rows.
-
-    Parameters
-    ----------
-    found
-        The surprise of the new rows.
-    points
-        The new rows as points of the unit cube, shape (rows, inputs).
-    features
-        The features.
-    known
-        Statistics of the known rows.
-    """
-    if found.is_noise():
-        return "noise"
-    if found.contradicting.sum() < FEWEST:
-        return "drift"
-    low, high = np.quantile(points[found.contradicting], [TRIM, 1 - TRIM], axis=0)
-    inside = ((points >= low) & (points <= high)).all(axis=1)
-    pure = inside.any() and found.contradicting[inside].mean() >= PURE
-    return "local" if pure and features.crowding(known, low, high) <= SMALL else "drift"
