@@ -11,6 +11,7 @@ from step import best_times
 
 from atlas_splines import Atlas
 from atlas_splines.core.charts import Chart, fence_around
+from atlas_splines.core.model import state_of, take_state
 
 INPUTS, ROWS = 8, 10_000
 
@@ -19,19 +20,18 @@ def charted(count: int) -> Atlas:
     """A model with charts of the default size, in small boxes over half of the domain."""
     random = np.random.default_rng(0)
     model = Atlas(INPUTS)
-    model.table[model.state.first_trained_row :, :21] = random.normal(
-        size=model.table[model.state.first_trained_row :, :21].shape
-    )
+    trained = state_of(model).table[state_of(model).first_trained_row :, :21]
+    trained[:] = random.normal(size=trained.shape)
     charts = []
     for k in range(count):
         low = 0.1 + 0.3 * random.random(INPUTS)
         corners = np.stack([low, low + 0.1]).astype(model.dtype)
         content = Atlas(INPUTS, density=3)
-        content.table[content.state.first_trained_row :, :21] = 0.01
+        state_of(content).table[state_of(content).first_trained_row :, :21] = 0.01
         charts.append(
             Chart(k, fence_around(corners, 9, "touch"), content, np.ones(1, model.dtype), replaces=False)
         )
-    model.charts = charts
+    take_state(model, state_of(model).with_charts(charts))
     return model
 
 

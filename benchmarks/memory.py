@@ -138,7 +138,7 @@ def hundred(output: Path, seeds: int, jobs: int) -> None:
         if k:
             update(model, task.X, task.y, random_state=k)
         seconds = min(timed(model, X) for _ in range(10))
-        size = model.table.nbytes + sum(chart.table.nbytes for chart in model.charts)
+        size = model.nbytes
         rows.append(
             {
                 "updates": k,

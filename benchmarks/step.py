@@ -25,7 +25,9 @@ from matplotlib.figure import Figure
 
 from atlas_splines import Atlas
 from atlas_splines.core import kernels
+from atlas_splines.core.evaluation import evaluate
 from atlas_splines.core.kernels import LANES, load, plus, store
+from atlas_splines.core.model import state_of
 from atlas_splines.core.training import OPTIMIZERS, fresh_moments
 
 SAMPLES = 10_000
@@ -39,33 +41,31 @@ class Case:
     ):
         random = np.random.default_rng(0)
         self.model = model = Atlas(inputs, outputs, terms, density)
+        self.state = state = state_of(model)
         if fill:  # every frozen density has coefficients, as after expansions
-            model.table[: model.state.first_trained_row] = 1e-3
-            model.table[:, outputs * (2 * terms + 1) :] = 0
+            state.table[: state.first_trained_row] = 1e-3
+            state.table[:, outputs * (2 * terms + 1) :] = 0
         X = random.random((SAMPLES, inputs)).astype(model.dtype)
         y = np.sin(5 * X.sum(axis=1, keepdims=True)).repeat(outputs, axis=1)
-        frozen = np.zeros((SAMPLES if fill else 0, model.table.shape[1]), model.dtype)
+        frozen = np.zeros((SAMPLES if fill else 0, state.table.shape[1]), model.dtype)
         self.samples = kernels.Samples(X, y, np.ones(SAMPLES, model.dtype), frozen, frozen[:0, 0], y[:0])
         self.moments, self.batch = fresh_moments(model), batch
         self.batches = SAMPLES // batch
         self.order = random.permutation(SAMPLES)[: self.batches * batch]
-        densities = np.array(model.trained_densities, np.int64)
-        self.step = kernels.Step(
-            kernels.MAE, OPTIMIZERS[optimizer], 0.01, densities, model.state.first_trained_row
-        )
-        self.filled = model.state.filled_densities(list(range(density + 1))) if fill else densities
+        densities = np.array(state.trained_densities, np.int64)
+        self.step = kernels.Step(kernels.MAE, OPTIMIZERS[optimizer], 0.01, densities, state.first_trained_row)
+        self.filled = state.filled_densities(list(range(density + 1))) if fill else densities
         self.out = np.empty_like(y)
         for _ in range(3):
             self.train()
 
     def train(self):
-        model = self.model
         kernels.train_batches(
-            model.table, model.state.layout, self.moments, self.samples, self.order, self.batch, self.step
+            self.state.table, self.state.layout, self.moments, self.samples, self.order, self.batch, self.step
         )
 
     def predict(self):
-        kernels.predict(self.model.table, self.model.state.layout, self.filled, self.samples.inputs, self.out)
+        kernels.predict(self.state.table, self.state.layout, self.filled, self.samples.inputs, self.out)
 
 
 class Limit:
@@ -73,7 +73,7 @@ class Limit:
 
     def __init__(self, case: Case):
         model, X = case.model, case.samples.inputs[case.order]
-        self.case, self.table = case, model.table.copy()
+        self.case, self.table = case, state_of(model).table.copy()
         self.rows = np.empty(X.size, np.int32)
         weights = np.empty((4, X.size), model.dtype)
         kernels.locate(X.ravel(), model.inputs, model.density, self.rows, weights)
@@ -224,7 +224,7 @@ def thread_times() -> tuple[list[int], list[float]]:
     print("\nPrediction of 100,000 rows with n = 8 and all five densities filled, by threads")
     for count in threads:
         numba.set_num_threads(count)
-        (row,) = best_times([lambda: model.evaluate(X)], rounds=10)
+        (row,) = best_times([lambda: evaluate(state_of(model), X)], rounds=10)
         rows.append(row / len(X) * 1e9)
         print(f"{count} threads: {rows[-1]:.1f} ns per row")
     numba.set_num_threads(1)

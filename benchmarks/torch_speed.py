@@ -27,6 +27,8 @@ from torch import nn
 
 from atlas_splines import Atlas, Trainer
 from atlas_splines.core import kernels
+from atlas_splines.core.evaluation import evaluate
+from atlas_splines.core.model import state_of
 from atlas_splines.core.training import OPTIMIZERS, fresh_moments
 from atlas_splines.experiments.paper.tasks import two_tasks
 from atlas_splines.nn import AtlasModule
@@ -69,23 +71,21 @@ class FusedCase:
     def __init__(self, inputs: int):
         self.model = Atlas(inputs)
         self.moments = fresh_moments(self.model)
-        densities = np.array(self.model.trained_densities, np.int64)
+        densities = np.array(state_of(self.model).trained_densities, np.int64)
         self.options = kernels.Step(kernels.MAE, OPTIMIZERS["lazy-adam"], LEARNING_RATE, densities)
 
     def load(self, X: np.ndarray, y: np.ndarray):
         many, targets = np.tile(X, (STEPS, 1)), np.tile(y, (STEPS, 1))
-        none = np.zeros((0, self.model.table.shape[1]), X.dtype)
+        none = np.zeros((0, state_of(self.model).table.shape[1]), X.dtype)
         samples = kernels.Samples(many, targets, np.ones(len(many), X.dtype), none, none[:, 0], y[:0])
         return samples, np.arange(len(many)), X
 
     def step(self, batch):
-        model, (samples, order, X) = self.model, batch
-        kernels.train_batches(
-            model.table, model.state.layout, self.moments, samples, order, len(X), self.options
-        )
+        state, (samples, order, X) = state_of(self.model), batch
+        kernels.train_batches(state.table, state.layout, self.moments, samples, order, len(X), self.options)
 
     def predict(self, batch):
-        return self.model.evaluate(batch[2])
+        return evaluate(state_of(self.model), batch[2])
 
 
 class ScikitCase:

@@ -20,6 +20,7 @@ from mutations import (
 )
 
 from atlas_splines import save
+from atlas_splines.core.model import state_of
 from atlas_splines.files.archive import VERSION
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -40,7 +41,7 @@ def main() -> None:
             print(f"{path} is there already, and must load for ever: raise VERSION first")
             continue
         save(thing, path)
-        table = getattr(thing, "model_", thing).table
+        table = state_of(getattr(thing, "model_", thing)).table
         np.savez(path.with_suffix(".npz"), outputs=outputs_of(thing), table=table)
 
 

@@ -15,6 +15,8 @@ import numpy as np
 import pandas as pd
 
 from atlas_splines import Atlas, AtlasClassifier, AtlasRegressor, TableModel, consolidate, train, update
+from atlas_splines.core.evaluation import evaluate
+from atlas_splines.core.model import state_of
 from atlas_splines.core.records import Record
 from atlas_splines.tables.encoding import Column, Encoding
 
@@ -66,7 +68,7 @@ class File(NamedTuple):
 def small_model() -> Atlas:
     """A model without charts, as small as can be."""
     model = Atlas(inputs=1, terms=1, density=0, trainable="all", damping=0.5)
-    model.table[:, :3] = np.linspace(-1, 1, 12).reshape(4, 3)
+    state_of(model).table[:, :3] = np.linspace(-1, 1, 12).reshape(4, 3)
     return model
 
 
@@ -139,7 +141,7 @@ def outputs_of(loaded: Atlas | AtlasRegressor | AtlasClassifier | TableModel) ->
         if isinstance(loaded, Atlas):
             low, high = loaded.domain.T
             points = low + (high - low) * random.random((20, loaded.inputs))
-            return loaded.evaluate(points.astype(loaded.dtype))
+            return evaluate(state_of(loaded), points.astype(loaded.dtype))
         X = random.normal(0, 3, (20, loaded.n_features_in_))
         names = getattr(loaded, "feature_names_in_", None)
         say = loaded.predict_proba if isinstance(loaded, AtlasClassifier) else loaded.predict

@@ -6,6 +6,7 @@ from atlas_splines import Atlas
 from atlas_splines.core import splines
 from atlas_splines.core.kernels import EPSILON, FIRST_DECAY, SECOND_DECAY
 from atlas_splines.core.losses import LOSSES
+from atlas_splines.core.model import state_of
 
 
 def randomize(model: Atlas, seed: int = 0, size: float = 0.3) -> Atlas:
@@ -23,7 +24,7 @@ def families(model: Atlas):
     for density in range(model.density + 1):
         for j, ends in enumerate(model.domain.astype(model.dtype)):
             first, last = splines.active(ends, density)[0]
-            rows = model.table[start : start + last - first + 4, : model.outputs * width]
+            rows = state_of(model).table[start : start + last - first + 4, : model.outputs * width]
             yield density, j, first, rows.reshape(-1, model.outputs, width)
             start += len(rows)
 
@@ -46,10 +47,10 @@ def evaluate(model: Atlas, X: np.ndarray) -> np.ndarray:
 
 def coefficients(model: Atlas) -> list[np.ndarray]:
     """Views of the trainable coefficients, in the column order of `Atlas.gradient`."""
-    views, end = [], model.table.shape[0]
-    for density in reversed(model.trained_densities):
+    views, end = [], state_of(model).table.shape[0]
+    for density in reversed(state_of(model).trained_densities):
         start = end - sum(len(theta) for d, _, _, theta in families(model) if d == density)
-        rows = model.table[start:end, : model.outputs * (2 * model.terms + 1)]
+        rows = state_of(model).table[start:end, : model.outputs * (2 * model.terms + 1)]
         block = rows.reshape(end - start, model.outputs, -1).transpose(
             1, 2, 0
         )  # (outputs, 2M + 1, functions)
@@ -104,7 +105,7 @@ class PlainAdam:
     def touched(self, X: np.ndarray) -> np.ndarray:
         """Coefficients of the basis functions that are active at some row of X."""
         marks = self.model.copy()
-        marks.table[:] = 0
+        state_of(marks).table[:] = 0
         for density, j, first, theta in families(marks):
             cells, _ = splines.active(X[:, j], density)
             theta[np.unique(cells[:, None] + np.arange(4)) - first] = 1

@@ -9,6 +9,7 @@ import torch
 
 from atlas_splines import Atlas, AtlasRegressor, update
 from atlas_splines.core import splines
+from atlas_splines.core.model import state_of
 from atlas_splines.nn import AtlasModule
 
 # compiler and exporter use parts of PyTorch that PyTorch has deprecated
@@ -57,7 +58,9 @@ def extended_model(dtype="float64", **options):
     model = charted_model(dtype=dtype, **options)
     model.extend([-0.3, 0], [1, 1.5]).expand(density=1, terms=1).extend([-0.3, 0], [1.2, 1.5])
     random = np.random.default_rng(5)
-    model.table[:] += 0.1 * random.normal(size=model.table.shape) * (model.table != 0)
+    state_of(model).table[:] += (
+        0.1 * random.normal(size=state_of(model).table.shape) * (state_of(model).table != 0)
+    )
     X = np.array([0.9, 1.1]) + 0.3 * random.random((200, 2))
     update(model, X, 2 * X[:, :1], epochs=2, density=3, terms=2, random_state=0)
     return model

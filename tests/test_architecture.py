@@ -88,6 +88,15 @@ def test_heavy_libraries_have_one_importer(path):
         assert place(path).startswith(owner), f"{place(path)} imports {name}, which belongs in {owner}"
 
 
+def test_the_state_of_a_model_has_one_door():
+    touching = [
+        place(path)
+        for path in sorted(SOURCE.rglob("*.py"))
+        if re.search(r"(?<!self)\._state\b", path.read_text(encoding="utf8"))
+    ]
+    assert touching == ["core/charts.py", "core/model.py"]  # elsewhere `state_of` and `take_state` do
+
+
 @pytest.mark.parametrize("folder", sorted(name for names in LEVELS for name in names))
 def test_each_folder_says_what_it_is_for(folder):
     text = ast.get_docstring(ast.parse((SOURCE / folder / "__init__.py").read_text(encoding="utf8")))

@@ -14,6 +14,7 @@ from atlas_splines import (
     overlap,
     sparsity,
 )
+from atlas_splines.core.model import state_of
 
 shapes = configurations(inputs=4, outputs=3, terms=5, density=5, damping=st.sampled_from([0.0, 2.0]))
 
@@ -27,7 +28,7 @@ def random_case(configuration, seed, rows=20):
 @given(shapes, st.integers(0, 99))
 def test_gradients_are_sparse(configuration, seed):
     model, X = random_case(configuration, seed)
-    most = 4 * model.inputs * (2 * model.terms + 1) * len(model.trained_densities)
+    most = 4 * model.inputs * (2 * model.terms + 1) * len(state_of(model).trained_densities)
     counts = sparsity(model, X)
     assert counts.shape == (20, model.outputs)
     assert (counts <= most).all()

@@ -16,6 +16,7 @@ from atlas_splines.analysis.polynomials import (
     split,
 )
 from atlas_splines.core import splines
+from atlas_splines.core.model import state_of
 
 UNIT = (0.1, 1.0)
 PRODUCT = {(1, 1): 1.0}
@@ -158,7 +159,7 @@ def test_density_is_the_lowest_with_a_sufficient_bound(tolerance):
 
 def test_only_the_finest_density_is_filled():
     model = from_polynomial(CASES["mixed signs"][0], 2, 1e-4)
-    assert model.state.filled_densities(list(range(model.density + 1))).tolist() == [model.density]
+    assert state_of(model).filled_densities(list(range(model.density + 1))).tolist() == [model.density]
     assert model.damping == 0
 
 
@@ -182,9 +183,8 @@ def test_cubics_of_one_input_need_no_density():
 def test_order_of_the_terms_does_not_matter():
     terms = {(1, 1): 0.5, (2, 1): -2.0, (1, 2): 2.0, (0, 4): 1.0}
     backwards = dict(reversed(terms.items()))
-    np.testing.assert_array_equal(
-        from_polynomial(terms, 2, 1e-2).table, from_polynomial(backwards, 2, 1e-2).table
-    )
+    one, other = from_polynomial(terms, 2, 1e-2), from_polynomial(backwards, 2, 1e-2)
+    np.testing.assert_array_equal(state_of(one).table, state_of(other).table)
 
 
 def test_products_are_ordered_by_size():
@@ -213,7 +213,7 @@ def test_g_and_h_of_a_pair_differ_by_a_constant_of_the_first_input():
 def test_zero_polynomial_gives_the_zero_model(terms):
     model = from_polynomial(terms, 2, 1e-9)
     assert (model.terms, model.density) == (0, 0)
-    assert not model.table.any()
+    assert not state_of(model).table.any()
 
 
 # --- the bound --------------------------------------------------------------------------------------

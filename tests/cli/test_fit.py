@@ -10,8 +10,9 @@ import pyarrow.parquet as parquet
 import pytest
 from command import COMMAND, HEADER, SMALL, estimator_of, files, homes, ok, records, refused, write_csv
 
-from atlas_splines import Atlas, AtlasClassifier, AtlasRegressor
+from atlas_splines import AtlasClassifier, AtlasRegressor
 from atlas_splines.cli import fit
+from atlas_splines.core.model import model_of, state_of
 
 
 def test_fit_tells_and_writes(work):
@@ -170,8 +171,8 @@ def test_evidence_that_would_harm_does_not_speak(work, streams, monkeypatch):
     write_csv("large.csv", HEADER, homes(1500))
 
     def spoil(self, X, y):
-        state = self.model_.state
-        self.model_ = Atlas.of_state(replace(state, table=1.1 * state.table))
+        state = state_of(self.model_)
+        self.model_ = model_of(replace(state, table=1.1 * state.table))
         return self
 
     monkeypatch.setattr(AtlasRegressor, "fit_more", spoil)

@@ -10,6 +10,7 @@ from atlas_splines import Atlas
 from atlas_splines.core import splines
 from atlas_splines.core.charts import Chart, Fence, fence_around, pack
 from atlas_splines.core.kernels import MANY
+from atlas_splines.core.model import state_of, take_state
 
 
 def plain_window(fence, X):
@@ -99,7 +100,7 @@ def test_the_kernel_adds_what_numpy_says(inputs, outputs, dtype, count):
         kept = 1 - window if chart.replaces else 1
         expected[inside] = kept * expected[inside] + window * oracle.evaluate(content, local)
         charts.append(chart)
-    model.charts = charts
+    take_state(model, state_of(model).with_charts(charts))
     np.testing.assert_allclose(model(X), expected, atol=5e-4 * count if dtype == "float32" else 1e-9)
 
 
@@ -118,7 +119,7 @@ def test_charts_are_found_through_the_index():
 
 def test_threads_and_batches_do_not_change_a_bit():
     model = oracle.randomize(Atlas(2))
-    model.charts = [random_chart(model, seed)[0] for seed in range(20)]
+    take_state(model, state_of(model).with_charts([random_chart(model, seed)[0] for seed in range(20)]))
     X = np.random.default_rng(0).random((MANY + 17, 2)).astype(np.float32)
     together = model(X)
     np.testing.assert_array_equal(
@@ -142,12 +143,15 @@ def test_a_chart_wholly_under_a_newer_one_is_no_longer_evaluated():
         for k, (name, (low, high)) in enumerate(boxes.items())
     }
     X = np.random.default_rng(0).random((2000, 2))
-    model.charts = [charts["large"]]
+    take_state(model, state_of(model).with_charts([charts["large"]]))
     expected = model(X)
-    model.charts = [charts["small"], charts["large"]]
-    assert model.state.packed.fence.size == 1
+    take_state(model, state_of(model).with_charts([charts["small"], charts["large"]]))
+    assert state_of(model).packed.fence.size == 1
     assert np.array_equal(model(X), expected)
-    model.charts = [charts["large"], charts["small"], charts["beside"]]
-    assert model.state.packed.fence.size == 3
-    model.charts = [charts["small"], dataclasses.replace(charts["large"], replaces=False)]
-    assert model.state.packed.fence.size == 2
+    take_state(model, state_of(model).with_charts([charts["large"], charts["small"], charts["beside"]]))
+    assert state_of(model).packed.fence.size == 3
+    take_state(
+        model,
+        state_of(model).with_charts([charts["small"], dataclasses.replace(charts["large"], replaces=False)]),
+    )
+    assert state_of(model).packed.fence.size == 2

@@ -23,6 +23,7 @@ from atlas_splines import (
 from atlas_splines.core import splines
 from atlas_splines.core.charts import Chart, fence_around
 from atlas_splines.core.losses import LOSSES
+from atlas_splines.core.model import state_of, take_state
 
 small_models = configurations(inputs=4, outputs=2, terms=5, density=5, dtype=dtypes)
 seeds = st.integers(0, 9999)
@@ -32,8 +33,8 @@ TOLERANCE = {"float32": 2e-5, "float64": 1e-12}
 def scramble(model, seed, size=0.3):
     """Random coefficients in every row, also in those beyond the unit cube."""
     used = model.outputs * (2 * model.terms + 1)
-    rows = model.table.shape[0]
-    model.table[:, :used] = np.random.default_rng(seed).normal(size=(rows, used), scale=size)
+    rows = state_of(model).table.shape[0]
+    state_of(model).table[:, :used] = np.random.default_rng(seed).normal(size=(rows, used), scale=size)
     return model
 
 
@@ -90,7 +91,12 @@ def test_extensions_leave_every_bit_inside(configuration, charts, seed):
     random = np.random.default_rng(seed)
     model = oracle.randomize(Atlas(**configuration), seed)
     for _ in range(3):  # each time with charts and coefficients of the larger domain
-        model.charts = (*model.charts, *(random_chart(model, seed + k)[0] for k in range(charts)))
+        take_state(
+            model,
+            state_of(model).with_charts(
+                (*model.charts, *(random_chart(model, seed + k)[0] for k in range(charts)))
+            ),
+        )
         X = points_of(model, random)
         before = model(X)
         extend(model, random)
@@ -156,9 +162,9 @@ def test_the_domain_grows_by_whole_cells_and_never_shrinks():
     assert model.domain.tolist() == [[0, 1]] * 3
     assert model.extend([-0.001, 0.3, -3 / 61], [1, 0.5, 64 / 61]) is model
     assert model.domain.tolist() == [[-1 / 61, 1], [0, 1], [-3 / 61, 64 / 61]]
-    table = model.table
+    table = state_of(model).table
     model.extend([0, 0, -2 / 61], [0.5, 1, 1])
-    assert model.table is table
+    assert state_of(model).table is table
     model.extend([0, 2, 0], [1, 2.5, 1])  # a box beside the domain
     assert model.domain[1].tolist() == [0, 153 / 61]
 
@@ -225,7 +231,8 @@ def test_views_are_for_the_unit_cube_only():
     model = Atlas(2).extend([0, 0], [1, 1.1])
     for view in (model.f, model.g, model.h):
         with pytest.raises(
-            ValueError, match="f, g and h show models on the unit cube; this one was extended"
+            ValueError,
+            match="f, g and h show models on the unit cube; this one was extended: look at a copy from before",
         ):
             view(0)
 
@@ -254,7 +261,7 @@ def test_charts_agree_with_numpy(inputs, dtype, count, seed):
     pairs = [random_chart(model, k) for k in range(count)]
     if seed % 2:  # the charts were made first
         extend(model, random)
-    model.charts = [chart for chart, _ in pairs]
+    take_state(model, state_of(model).with_charts([chart for chart, _ in pairs]))
     X = points_of(model, random, rows=20)
     expected = oracle.evaluate(model, X)
     for chart, content in pairs:
@@ -300,7 +307,7 @@ def test_training_steps_agree_with_plain_numpy(optimizer, trainable):
                 oracle.assign(plain, oracle.gather(plain) - 0.01 * gradient)
             else:
                 adam.step(X[batch], y[batch], "mae", np.ones(len(batch)))
-    np.testing.assert_allclose(model.table, plain.table, atol=1e-9)
+    np.testing.assert_allclose(state_of(model).table, state_of(plain).table, atol=1e-9)
 
 
 # --- training and growth -----------------------------------------------------------------------------
@@ -343,7 +350,7 @@ def test_copies_pickles_and_fingerprints_know_the_domain():
     model = oracle.randomize(Atlas(2, density=2))
     plain = model.fingerprint()
     model.extend([-0.2, 0], [1, 1.3])
-    model.charts = [random_chart(model, 4)[0]]
+    take_state(model, state_of(model).with_charts([random_chart(model, 4)[0]]))
     X = points_of(model, np.random.default_rng(0))
     for twin in (model.copy(), pickle.loads(pickle.dumps(model))):
         assert twin.domain.tolist() == model.domain.tolist()

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from atlas_splines import Atlas, Trainer
 from atlas_splines.core import kernels, splines
 from atlas_splines.core.losses import LOSSES
+from atlas_splines.core.model import state_of
 
 
 def test_float32_exponential_is_accurate_to_rounding():
@@ -68,7 +69,7 @@ def test_training_steps_agree_with_plain_numpy(loss, optimizer, trainable):
                 oracle.assign(plain, oracle.gather(plain) - 0.01 * gradient)
             else:
                 adam.step(X[batch], y[batch], loss, weight[batch])
-    np.testing.assert_allclose(model.table, plain.table, atol=1e-9)
+    np.testing.assert_allclose(state_of(model).table, state_of(plain).table, atol=1e-9)
 
 
 @settings(max_examples=20, deadline=None)
@@ -79,4 +80,4 @@ def test_padding_stays_zero(inputs, outputs, terms, density, seed):
     Trainer(model, random_state=seed).run(
         random.random((50, inputs)), random.normal(size=(50, outputs)), epochs=2
     )
-    assert not model.table[:, outputs * (2 * terms + 1) :].any()
+    assert not state_of(model).table[:, outputs * (2 * terms + 1) :].any()

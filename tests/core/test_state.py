@@ -7,6 +7,7 @@ import oracle
 import pytest
 
 from atlas_splines import Atlas
+from atlas_splines.core.model import commit, model_of, state_of
 from atlas_splines.core.records import Record, next_id
 
 
@@ -17,24 +18,24 @@ def record(id):
 def test_growth_leaves_the_old_state_as_it_was():
     model = oracle.randomize(Atlas(2, terms=1, density=1))
     X = np.random.default_rng(0).random((50, 2))
-    old, before = model.state, model(X)
+    old, before = state_of(model), model(X)
     model.expand().extend([-0.5, 0], [1, 1])
-    np.testing.assert_array_equal(Atlas.of_state(old)(X), before)
+    np.testing.assert_array_equal(model_of(old)(X), before)
     np.testing.assert_array_equal(model(X), before)
 
 
 def test_a_commit_takes_state_and_entry_at_once():
     model = Atlas(1, density=0)
     new, entry, log = oracle.randomize(Atlas(1, density=0)), record(1), model.updates
-    model.commit(new.state, entry)
-    assert model.state is new.state
+    commit(model, state_of(new), entry)
+    assert state_of(model) is state_of(new)
     assert model.updates == [entry]
     assert log == []
 
 
 def test_what_makes_a_model_is_fixed():
     model = Atlas(1)
-    for name in ("inputs", "terms", "density", "dtype", "table", "domain"):
+    for name in ("inputs", "terms", "density", "dtype", "domain", "charts"):
         with pytest.raises(AttributeError):
             setattr(model, name, None)
 

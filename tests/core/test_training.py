@@ -8,6 +8,7 @@ import pytest
 
 from atlas_splines import Atlas, Trainer, TrainingDiverged, orthogonality_distance, train
 from atlas_splines.core import training
+from atlas_splines.core.model import state_of
 
 
 def smooth(X):
@@ -42,8 +43,8 @@ def test_the_same_seed_gives_the_same_bits(data):
     first, second, other = Atlas(2), Atlas(2), Atlas(2)
     for model, seed in ((first, 7), (second, 7), (other, 8)):
         train(model, *data, epochs=3, random_state=seed)
-    np.testing.assert_array_equal(first.table, second.table)
-    assert (first.table != other.table).any()
+    np.testing.assert_array_equal(state_of(first).table, state_of(second).table)
+    assert (state_of(first).table != state_of(other).table).any()
 
 
 def test_a_call_in_parts_gives_the_same_bits(data, monkeypatch):
@@ -51,15 +52,15 @@ def test_a_call_in_parts_gives_the_same_bits(data, monkeypatch):
     train(whole, *data, epochs=2, random_state=0)
     monkeypatch.setattr(training, "SAMPLES_PER_CALL", 300)
     train(parts, *data, epochs=2, random_state=0)
-    np.testing.assert_array_equal(whole.table, parts.table)
+    np.testing.assert_array_equal(state_of(whole).table, state_of(parts).table)
 
 
 def test_frozen_densities_stay_and_count(data):
     X, y = data
     model = oracle.randomize(Atlas(2, density=2), size=0.1)
-    frozen = model.table[: model.state.first_trained_row].copy()
+    frozen = state_of(model).table[: state_of(model).first_trained_row].copy()
     train(model, X, y, epochs=20, random_state=0)
-    np.testing.assert_array_equal(model.table[: model.state.first_trained_row], frozen)
+    np.testing.assert_array_equal(state_of(model).table[: state_of(model).first_trained_row], frozen)
     assert np.abs(model(X)[:, 0] - y).mean() < 0.1
 
 
@@ -112,7 +113,7 @@ def test_state_is_carried_dropped_and_reported(data):
         if drop:
             trainer.reset()
         assert trainer.run(*data, epochs=2).state == ("fresh" if drop else "carried")
-    assert (carried.table != dropped.table).any()
+    assert (state_of(carried).table != state_of(dropped).table).any()
 
 
 def test_carrying_state_equals_one_long_run(data):
@@ -121,7 +122,7 @@ def test_carrying_state_equals_one_long_run(data):
     trainer = Trainer(twice, random_state=0)
     trainer.run(*data, epochs=2)
     trainer.run(*data, epochs=2)
-    np.testing.assert_array_equal(once.table, twice.table)
+    np.testing.assert_array_equal(state_of(once).table, state_of(twice).table)
 
 
 def test_a_grown_model_starts_fresh(data):
@@ -176,7 +177,7 @@ def test_without_patience_validation_only_watches(data):
     watched, alone = Atlas(2), Atlas(2)
     history = train(watched, *data, epochs=3, validation=data, random_state=0)
     train(alone, *data, epochs=3, random_state=0)
-    np.testing.assert_array_equal(watched.table, alone.table)
+    np.testing.assert_array_equal(state_of(watched).table, state_of(alone).table)
     assert len(history.validation) == 3
 
 
@@ -184,22 +185,22 @@ def test_divergence_restores_the_last_good_epoch(data):
     X, y = data
     model = Atlas(2)
     train(model, X, y, epochs=2, random_state=0)
-    before = model.table.copy()
+    before = state_of(model).table.copy()
     with pytest.raises(
         TrainingDiverged, match=r"epoch 1; the model is as it was after epoch 0: lower learning_rate"
     ):
         train(model, X, y, epochs=5, learning_rate=1e4, random_state=0)
-    np.testing.assert_array_equal(model.table, before)
+    np.testing.assert_array_equal(state_of(model).table, before)
 
 
 def test_divergence_in_the_last_step_is_noticed(data):
     X, y = data
     model = Atlas(2)
     train(model, X, y, epochs=2, random_state=0)
-    before = model.table.copy()
+    before = state_of(model).table.copy()
     with pytest.raises(TrainingDiverged) as caught:
         train(model, X, y, epochs=1, batch_size=len(X), learning_rate=1e4, random_state=0)
-    np.testing.assert_array_equal(model.table, before)
+    np.testing.assert_array_equal(state_of(model).table, before)
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 
 
@@ -208,10 +209,10 @@ def test_divergence_in_validation_is_noticed(data):
     model = Atlas(2)
     left = X[:, 0] < 0.5
     model.g(4)[:, :, 0, 40:] = 200.0  # overflows where there is no training data
-    before = model.table.copy()
+    before = state_of(model).table.copy()
     with pytest.raises(TrainingDiverged):
         train(model, X[left], y[left], epochs=2, validation=(X, y), random_state=0)
-    np.testing.assert_array_equal(model.table, before)
+    np.testing.assert_array_equal(state_of(model).table, before)
 
 
 def test_divergence_later_keeps_the_good_epochs(data):
@@ -229,7 +230,7 @@ def test_divergence_later_keeps_the_good_epochs(data):
     with pytest.raises(TrainingDiverged, match="epoch 3; the model is as it was after epoch 2") as caught:
         trainer.run(*data, epochs=100)
     assert len(caught.value.history.loss) == 2
-    np.testing.assert_array_equal(model.table, expected.table)
+    np.testing.assert_array_equal(state_of(model).table, state_of(expected).table)
     assert not trainer.carries_state
 
 
@@ -251,7 +252,7 @@ def test_interrupt_leaves_a_whole_epoch(data, monkeypatch):
     model = Atlas(2)
     with pytest.raises(KeyboardInterrupt):
         train(model, *data, epochs=5, random_state=0)
-    np.testing.assert_array_equal(model.table, expected.table)
+    np.testing.assert_array_equal(state_of(model).table, state_of(expected).table)
 
 
 def test_a_real_signal_interrupts(data, interruptible):
@@ -262,7 +263,8 @@ def test_a_real_signal_interrupts(data, interruptible):
         train(model, *data, epochs=10**7, random_state=0)
     whole = Trainer(Atlas(2), random_state=0)  # the interrupted model equals one after some number of epochs
     whole_epochs = (
-        whole.run(*data, epochs=1) and np.array_equal(whole.model.table, model.table) for _ in range(3000)
+        whole.run(*data, epochs=1) and np.array_equal(state_of(whole.model).table, state_of(model).table)
+        for _ in range(3000)
     )
     assert any(whole_epochs)
 
@@ -283,7 +285,7 @@ def test_rows_of_weight_zero_are_left_out(data):
     weighted, removed = Atlas(2), Atlas(2)
     train(weighted, X, y, epochs=2, sample_weight=kept, random_state=0)
     train(removed, X[kept], y[kept], epochs=2, random_state=0)
-    np.testing.assert_array_equal(weighted.table, removed.table)
+    np.testing.assert_array_equal(state_of(weighted).table, state_of(removed).table)
 
 
 def test_weights_decide_between_contradicting_rows():
@@ -300,7 +302,7 @@ def test_classification_by_cross_entropy():
     train(by_label, X, labels, loss="cross-entropy", epochs=30, random_state=0)
     train(by_indicator, X, np.eye(3)[labels], loss="cross-entropy", epochs=30, random_state=0)
     assert (by_label(X).argmax(axis=1) == labels).mean() > 0.95
-    np.testing.assert_array_equal(by_label.table, by_indicator.table)
+    np.testing.assert_array_equal(state_of(by_label).table, state_of(by_indicator).table)
 
 
 @pytest.mark.parametrize(
@@ -340,10 +342,10 @@ def test_classification_by_cross_entropy():
 )
 def test_bad_arguments_are_named_and_change_nothing(data, change, error, message):
     model = oracle.randomize(Atlas(2))
-    before = model.table.copy()
+    before = state_of(model).table.copy()
     with pytest.raises(error, match=message):
         train(model, **({"X": data[0], "y": data[1], "epochs": 1} | change))
-    np.testing.assert_array_equal(model.table, before)
+    np.testing.assert_array_equal(state_of(model).table, before)
 
 
 def test_wrong_class_targets_are_named():

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from atlas_splines import Atlas
 from atlas_splines.core.growing import grow, train_density
 from atlas_splines.core.mixing import average
+from atlas_splines.core.model import state_of
 from atlas_splines.core.rows import Rows
 from atlas_splines.estimators.fitting import (
     FitOptions,
@@ -29,8 +30,8 @@ def random_model(random, inputs, outputs):
     model = Atlas(
         inputs, outputs, terms=int(random.integers(0, 4)), density=int(random.integers(0, 4)), dtype="float64"
     )
-    model.table[:, : outputs * (2 * model.terms + 1)] = random.normal(
-        0, 0.5, (model.table.shape[0], outputs * (2 * model.terms + 1))
+    state_of(model).table[:, : outputs * (2 * model.terms + 1)] = random.normal(
+        0, 0.5, (state_of(model).table.shape[0], outputs * (2 * model.terms + 1))
     )
     return model
 

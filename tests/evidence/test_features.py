@@ -6,6 +6,7 @@ from scipy.optimize import check_grad
 
 from atlas_splines.core import splines
 from atlas_splines.core.evaluation import is_bounded
+from atlas_splines.core.model import state_of
 from atlas_splines.evidence.design import (
     LEAST_FEATURES,
     coarse_splines,
@@ -74,7 +75,7 @@ def test_fold_of_a_designed_model_is_accurate_to_float32():
     points, targets = table()
     features, readout = design(points, targets, budget=200)
     model = fold(features, readout.weights)
-    assert is_bounded(model.state)
+    assert is_bounded(state_of(model))
     np.testing.assert_allclose(model(points), features(points) @ readout.weights, atol=2e-5)
 
 

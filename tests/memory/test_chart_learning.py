@@ -9,6 +9,7 @@ from atlas_splines import (
     Trainer,
     update,
 )
+from atlas_splines.core.charts import chart_densities, chart_table
 
 
 def test_a_chart_learns_a_constant_coordinate(trained):
@@ -84,9 +85,9 @@ def test_the_terms_of_a_chart_are_not_all_the_same_function():
     model = Atlas(inputs=2)
     update(model, X, X[:, 0] * X[:, 1], random_state=0)
     chart = model.charts[0]
-    width = 2 * chart.layout.terms + 1
-    coefficients = chart.table[:, : width - 1]  # G and H
-    assert np.abs(coefficients - coefficients[:, :1])[:, 1 : chart.layout.terms].max(axis=0).min() > 0.1
+    terms = chart.content.terms
+    coefficients = chart_table(chart)[:, : 2 * terms]  # G and H
+    assert np.abs(coefficients - coefficients[:, :1])[:, 1:terms].max(axis=0).min() > 0.1
 
 
 @pytest.mark.slow
@@ -107,8 +108,8 @@ def test_a_density_and_terms_can_be_given():
     X, y = box_data(2, 0)
     model = Atlas(2)
     update(model, X, y + 20, density=4, terms=3, epochs=5, random_state=0)
-    assert model.charts[0].densities.max() == 4
-    assert model.charts[0].layout.terms == 3
+    assert chart_densities(model.charts[0]).max() == 4
+    assert model.charts[0].content.terms == 3
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from atlas_splines import Atlas, AtlasClassifier, AtlasRegressor, footprint, train, update
+from atlas_splines.core.model import state_of
 from atlas_splines.evidence.pool import RECENT
 from atlas_splines.memory.footprints import BoxFootprint, RestFootprint
 from atlas_splines.memory.pooling import CHARTED, DRIFT, NOISE, POOLED, evidence_of
@@ -44,7 +45,7 @@ def copy_of(model):
 def test_a_fit_speaks_for_itself_until_there_is_an_update():
     with_evidence, without = fitted(), fitted(features=0)
     assert np.array_equal(with_evidence.predict(GRID), without.predict(GRID))
-    assert evidence_of(without.model_.state) is None
+    assert evidence_of(state_of(without.model_)) is None
 
 
 def test_more_of_the_same_is_pooled_and_helps():
@@ -94,7 +95,7 @@ def test_a_change_everywhere_is_followed_by_shorter_memories():
         model.partial_fit(*rows(60, seed, target=lambda X, shift=0.3 * seed: world(X) + shift))
     assert model.model_.updates[4].reason == DRIFT
     assert not model.model_.charts
-    assert evidence_of(model.model_.state).trust[2] > 0.9
+    assert evidence_of(state_of(model.model_)).trust[2] > 0.9
     assert np.abs(model.predict(GRID) - world(GRID) - 3.6).mean() < 1.5  # the exact memory is at 2.4
 
 
@@ -107,7 +108,7 @@ def test_pooling_depends_on_no_order_and_no_pieces(pooled, order):
         pieces.partial_fit(X[parts[k]], y[parts[k]])
     assert whole.model_.updates[-1].reason == POOLED
     assert np.array_equal(whole.predict(GRID), pieces.predict(GRID))
-    assert evidence_of(whole.model_.state).total == evidence_of(pieces.model_.state).total
+    assert evidence_of(state_of(whole.model_)).total == evidence_of(state_of(pieces.model_)).total
 
 
 @pytest.mark.parametrize("retention", ["pool", "auto"])
@@ -150,9 +151,9 @@ def test_rows_of_a_chart_are_forgotten_by_the_chart():
     X, y = rows(300, 1, 0.2, 0.5, target=changed)
     more = rows(100, 2, 0.25, 0.45, target=changed)
     model = fitted().partial_fit(X, y)
-    before = evidence_of(model.model_.charts[0].content.state).total
+    before = evidence_of(state_of(model.model_.charts[0].content)).total
     model.partial_fit(*more).forget(*more)
-    assert evidence_of(model.model_.charts[0].content.state).total == before
+    assert evidence_of(state_of(model.model_.charts[0].content)).total == before
 
 
 def test_weights_count_as_rows_do(pooled):
@@ -184,7 +185,7 @@ def test_size_does_not_grow_with_updates():
     sizes = []
     for seed in range(12):
         model.partial_fit(*rows(20, seed))
-        state = model.model_.state
+        state = state_of(model.model_)
         sizes.append((len(evidence_of(state).recent), state.lattice.row_count))
     assert len(set(sizes[RECENT:])) == 1
 
@@ -203,7 +204,7 @@ def test_far_rows_and_wild_targets_do_no_harm():
 def test_training_parts_a_model_from_its_evidence():
     model = fitted().model_
     train(model, GRID, np.zeros(len(GRID)), epochs=1)
-    assert model.state.evidence is None
+    assert state_of(model).evidence is None
     with pytest.raises(ValueError, match="this model keeps no evidence to add to; fit it anew"):
         update(model, GRID, np.zeros(len(GRID)), retention="pool", loss="mse")
     assert update(model, 0.2 * GRID, np.ones(len(GRID)), retention="auto", epochs=2).kind == "chart"

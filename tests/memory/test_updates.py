@@ -21,6 +21,7 @@ from atlas_splines import (
     train,
     update,
 )
+from atlas_splines.core.model import state_of, take_state
 from atlas_splines.core.rows import Rows
 from atlas_splines.memory import updates
 from atlas_splines.memory.updates import DIVERGED, NO_CHART
@@ -168,7 +169,12 @@ def test_training_sees_what_charts_say(trained, replaces, loss):
     model = trained.copy()
     X = 0.3 + 0.3 * np.random.default_rng(1).random((2000, 2))
     update(model, X, bump(X), random_state=0)
-    model.charts = [dataclasses.replace(chart, replaces=replaces) for chart in model.charts]
+    take_state(
+        model,
+        state_of(model).with_charts(
+            [dataclasses.replace(chart, replaces=replaces) for chart in model.charts]
+        ),
+    )
     everywhere = np.random.default_rng(2).random((3000, 2))
     target = model(everywhere)
     history = train(model, everywhere, target, loss=loss, epochs=1, learning_rate=1e-9, random_state=0)
@@ -184,7 +190,10 @@ def test_gradients_know_what_charts_replace(trained):
     model = trained.copy()
     X = 0.3 + 0.3 * np.random.default_rng(1).random((2000, 2))
     update(model, X, bump(X), random_state=0)
-    model.charts = [dataclasses.replace(chart, replaces=True) for chart in model.charts]
+    take_state(
+        model,
+        state_of(model).with_charts([dataclasses.replace(chart, replaces=True) for chart in model.charts]),
+    )
     assert gradient_norm(model, [[0.45, 0.45]]) == 0
     assert gradient_norm(model, [[0.9, 0.9]]) > 1
 

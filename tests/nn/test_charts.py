@@ -5,6 +5,7 @@ import pytest
 import torch
 from sample_modules import charted_model, charted_module, cross_the_bridge, points, random_module, train
 
+from atlas_splines.core.model import state_of, take_state
 from atlas_splines.nn import AtlasModule
 
 
@@ -33,7 +34,7 @@ def test_a_chart_of_a_strange_domain_is_refused():
     model = charted_model()
     fence = model.charts[0].fence
     strange = dataclasses.replace(fence, domain=np.array([[0, np.pi], [0, 1.0]]))
-    model.charts = [dataclasses.replace(model.charts[0], fence=strange)]
+    take_state(model, state_of(model).with_charts([dataclasses.replace(model.charts[0], fence=strange)]))
     with pytest.raises(ValueError, match="a chart was made in a domain that is not of whole cells"):
         AtlasModule.from_model(model)
 

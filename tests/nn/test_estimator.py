@@ -8,6 +8,7 @@ import torch
 from sample_modules import FAST, fitted_regressor, rows_far_and_near, rows_of_any_scale
 
 from atlas_splines import Atlas, AtlasClassifier, AtlasRegressor
+from atlas_splines.core.model import model_of, state_of
 from atlas_splines.nn import EstimatorModule
 
 
@@ -25,17 +26,18 @@ def in_float64(estimator):
     """The same estimator with a model that computes in float64."""
     twin, old = copy.deepcopy(estimator), estimator.model_
     model = Atlas(old.inputs, old.outputs, old.terms, old.density, old.trainable, old.damping, "float64")
-    model.state = model.state.emptied(old.domain)
-    model.table[:] = old.table[model.lattice.nearest_rows(old.lattice)]  # a face may round into one cell more
-    model.charts = tuple(chart_in_float64(chart) for chart in old.charts)
-    twin.model_ = model
+    state, known = state_of(model).emptied(old.domain), state_of(old)
+    state.table[:] = known.table[
+        state.lattice.nearest_rows(known.lattice)
+    ]  # a face may round into one cell more
+    twin.model_ = model_of(state.with_charts(chart_in_float64(chart) for chart in old.charts))
     return twin
 
 
 def chart_in_float64(chart):
     old = chart.content
     content = Atlas(old.inputs, old.outputs, old.terms, old.density, dtype="float64")
-    content.table[:] = old.table
+    state_of(content).table[:] = state_of(old).table
     return dataclasses.replace(chart, content=content, size=chart.size.astype(np.float64))
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from atlas_splines import AtlasClassifier, AtlasRegressor, StorageError, TableModel, load, save
+from atlas_splines.core.model import state_of
 from atlas_splines.files.archive import Archive, read_archive, write_archive
 from atlas_splines.tables.encoding import Column, Encoding, frame
 
@@ -214,6 +215,6 @@ def test_what_version_1_did_not_know_is_at_its_default(kind):
     model = load(GOLDEN / f"{kind}_v1.atlas")
     default = type(model)()
     assert (model.features, model.half_life) == (default.features, default.half_life)
-    assert model.model_.state.evidence is None
-    assert all(chart.content.state.evidence is None for chart in model.model_.charts)
+    assert state_of(model.model_).evidence is None
+    assert all(state_of(chart.content).evidence is None for chart in model.model_.charts)
     assert [record.reason for record in model.update_log_] == [""] * len(model.model_.updates)

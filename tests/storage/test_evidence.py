@@ -10,7 +10,7 @@ from command import SMALL, ok, write_csv
 from mutations import AGAIN, File, outputs_of, places, pooled_regressor, small_classifier, small_regressor
 
 from atlas_splines import AtlasRegressor, TableModel, load, save
-from atlas_splines.core.model import Atlas
+from atlas_splines.core.model import Atlas, model_of, state_of, take_state
 from atlas_splines.core.state import Evidence
 from atlas_splines.files.errors import StorageError
 from atlas_splines.storage.models import model_from_archive, model_to_archive
@@ -49,7 +49,7 @@ def new_rows(count=40, seed=5):
 
 
 def pools_of(model):
-    states = (model.model_.state, *(chart.content.state for chart in model.model_.charts))
+    states = (state_of(model.model_), *(state_of(chart.content) for chart in model.model_.charts))
     return [state.evidence for state in states if state.evidence is not None]
 
 
@@ -159,10 +159,10 @@ def test_the_log_comes_back(pooled, reloaded):
 
 @pytest.mark.parametrize("voice", ["mixture", "exact", "fading"])
 def test_every_voice_comes_back(voice, pooled):
-    pool = replace(pooled.model_.state.evidence, voice=voice)
-    model = Atlas.of_state(replace(pooled.model_.state, evidence=pool))
+    pool = replace(state_of(pooled.model_).evidence, voice=voice)
+    model = model_of(replace(state_of(pooled.model_), evidence=pool))
     model.updates = pooled.model_.updates
-    assert model_from_archive(model_to_archive(model)).state.evidence.voice == voice
+    assert state_of(model_from_archive(model_to_archive(model))).evidence.voice == voice
 
 
 def test_weights_half_lives_and_several_targets(reloaded):
@@ -171,25 +171,25 @@ def test_weights_half_lives_and_several_targets(reloaded):
     y = np.column_stack([X[:, 0], -X[:, 1]])
     model = AtlasRegressor(terms=0, density=1, members=1, max_iter=5, features=24, random_state=0)
     model.set_params(half_life=200).fit(X[:60], y[:60], weights[:60])
-    model.model_.state = replace(  # the mixture of an exact memory, one that fades, and the first model
-        model.model_.state, evidence=replace(model.model_.state.evidence, voice="mixture")
-    )
+    state = state_of(model.model_)
+    # the mixture of an exact memory, one that fades, and the first model
+    take_state(model.model_, replace(state, evidence=replace(state.evidence, voice="mixture")))
     twin = reloaded(model)
     assert (twin.features, twin.half_life) == (24, 200)
     for each in (model, twin):
         each.partial_fit(X[60:], y[60:], weights[60:])
     assert twin.predict(X).tobytes() == model.predict(X).tobytes()
-    assert same_pool(*(each.model_.state.evidence for each in (model, twin)))
+    assert same_pool(*(state_of(each.model_).evidence for each in (model, twin)))
 
 
 def test_a_candidate_that_has_overflowed_comes_back(pooled):
-    pool = pooled.model_.state.evidence
+    pool = state_of(pooled.model_).evidence
     recent = tuple(replace(batch, errors=np.array([0.0, 1, 2, np.inf])) for batch in pool.recent)
-    state = replace(pooled.model_.state, evidence=replace(pool, recent=recent))
-    model = Atlas.of_state(state)
+    state = replace(state_of(pooled.model_), evidence=replace(pool, recent=recent))
+    model = model_of(state)
     model.updates = pooled.model_.updates
     twin = model_from_archive(model_to_archive(model))
-    assert [batch.errors.tolist() for batch in twin.state.evidence.recent] == [[0, 1, 2, np.inf]] * 3
+    assert [batch.errors.tolist() for batch in state_of(twin).evidence.recent] == [[0, 1, 2, np.inf]] * 3
 
 
 def test_a_table_model_goes_on(reloaded):
@@ -221,7 +221,7 @@ def test_a_model_of_the_command_goes_on(tmp_path):
     for path in (one, other):
         ok("update", path, tables[1], "--seed", "0")
     twins = [load(path).estimator for path in (one, other)]
-    assert same_pool(*(twin.model_.state.evidence for twin in twins))
+    assert same_pool(*(state_of(twin.model_).evidence for twin in twins))
     assert twins[0].model_.updates[0].kind == "pool"
     assert outputs_of(twins[0]).tobytes() == outputs_of(twins[1]).tobytes()
 
@@ -233,7 +233,7 @@ def test_memories_that_have_not_faded_take_no_room(path):
     names = File.open(path.read_bytes()).entries
     assert "model.evidence.older.gram" in names
     assert not any(".faded." in name for name in names)
-    assert all(sums.count == 100 for sums in load(path).model_.state.evidence.faded)
+    assert all(sums.count == 100 for sums in state_of(load(path).model_).evidence.faded)
 
 
 class Diary(Evidence):
@@ -246,7 +246,7 @@ class Diary(Evidence):
 
 def test_other_evidence_has_no_place_in_a_file(path):
     model = Atlas(inputs=1)
-    model.state = replace(model.state, evidence=Diary())
+    take_state(model, replace(state_of(model), evidence=Diary()))
     with pytest.raises(StorageError, match="evidence of type Diary has no place in a file"):
         save(model, path)
 
@@ -375,12 +375,12 @@ def test_wrong_numbers_are_refused(name, place, number, what, refusal_of_pool):
 
 
 def test_the_first_model_must_be_like_the_model_on_the_unit_cube(pooled):
-    pool = pooled.model_.state.evidence
+    pool = state_of(pooled.model_).evidence
     for base, what in (
         (Atlas(inputs=2, outputs=2), "'base' of model.evidence has other inputs, outputs or another dtype"),
         (Atlas(inputs=2).extend([0, 0], [2, 1]), "'base' of model.evidence reaches beyond the unit cube"),
     ):
-        model = Atlas.of_state(replace(pooled.model_.state, evidence=replace(pool, base=base.state)))
+        model = model_of(replace(state_of(pooled.model_), evidence=replace(pool, base=state_of(base))))
         model.updates = pooled.model_.updates
         with pytest.raises(ValueError, match=what):
             model_from_archive(model_to_archive(model))

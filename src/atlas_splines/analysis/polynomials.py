@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from atlas_splines.core import splines
 from atlas_splines.core.checks import check_size
-from atlas_splines.core.model import Atlas
+from atlas_splines.core.evaluation import evaluate
+from atlas_splines.core.model import Atlas, state_of
 
 __all__ = ["from_polynomial"]
 
@@ -232,7 +233,7 @@ def rounding_error(model: Atlas, polynomial: SplitPolynomial, edges: Array) -> f
     # crowded towards the upper corner, where every product is largest and so is its rounding
     depth = random.random((4096, 1)) ** 2 * random.random((4096, model.inputs))
     X = high - (high - low) * depth
-    outputs = model.evaluate(X.astype(model.dtype))[:, 0]
+    outputs = evaluate(state_of(model), X.astype(model.dtype))[:, 0]
     return 2 * float(np.abs(outputs - evaluate_splines(polynomial, edges, model.density, X)).max())
 
 

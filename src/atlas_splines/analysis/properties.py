@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from atlas_splines.core import splines
-from atlas_splines.core.checks import check_size
+from atlas_splines.core.checks import check_inputs, check_size
 from atlas_splines.core.evaluation import ceilings
 from atlas_splines.core.gradients import slopes
-from atlas_splines.core.model import Atlas
+from atlas_splines.core.model import Atlas, state_of
 
 __all__ = [
     "expected_off_target",
@@ -56,8 +56,9 @@ def gradient_norm(model: Atlas, X: ArrayLike) -> NDArray[np.floating]:
     >>> gradient_norm(Atlas(inputs=2, terms=0), [[0.3, 0.7]])
     array([[2.]], dtype=float32)
     """
-    sizes = np.abs(slopes(model.state, model.points(X)))  # (rows, outputs, 2M + 1)
-    return model.inputs * len(model.trained_densities) * sizes.sum(axis=2)
+    state = state_of(model)
+    sizes = np.abs(slopes(state, check_inputs(X, model.domain, model.dtype)))  # (rows, outputs, 2M + 1)
+    return model.inputs * len(state.trained_densities) * sizes.sum(axis=2)
 
 
 def gradient_bound(model: Atlas) -> NDArray[np.floating]:
@@ -72,13 +73,14 @@ def gradient_bound(model: Atlas) -> NDArray[np.floating]:
     >>> gradient_bound(Atlas(inputs=1)).round(3)
     array([4.29])
     """
-    highest = ceilings(model.state)[: model.outputs * (2 * model.terms + 1)].reshape(model.outputs, -1)
+    state = state_of(model)
+    highest = ceilings(state)[: model.outputs * state.width].reshape(model.outputs, -1)
     g, h = highest[:, : model.terms], highest[:, model.terms : -1]
     exponentials = np.exp(g.max(axis=1)) + np.exp(h.max(axis=1)) if model.terms else 0.0
     series = np.pi**2 / 6 * np.exp(-model.damping)  # Σ k⁻²
     return (
         model.inputs
-        * len(model.trained_densities)
+        * len(state.trained_densities)
         * np.broadcast_to(1 + series * exponentials, model.outputs)
     )
 

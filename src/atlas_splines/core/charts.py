@@ -6,8 +6,7 @@ Equation numbers refer to docs/math.md.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +15,16 @@ from numpy.typing import NDArray
 from atlas_splines.core import kernels, splines
 from atlas_splines.core.lattice import Domain
 
-__all__ = ["Chart", "Fence", "fence_around", "pack", "seen_charts"]
+__all__ = [
+    "Chart",
+    "Fence",
+    "chart_densities",
+    "chart_layout",
+    "chart_table",
+    "fence_around",
+    "pack",
+    "seen_charts",
+]
 
 if TYPE_CHECKING:
     from atlas_splines.core.model import Atlas
@@ -144,31 +152,24 @@ class Chart:
     size: NDArray[np.floating]
     replaces: bool
 
-    @property
-    def table(self) -> NDArray[np.floating]:
-        """Coefficients of the content."""
-        return self.content.table
 
-    @cached_property
-    def layout(self) -> kernels.Layout:
-        """Layout of the content for the kernels, with the size in its slopes."""
-        layout = self.content.state.layout
-        width = 2 * layout.terms + 1
-        slope = layout.slope.copy()
-        slope[: layout.outputs * width] *= np.repeat(self.size, width)
-        return layout._replace(slope=slope)
+def chart_table(chart: Chart) -> NDArray[np.floating]:
+    """Coefficients of a chart's content."""
+    return chart.content._state.table
 
-    def without(self, update: int) -> Chart:
-        """The chart as if an update that joined it had not come."""
-        state = self.content.state
-        if state.evidence is None or not state.evidence.holds(update):
-            return self
-        return replace(self, content=type(self.content).of_state(state.without(update)))
 
-    @cached_property
-    def densities(self) -> NDArray[np.int64]:
-        """Densities of the content that have coefficients."""
-        return self.content.state.filled_densities(list(range(self.content.density + 1)))
+def chart_layout(chart: Chart) -> kernels.Layout:
+    """Layout of a chart's content for the kernels, with the chart's size in its slopes."""
+    layout = chart.content._state.layout
+    width = 2 * layout.terms + 1
+    slope = layout.slope.copy()
+    slope[: layout.outputs * width] *= np.repeat(chart.size, width)
+    return layout._replace(slope=slope)
+
+
+def chart_densities(chart: Chart) -> NDArray[np.int64]:
+    """Densities of a chart's content that have coefficients."""
+    return chart.content._state.filled_densities(list(range(chart.content.density + 1)))
 
 
 def seen_charts(charts: Sequence[Chart], domain: Domain) -> list[Chart]:
@@ -189,7 +190,10 @@ def within(box: Domain, other: Domain) -> bool:
 
 def pack(charts: Sequence[Chart], domain: Domain = UNIT) -> kernels.Charts:
     """Lay charts out for the kernels, with an index that finds the charts near a point of the domain."""
-    dtype, inputs = charts[0].table.dtype, charts[0].fence.first.size
+    tables = [chart_table(chart) for chart in charts]
+    layouts = [chart_layout(chart) for chart in charts]
+    densities = [chart_densities(chart) for chart in charts]
+    dtype, inputs = tables[0].dtype, charts[0].fence.first.size
     low, high = np.broadcast_to(domain, (inputs, 2)).T
     buckets = kernels.BUCKETS / (high - low)
     maps = [chart.fence.local_map(dtype) for chart in charts]
@@ -203,13 +207,13 @@ def pack(charts: Sequence[Chart], domain: Domain = UNIT) -> kernels.Charts:
         origin=np.stack([origin for origin, _ in maps]),
         scale=np.stack([scale for _, scale in maps]),
         replaces=np.array([chart.replaces for chart in charts], dtype),
-        terms=np.array([chart.layout.terms for chart in charts], np.int64),
-        table=np.concatenate([chart.table.ravel() for chart in charts]),
-        table_start=_starts([chart.table.size for chart in charts]),
-        slope=np.concatenate([*(chart.layout.slope for chart in charts), np.zeros(kernels.LANES, dtype)]),
-        slope_start=_starts([chart.layout.slope.size for chart in charts]),
-        densities=np.concatenate([chart.densities for chart in charts]),
-        density_start=_starts([chart.densities.size for chart in charts]),
+        terms=np.array([layout.terms for layout in layouts], np.int64),
+        table=np.concatenate([table.ravel() for table in tables]),
+        table_start=_starts([table.size for table in tables]),
+        slope=np.concatenate([*(layout.slope for layout in layouts), np.zeros(kernels.LANES, dtype)]),
+        slope_start=_starts([layout.slope.size for layout in layouts]),
+        densities=np.concatenate(densities),
+        density_start=_starts([found.size for found in densities]),
     )
 
 

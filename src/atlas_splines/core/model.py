@@ -8,13 +8,14 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from atlas_splines.core.charts import Chart
+from atlas_splines.core.charts import Chart, chart_densities, chart_layout, chart_table
 from atlas_splines.core.checks import check_inputs, check_number, check_overflow, check_size
 from atlas_splines.core.evaluation import evaluate
 from atlas_splines.core.extension import expanded, extended
@@ -26,7 +27,7 @@ from atlas_splines.core.state import State, Trainable
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-__all__ = ["Atlas", "Trainable"]
+__all__ = ["Atlas", "Trainable", "commit", "model_of", "state_of", "take_state"]
 
 
 class Atlas:
@@ -83,99 +84,78 @@ class Atlas:
             raise ValueError(f"dtype must be 'float32' or 'float64', not {np.dtype(dtype).name!r}")
         number: np.dtype[Any] = np.dtype(np.dtype(dtype).name)  # in this machine's byte order
         lattice = Lattice.of_unit_cube(inputs, density, number)
-        self.state = State.zero(lattice, outputs, terms, trainable, damping)
+        self._state = State.zero(lattice, outputs, terms, trainable, damping)
         self.updates: list[Record] = []
-
-    @classmethod
-    def of_state(cls, state: State) -> Atlas:
-        """A model in a state, with an empty log."""
-        model = cls.__new__(cls)
-        model.state, model.updates = state, []
-        return model
 
     # --- configuration ------------------------------------------------------------------------------
 
     @property
     def inputs(self) -> int:
         """Number of input columns."""
-        return self.state.lattice.inputs
+        return self._state.lattice.inputs
 
     @property
     def outputs(self) -> int:
         """Number of output columns."""
-        return self.state.outputs
+        return self._state.outputs
 
     @property
     def terms(self) -> int:
         """Number of positive and of negative exponentials for each output."""
-        return self.state.terms
+        return self._state.terms
 
     @property
     def density(self) -> int:
         """The finest density."""
-        return self.state.density
+        return self._state.density
 
     @property
     def trainable(self) -> Trainable:
         """Which densities are trained: "finest" or "all"."""
-        return self.state.trainable
+        return self._state.trainable
 
     @property
     def damping(self) -> float:
         """Each exponential is multiplied by exp(−damping)."""
-        return self.state.damping
+        return self._state.damping
 
     @property
     def dtype(self) -> np.dtype[np.floating]:
         """Dtype of coefficients and predictions."""
-        return self.state.dtype
-
-    @property
-    def lattice(self) -> Lattice:
-        """Which row of the table belongs to which basis function."""
-        return self.state.lattice
+        return self._state.dtype
 
     @property
     def domain(self) -> Domain:
         """Lowest and highest coordinate of each input, shape (inputs, 2): the unit cube, or more."""
-        return self.state.lattice.domain
+        return self._state.lattice.domain
 
     @property
     def is_extended(self) -> bool:
         """Whether the domain is more than the unit cube."""
-        return self.state.lattice.is_extended
+        return self._state.lattice.is_extended
 
     # --- coefficients -------------------------------------------------------------------------------
 
     @property
-    def table(self) -> NDArray[np.floating]:
-        """All coefficients, shape (rows, channels); `f`, `g` and `h` are views of it."""
-        return self.state.table
-
-    @property
     def charts(self) -> tuple[Chart, ...]:
         """What updates have added, oldest first; outside their boxes they add exactly nothing."""
-        return self.state.charts
-
-    @charts.setter
-    def charts(self, charts: Iterable[Chart]) -> None:
-        self.state = self.state.with_charts(charts)
+        return self._state.charts
 
     def _blocks(self, density: int) -> NDArray[np.floating]:
         """View of a density as (outputs, 2M + 1, inputs, λ); along the second axis stand G, H and F."""
         check_size("density", density, least=0, most=self.density)
         if self.is_extended:
             raise ValueError(
-                "f, g and h show models on the unit cube; this one was extended, so see its table instead"
+                "f, g and h show models on the unit cube; this one was extended: look at a copy from before"
             )
-        rows = self.state.rows_of(density)
-        return rows.reshape(self.inputs, -1, self.outputs, self.state.width).transpose(2, 3, 0, 1)
+        rows = self._state.rows_of(density)
+        return rows.reshape(self.inputs, -1, self.outputs, self._state.width).transpose(2, 3, 0, 1)
 
     def f(self, rho: int) -> NDArray[np.floating]:
         """Coefficients of F at a density, a writable view of shape (outputs, inputs, λ).
 
-        Views belong to the table of the moment: take them again after `expand`. A model that was extended
-        has none, for its inputs differ in the number of functions.
+        Views belong to the coefficients of the moment: take them again after `expand`. A model that was
+        extended has none, for its inputs differ in the number of functions.
 
         Examples
         --------
@@ -205,17 +185,6 @@ class Atlas:
         return self._blocks(rho)[:, self.terms : 2 * self.terms]
 
     @property
-    def trained_densities(self) -> list[int]:
-        """Densities whose coefficients training may change.
-
-        Examples
-        --------
-        >>> Atlas(inputs=1, density=2).trained_densities
-        [2]
-        """
-        return self.state.trained_densities
-
-    @property
     def n_parameters(self) -> int:
         """Number of coefficients of all densities, equation (9).
 
@@ -224,7 +193,7 @@ class Atlas:
         >>> Atlas(inputs=2, terms=10, density=4).n_parameters
         5208
         """
-        return self.table.shape[0] * self.outputs * self.state.width
+        return self._state.lattice.row_count * self.outputs * self._state.width
 
     @property
     def n_trainable(self) -> int:
@@ -235,8 +204,19 @@ class Atlas:
         >>> Atlas(inputs=2, terms=10, density=4).n_trainable
         2688
         """
-        rows = self.table.shape[0] - self.state.first_trained_row
-        return rows * self.outputs * self.state.width
+        rows = self._state.lattice.row_count - self._state.first_trained_row
+        return rows * self.outputs * self._state.width
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the coefficients take in memory, with those of the charts.
+
+        Examples
+        --------
+        >>> Atlas(inputs=2, terms=10, density=4).nbytes
+        23808
+        """
+        return self._state.table.nbytes + sum(chart_table(chart).nbytes for chart in self.charts)
 
     # --- predictions --------------------------------------------------------------------------------
 
@@ -257,17 +237,9 @@ class Atlas:
         >>> Atlas(inputs=2)([[0.1, 0.2]])
         array([[0.]], dtype=float32)
         """
-        out = self.evaluate(self.points(X))
+        out = evaluate(self._state, check_inputs(X, self.domain, self.dtype))
         check_overflow(out)
         return out
-
-    def points(self, X: ArrayLike, name: str = "X") -> NDArray[np.floating]:
-        """Return X checked, contiguous and in the model's dtype, as `evaluate` takes it."""
-        return check_inputs(X, self.domain, self.dtype, name)
-
-    def evaluate(self, points: NDArray[np.floating]) -> NDArray[np.floating]:
-        """Evaluate at what `points` returned; an overflow shows as inf or NaN."""
-        return evaluate(self.state, points)
 
     def gradient(self, X: ArrayLike) -> csr_matrix:
         """Gradient of each output with respect to the trainable coefficients, equation (10).
@@ -290,7 +262,7 @@ class Atlas:
         >>> gradient.shape, gradient.nnz
         ((1, 48), 24)
         """
-        return gradient_matrix(self.state, self.points(X))
+        return gradient_matrix(self._state, check_inputs(X, self.domain, self.dtype))
 
     # --- updates ------------------------------------------------------------------------------------
 
@@ -304,19 +276,16 @@ class Atlas:
         """
         configuration = (self.inputs, self.outputs, self.terms, self.density, self.trainable, self.damping)
         digest = hashlib.sha256(repr((configuration, self.dtype.name)).encode())
-        digest.update(self.table.tobytes())
+        digest.update(self._state.table.tobytes())
         for chart in self.charts:
             fence = (chart.fence.density, chart.fence.first, chart.fence.last)
-            for part in (*fence, chart.replaces, chart.densities, *chart.layout, chart.table):
+            content = (chart_densities(chart), *chart_layout(chart), chart_table(chart))
+            for part in (*fence, chart.replaces, *content):
                 digest.update(np.asarray(part).tobytes())
         if self.is_extended:
             for domain in (self.domain, *(chart.fence.domain for chart in self.charts)):
                 digest.update(np.broadcast_to(domain, self.domain.shape).tobytes())
         return digest.hexdigest()
-
-    def commit(self, state: State, record: Record) -> None:
-        """Take a new state and log what made it, in one step that nothing can interrupt."""
-        self.__dict__.update(state=state, updates=[*self.updates, record])
 
     def revert(self, id: int) -> Atlas:
         """Take back an update that opened charts, or one of the latest that were pooled.
@@ -340,12 +309,17 @@ class Atlas:
         if record is None:
             ids = ", ".join(str(record.id) for record in revertible) or "none"
             raise ValueError(f"update {id} cannot be reverted; of this model's updates, {ids} can")
-        state, now = self.state.without(id), datetime.now(timezone.utc)
-        self.state, record.reverted = state, now  # signals wait for a call, and there is none in this line
+        state, now = state_without(self._state, id), datetime.now(timezone.utc)
+        self._state, record.reverted = state, now  # signals wait for a call, and there is none in this line
         return self
 
     def _can_revert(self, record: Record) -> bool:
-        return record.kind in ("chart", "pool") and self.state.holds(record.id)
+        """Whether the update of a record has charts, or evidence that is kept."""
+        states = [self._state, *(chart.content._state for chart in self.charts)]
+        return record.kind in ("chart", "pool") and (
+            any(chart.update == record.id for chart in self.charts)
+            or any(state.has_evidence_of(record.id) for state in states)
+        )
 
     # --- growth -------------------------------------------------------------------------------------
 
@@ -370,7 +344,7 @@ class Atlas:
         Atlas(inputs=2, outputs=1, terms=2, density=1, trainable='finest', damping=0.0, dtype='float32')
         with 120 coefficients, 80 of them trainable
         """
-        self.state = expanded(self.state, density, terms)
+        self._state = expanded(self._state, density, terms)
         return self
 
     def extend(self, low: ArrayLike, high: ArrayLike) -> Atlas:
@@ -398,7 +372,7 @@ class Atlas:
         >>> model([[-0.4, 1.6]])
         array([[0.]], dtype=float32)
         """
-        self.state = extended(self.state, low, high)
+        self._state = extended(self._state, low, high)
         return self
 
     def copy(self) -> Atlas:
@@ -407,8 +381,9 @@ class Atlas:
         Examples
         --------
         >>> model = Atlas(inputs=1)
-        >>> model.copy().table is model.table
-        False
+        >>> other = model.copy().expand()
+        >>> other.density, model.density
+        (5, 4)
         """
         return copy.deepcopy(self)
 
@@ -421,6 +396,48 @@ class Atlas:
             f"dtype={self.dtype.name!r})\n"
             f"with {self.n_parameters:,} coefficients, {self.n_trainable:,} of them trainable" + charts
         )
+
+
+# --- what other modules of the library ask a model for, and users do not need ----------------------------
+
+
+def state_of(model: Atlas) -> State:
+    """The state a model is in."""
+    return model._state
+
+
+def model_of(state: State, updates: Iterable[Record] = ()) -> Atlas:
+    """A model in a state, with a log."""
+    model = Atlas.__new__(Atlas)
+    model._state, model.updates = state, list(updates)
+    return model
+
+
+def take_state(model: Atlas, state: State) -> None:
+    """Let a model be in another state; its log stays."""
+    model._state = state
+
+
+def commit(model: Atlas, state: State, record: Record) -> None:
+    """Let a model be in another state, and log what made it, in one step that nothing can interrupt."""
+    model.__dict__.update(_state=state, updates=[*model.updates, record])
+
+
+def state_without(state: State, update: int) -> State:
+    """A state as if an update had not come."""
+    others = [chart for chart in state.charts if chart.update != update]
+    remaining = state.with_charts(chart_without(chart, update) for chart in others)
+    if state.evidence is None or not state.has_evidence_of(update):
+        return remaining
+    return state.evidence.revert(update, remaining)
+
+
+def chart_without(chart: Chart, update: int) -> Chart:
+    """A chart as if an update that joined it had not come."""
+    state = state_of(chart.content)
+    if not state.has_evidence_of(update):
+        return chart
+    return replace(chart, content=model_of(state_without(state, update)))
 
 
 def check_sizes(inputs: int, outputs: int, terms: int, density: int) -> tuple[int, int, int, int]:

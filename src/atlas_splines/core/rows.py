@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from atlas_splines.core.evaluation import evaluate
 from atlas_splines.core.losses import find_loss
-from atlas_splines.core.model import Atlas
+from atlas_splines.core.model import Atlas, state_of
 
 __all__ = ["Rows"]
 
@@ -29,7 +30,7 @@ class Rows:
 
     def loss(self, model: Atlas, name: str) -> float:
         """Mean loss of a model on the rows."""
-        outputs = model.evaluate(self.points)
+        outputs = evaluate(state_of(model), self.points)
         outputs = outputs if self.offset is None else outputs + self.offset
         return find_loss(name)(outputs, self.targets, self.weights)
 

@@ -88,19 +88,9 @@ class State:
         seen = seen_charts(charts, domain)
         return replace(self, charts=charts, packed=pack(seen, domain) if seen else None)
 
-    def holds(self, update: int) -> bool:
-        """Whether an update can be taken back: it has charts, or evidence of it is kept."""
-        kept = (self.evidence, *(chart.content.state.evidence for chart in self.charts))
-        return any(chart.update == update for chart in self.charts) or any(
-            evidence.holds(update) for evidence in kept if evidence is not None
-        )
-
-    def without(self, update: int) -> State:
-        """The state as if an update had not come."""
-        state = self.with_charts(chart.without(update) for chart in self.charts if chart.update != update)
-        if self.evidence is None or not self.evidence.holds(update):
-            return state
-        return self.evidence.revert(update, state)
+    def has_evidence_of(self, update: int) -> bool:
+        """Whether what the state keeps of the data can do without an update."""
+        return self.evidence is not None and self.evidence.holds(update)
 
     @property
     def density(self) -> int:

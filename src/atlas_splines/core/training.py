@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from atlas_splines.core import kernels
-from atlas_splines.core.checks import check_number, check_numbers, check_size
+from atlas_splines.core.checks import check_inputs, check_number, check_numbers, check_size
 from atlas_splines.core.evaluation import (
     add_charts,
     channel_sums,
@@ -23,7 +23,7 @@ from atlas_splines.core.evaluation import (
     share_kept,
 )
 from atlas_splines.core.losses import Loss, find_loss
-from atlas_splines.core.model import Atlas
+from atlas_splines.core.model import Atlas, state_of, take_state
 
 __all__ = ["History", "Trainer", "TrainingDiverged", "train"]
 
@@ -206,8 +206,9 @@ class Trainer:
         held_out = None
         if validation is not None:
             held_out = self._held_out(*validation, validation_weight, validation_offset)
-        if self.model.state.evidence is not None:  # what is trained is no longer what the evidence says
-            self.model.state = replace(self.model.state, evidence=None)
+        state = state_of(self.model)
+        if state.evidence is not None:  # what is trained is no longer what the evidence says
+            take_state(self.model, replace(state, evidence=None))
         history = History(state="carried" if self.carries_state else "fresh")
         start = time.perf_counter()
         try:
@@ -225,7 +226,8 @@ class Trainer:
         history: History,
     ) -> None:
         """Run epochs into the history; whatever ends them, the model is as it was after a whole one."""
-        trained = self.model.table[self.model.state.first_trained_row :]
+        state = state_of(self.model)
+        trained = state.table[state.first_trained_row :]
         last = trained.copy()
         best = last.copy() if patience is not None else last
         for _ in epochs:
@@ -256,7 +258,7 @@ class Trainer:
 
     def _overflows(self, points: Array) -> bool:
         """Whether the last step of an epoch has broken the model, which the epoch's loss does not show."""
-        state = self.model.state
+        state = state_of(self.model)
         return not (is_bounded(state) or np.isfinite(evaluate(state, points)).all())
 
     def _restore(self, trained: Array, saved: Array) -> None:
@@ -266,7 +268,7 @@ class Trainer:
 
     def _epoch(self, samples: kernels.Samples) -> float:
         """One pass over the samples in a new order; returns their mean loss."""
-        state = self.model.state
+        state = state_of(self.model)
         step = kernels.Step(
             self.loss.code,
             OPTIMIZERS[self.optimizer],
@@ -288,12 +290,12 @@ class Trainer:
 
     def _validate(self, X: Array, y: Array, weights: Array | None, offset: Array | float) -> float:
         with np.errstate(all="ignore"):  # an overflow shows as a loss that is not finite
-            return self.loss(self.model.evaluate(X) + offset, y, weights)
+            return self.loss(evaluate(state_of(self.model), X) + offset, y, weights)
 
     def _held_out(
         self, X: ArrayLike, y: ArrayLike, weight: ArrayLike | None, offset: Array | None
     ) -> HeldOut:
-        points = self.model.points(X, "validation X")
+        points = check_inputs(X, self.model.domain, self.model.dtype, "validation X")
         targets = self._targets(y, points.shape[0], "validation y")
         weights = self._weights(weight, points.shape[0], "validation_weight")
         equal = (weights == weights[0]).all()  # as good as none, to the last bit
@@ -310,7 +312,7 @@ class Trainer:
         >>> targets.shape, weights.shape
         ((2, 1), (2,))
         """
-        points = self.model.points(X)
+        points = check_inputs(X, self.model.domain, self.model.dtype)
         rows = points.shape[0]
         return points, self._targets(y, rows, "y"), self._weights(sample_weight, rows, "sample_weight")
 
@@ -329,13 +331,13 @@ class Trainer:
 
     def _frozen_sums(self, points: Array) -> Array:
         """Sums of the densities that training does not move; no rows if they are all zero."""
-        state = self.model.state
+        state = state_of(self.model)
         densities = state.filled_densities(state.frozen_densities)
         return channel_sums(state, points if densities.size else points[:0], densities)
 
     def _fixed(self, points: Array, offset: Array | None) -> tuple[Array, Array]:
         """What charts leave of the outputs, and what they and the offset add; no rows if there is neither."""
-        state = self.model.state
+        state = state_of(self.model)
         if not state.charts and offset is None:
             return np.zeros(0, state.dtype), np.zeros((0, state.outputs), state.dtype)
         shift = np.zeros((points.shape[0], state.outputs), state.dtype)
@@ -463,20 +465,21 @@ def train(
 
 def fresh_moments(model: Atlas) -> kernels.Moments:
     """Optimiser state of a model that has made no step, equation (20)."""
+    table = state_of(model).table
     step = np.maximum(np.arange(kernels.BIAS_HORIZON), 1)
     correction = np.sqrt(1 - kernels.SECOND_DECAY**step) / (1 - kernels.FIRST_DECAY**step)
     return kernels.Moments(
-        gradient=np.zeros_like(model.table),
-        first=np.zeros_like(model.table),
-        second=np.zeros_like(model.table),
-        steps=np.zeros(model.table.shape[0], np.int32),
+        gradient=np.zeros_like(table),
+        first=np.zeros_like(table),
+        second=np.zeros_like(table),
+        steps=np.zeros(len(table), np.int32),
         correction=correction.astype(model.dtype),
     )
 
 
 def size_of(model: Atlas) -> tuple[int, int, int]:
     """What growth changes: density, terms, and with the domain the number of rows."""
-    return model.density, model.terms, model.table.shape[0]
+    return model.density, model.terms, len(state_of(model).table)
 
 
 def _indicators(labels: Array, classes: int, name: str) -> Array:

@@ -14,12 +14,13 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from atlas_splines.core.checks import check_overflow
+from atlas_splines.core.evaluation import evaluate
 from atlas_splines.core.growing import Grown
-from atlas_splines.core.model import Atlas
+from atlas_splines.core.model import Atlas, model_of, state_of
 from atlas_splines.core.records import Record
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import State
-from atlas_splines.estimators.column_footprint import ColumnFootprint, steps_inward
+from atlas_splines.estimators.column_footprint import ColumnFootprint, seen_through, steps_inward
 from atlas_splines.estimators.column_map import ColumnMap
 from atlas_splines.estimators.fitting import fit_model, train_on
 from atlas_splines.estimators.log import EstimatorUpdate
@@ -214,7 +215,7 @@ class AtlasEstimator(Parameters):
             progress=self.verbose > 1,
         )
         if done.kind == "pool" and self.extrapolation != "error":  # evidence needs no larger domain
-            model.state = in_domain_of(self.model_.state, model.state)
+            model = model_of(in_domain_of(state_of(self.model_), state_of(model)), model.updates)
             done.after = model.fingerprint()
         self.model_ = model
         return self
@@ -237,11 +238,11 @@ class AtlasEstimator(Parameters):
         """
         check_is_fitted(self, "model_")
         rows = self._rows(*self._checked(X, y, sample_weight))
-        return self._take_state(add_first_rows(self.model_.state, rows))
+        return self._take_state(add_first_rows(state_of(self.model_), rows))
 
     def _speak_as_fitted(self: Self) -> Self:
         """Let the model that `fit` trained speak again, with all evidence kept."""
-        return self._take_state(speak_as_fitted(self.model_.state))
+        return self._take_state(speak_as_fitted(state_of(self.model_)))
 
     def forget(self: Self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Take rows out of the evidence, as if they had never been learned by `partial_fit`, or by `fit`.
@@ -272,7 +273,7 @@ class AtlasEstimator(Parameters):
         """
         check_is_fitted(self, "model_")
         rows = self._rows(*self._checked(X, y, sample_weight))
-        return self._take_state(forget_rows(self.model_.state, rows))
+        return self._take_state(forget_rows(state_of(self.model_), rows))
 
     def _rows(self, X: Array, y: Array, weights: Array) -> Rows:
         """Rows in the coordinates and units of the model; those beyond the domain at its edge."""
@@ -280,9 +281,7 @@ class AtlasEstimator(Parameters):
 
     def _take_state(self: Self, state: State) -> Self:
         """Let the model be in another state, with the log it has."""
-        model = Atlas.of_state(state)
-        model.updates = list(self.model_.updates)
-        self.model_ = model
+        self.model_ = model_of(state, self.model_.updates)
         return self
 
     def _to_learn(self, X: Array, retention: Retention) -> tuple[Atlas, Array]:
@@ -290,14 +289,12 @@ class AtlasEstimator(Parameters):
 
         Evidence levels off beyond the domain. But where enough rows lie there, a chart may want a larger one.
         """
-        by_evidence = retention in ("auto", "pool") and self.model_.state.evidence is not None
+        by_evidence = retention in ("auto", "pool") and state_of(self.model_).evidence is not None
         levels_off = by_evidence and self.extrapolation != "error"
         beyond = int((~self._inside(X)).sum())
         if not levels_off or (retention == "auto" and beyond >= LEAST_CHART_ROWS):
             return self._model_reaching(X)
-        model = Atlas.of_state(self.model_.state)
-        model.updates = list(self.model_.updates)
-        return model, self._points_inside(X)
+        return model_of(state_of(self.model_), self.model_.updates), self._points_inside(X)
 
     def _inside(self, X: Array) -> NDArray[np.bool_]:
         """Whether each row lies in the domain."""
@@ -356,7 +353,7 @@ class AtlasEstimator(Parameters):
 
     def _in_columns(self, area: Footprint, known: Array) -> ColumnFootprint:
         """A footprint in the units of the columns; `known` is the model's domain before the update."""
-        return ColumnFootprint.of(area, self.domain_, self.column_names, known)
+        return seen_through(self.domain_, area, self.column_names, known)
 
     def footprint(self, X: ArrayLike) -> ColumnFootprint:
         """Tell which predictions `partial_fit` with inputs X could change, without any training.
@@ -426,12 +423,13 @@ class AtlasEstimator(Parameters):
         inside = points.clip(*model.domain.T)
         if self.extrapolation == "error":
             self._refuse_outside(points, inside)
-        out = model.evaluate(inside.astype(model.dtype)).astype(np.float64)
+        state = state_of(model)
+        out = evaluate(state, inside.astype(model.dtype)).astype(np.float64)
         if self.extrapolation == "linear":
             edge = out.copy()
             for j, rows, inward in steps_inward(points, inside):
                 step = (inside[rows, j] - inward[:, j])[:, None]
-                slope = (edge[rows] - model.evaluate(inward.astype(model.dtype))) / step
+                slope = (edge[rows] - evaluate(state, inward.astype(model.dtype))) / step
                 out[rows] += slope * (points[rows, j] - inside[rows, j])[:, None]
         check_overflow(out)
         return out
@@ -451,7 +449,7 @@ class AtlasEstimator(Parameters):
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, first: bool = False
     ) -> tuple[Array, Array, Array]:
         """Inputs, targets and weights as arrays."""
-        numeric = "squared_error" in self.losses
+        numeric = "squared_error" in self._losses
         checked: tuple[Array, Array] = validate_data(
             self,
             X,

@@ -35,7 +35,7 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
     True
     """
 
-    losses = ("log_loss",)
+    _losses = ("log_loss",)
 
     def partial_fit(
         self,

@@ -13,7 +13,7 @@ from atlas_splines.core.lattice import Domain
 from atlas_splines.estimators.column_map import ColumnMap
 from atlas_splines.memory.footprints import Footprint, Interval
 
-__all__ = ["SLOPE_STEP", "ColumnFootprint", "steps_inward"]
+__all__ = ["SLOPE_STEP", "ColumnFootprint", "seen_through", "steps_inward"]
 
 Array = NDArray[Any]
 
@@ -55,14 +55,6 @@ class ColumnFootprint(Footprint):
     columns: ColumnMap
     names: tuple[str, ...]
     known: Domain
-
-    @classmethod
-    def of(
-        cls, area: Footprint, columns: ColumnMap, names: tuple[str, ...], known: Domain
-    ) -> ColumnFootprint:
-        """The footprint of an update in the model's coordinates, seen through the columns."""
-        ends = np.array([columns.to_raw(j, area.domain[j]) for j in range(len(names))])
-        return cls(ends, np.dtype(np.float64), area, columns, names, known)
 
     def contains(self, X: ArrayLike) -> NDArray[np.bool_]:
         """Whether the prediction of each row of X can change.
@@ -116,6 +108,14 @@ class ColumnFootprint(Footprint):
             parts = " and ".join(f"{low:.4g} to {high:.4g}" for low, high in self.intervals(j)) or "nowhere"
             lines.append(f"  {name:{width}}  {parts}")
         return f"<Footprint: {self.volume:.3g} of the domain\n" + "\n".join(lines) + ">"
+
+
+def seen_through(
+    columns: ColumnMap, area: Footprint, names: tuple[str, ...], known: Domain
+) -> ColumnFootprint:
+    """The footprint of an update in the model's coordinates, seen through the columns."""
+    ends = np.array([columns.to_raw(j, area.domain[j]) for j in range(len(names))])
+    return ColumnFootprint(ends, np.dtype(np.float64), area, columns, names, known)
 
 
 def steps_inward(points: Array, inside: Array) -> Iterator[tuple[int, NDArray[np.intp], Array]]:

@@ -28,7 +28,7 @@ CHOICES = {
 class Parameters(BaseEstimator, ABC):
     """The parameters that regressor and classifier share; `AtlasRegressor` describes them."""
 
-    losses: tuple[str, ...]
+    _losses: tuple[str, ...]
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Parameters(BaseEstimator, ABC):
         check_number("learning_rate", self.learning_rate, least=1e-300)
         if not 0 < check_number("validation_fraction", self.validation_fraction, least=0) <= 0.5:
             raise ValueError(f"validation_fraction must be in (0, 0.5], not {self.validation_fraction}")
-        choices = {**CHOICES, "loss": ("auto", *self.losses)}
+        choices = {**CHOICES, "loss": ("auto", *self._losses)}
         if isinstance(self.domain, str):
             choices["domain"] = ("data", "quantiles")
         for name, known in choices.items():
@@ -99,7 +99,7 @@ class Parameters(BaseEstimator, ABC):
     @property
     def _loss(self) -> str:
         """Name of the loss in the core."""
-        return LOSSES[self.losses[0] if self.loss == "auto" else self.loss]
+        return LOSSES[self._losses[0] if self.loss == "auto" else self.loss]
 
     def _fit_options(self, outputs: int) -> FitOptions:
         """How `fit` trains, for so many outputs."""

@@ -104,7 +104,7 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
     True
     """
 
-    losses = ("squared_error", "absolute_error", "huber")
+    _losses = ("squared_error", "absolute_error", "huber")
 
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None

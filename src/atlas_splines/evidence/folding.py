@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines.core import splines
-from atlas_splines.core.model import Atlas
+from atlas_splines.core.model import Atlas, state_of
 from atlas_splines.evidence.features import COARSE, FINEST, Bumps, Features
 
 __all__ = ["fold"]
@@ -80,7 +80,8 @@ def fold_bumps(model: Atlas, bumps: Sequence[Bumps], amplitudes: Array) -> None:
             table = side(density)[p]  # (terms, inputs, λ)
             table[len(order) :, 0] = SILENT
             table[: len(order)] = exponents[order]
-            shift = np.log(size[order]) - np.log(model.state.layout.slope[: len(order)].astype(np.float64))
+            slope = state_of(model).layout.slope[: len(order)].astype(np.float64)
+            shift = np.log(size[order]) - np.log(slope)
             table[: len(order), 0] += shift[:, None]
 
 

@@ -15,10 +15,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from atlas_splines.core.evaluation import evaluate
 from atlas_splines.core.extension import extended
 from atlas_splines.core.losses import find_loss
 from atlas_splines.core.mixing import mixture
-from atlas_splines.core.model import Atlas
+from atlas_splines.core.model import Atlas, model_of, state_of
 from atlas_splines.core.state import Evidence, State
 from atlas_splines.evidence.features import Features
 from atlas_splines.evidence.folding import fold
@@ -240,13 +241,13 @@ class Pool(Evidence):
             parts.append(fold(self.features, self.sharpness * self.weights, self.dtype))
             divisors.append(1.0)
         if self.base is not None and self.base_share > 0:
-            parts.append(Atlas.of_state(self.base))
+            parts.append(model_of(self.base))
             divisors.append(1 / self.base_share)
         return parts[0] if len(parts) == 1 else mixture(parts, divisors)
 
     def state_like(self, state: State) -> State:
         """The state of a model that says what the pool says, with the domain and charts of another."""
-        said = extended(self.model.state, *state.lattice.domain.T)
+        said = extended(state_of(self.model), *state.lattice.domain.T)
         return replace(said.with_charts(state.charts), evidence=self)
 
     def errors_on(self, points: Array, targets: Array) -> Array:
@@ -254,7 +255,7 @@ class Pool(Evidence):
         phi = self.features(points)
         said: list[NDArray[np.floating]] = [phi @ readout.weights for readout in self.readouts]
         if self.base is not None:
-            outputs = Atlas.of_state(self.base).evaluate(points.clip(0, 1).astype(self.base.dtype))
+            outputs = evaluate(self.base, points.clip(0, 1).astype(self.base.dtype))
             said.append(find_loss(self.loss).labels(outputs))
         return np.stack([((outputs - targets) ** 2).mean(axis=1) for outputs in said])
 

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines.core.charts import Chart, Fence
+from atlas_splines.core.evaluation import evaluate
 from atlas_splines.core.growing import Split, grow, run_at, start_terms, train_density
 from atlas_splines.core.losses import find_loss
-from atlas_splines.core.model import Atlas
+from atlas_splines.core.model import Atlas, state_of
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.training import History, TrainingDiverged
 from atlas_splines.memory.options import UpdateOptions
@@ -98,7 +99,7 @@ class ChartTask:
     def adding(cls, model: Atlas, fence: Fence, rows: Rows, loss: str) -> ChartTask:
         """Learn what the model leaves."""
         level = np.zeros(model.outputs, model.dtype)
-        size = usual_size(rows.targets - model.evaluate(rows.points), loss)
+        size = usual_size(rows.targets - evaluate(state_of(model), rows.points), loss)
         return cls(model, fence, loss, False, level, size)
 
     @classmethod
@@ -135,7 +136,7 @@ class ChartTask:
     def window_and_rest(self, rows: Rows) -> tuple[Array, Array]:
         """Window at each row, shape (rows, 1), and what it leaves of the old predictions."""
         window = np.maximum(self.fence.window(rows.points), LEAST_WINDOW).astype(self.model.dtype)[:, None]
-        old = self.model.evaluate(rows.points)
+        old = evaluate(state_of(self.model), rows.points)
         return window, (1 - window) * old if self.replaces else old
 
     def judged(self, content: Atlas, rows: Rows) -> float:
@@ -146,9 +147,9 @@ class ChartTask:
         """Loss of each row with a content in the chart, or without the chart, shape (rows,)."""
         window, rest = self.window_and_rest(rows)
         if content is None:
-            said = self.model.evaluate(rows.points)
+            said = evaluate(state_of(self.model), rows.points)
         else:
-            said = rest + window * self.size * content.evaluate(self.fence.to_local(rows.points))
+            said = rest + window * self.size * evaluate(state_of(content), self.fence.to_local(rows.points))
         spread = usual_size(rows.targets - np.median(rows.targets, axis=0), self.loss)
         scale = 1 if self.loss == "cross-entropy" else spread
         return find_loss(self.loss).per_row(said / scale, rows.targets / scale)

@@ -8,11 +8,12 @@ from datetime import datetime, timezone
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from atlas_splines.core.checks import check_number, check_size
+from atlas_splines.core.checks import check_inputs, check_number, check_size
+from atlas_splines.core.evaluation import evaluate
 from atlas_splines.core.extension import expanded
 from atlas_splines.core.growing import Schedule, Split, train_density
 from atlas_splines.core.lattice import MAX_DENSITY
-from atlas_splines.core.model import Atlas
+from atlas_splines.core.model import Atlas, commit, model_of, state_of
 from atlas_splines.core.records import next_id
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.training import Seed
@@ -84,13 +85,15 @@ def consolidate(
         raise ValueError("the model has no charts to fold in")
     random = np.random.default_rng(random_state)
     successor = _larger_without_charts(model, density, terms)
-    matters = [] if X is None else [model.points(X)]
+    matters = [] if X is None else [check_inputs(X, model.domain, model.dtype)]
     points = np.vstack(_sample(model, check_size("samples", samples, least=1), random) + matters)
     schedule = Schedule("mae", BATCH_SIZE, learning_rate, RATE_DIVISORS, epochs, progress=progress)
-    rows = Rows(points, model.evaluate(points), np.ones(len(points), model.dtype))
+    old = state_of(model)
+    rows = Rows(points, evaluate(old, points), np.ones(len(points), model.dtype))
     train_density(successor, Split(rows, None), schedule, random)
+    new = state_of(successor)
     judging = _sample(model, max(samples, LEAST_JUDGING), random) + matters
-    changes = [np.abs(successor.evaluate(part) - model.evaluate(part)) for part in judging]
+    changes = [np.abs(evaluate(new, part) - evaluate(old, part)) for part in judging]
     error = float(max(change.mean() for change in changes))
     replaced = error <= tolerance
     done = Consolidation(
@@ -106,7 +109,7 @@ def consolidate(
         seconds=time.perf_counter() - start,
     )
     if replaced:
-        model.commit(successor.state, done)
+        commit(model, new, done)
     return done
 
 
@@ -116,8 +119,8 @@ def _larger_without_charts(model: Atlas, density: int | None, terms: int | None)
     if density is not None:
         finest = check_size("density", density, least=model.density, most=MAX_DENSITY)
     pairs = model.terms + MORE_TERMS if terms is None else check_size("terms", terms, least=model.terms)
-    bare = model.state.with_charts(())
-    return Atlas.of_state(expanded(bare, finest - model.density, pairs - model.terms))
+    bare = state_of(model).with_charts(())
+    return model_of(expanded(bare, finest - model.density, pairs - model.terms))
 
 
 def _sample(model: Atlas, samples: int, random: np.random.Generator) -> list[Array]:

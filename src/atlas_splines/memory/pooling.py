@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines.core.charts import Chart, Fence
-from atlas_splines.core.model import Atlas
+from atlas_splines.core.model import Atlas, model_of, state_of
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import State
 from atlas_splines.evidence.design import design
@@ -103,11 +103,11 @@ def start_pool(
     chosen, readout = design(points, targets, features, seed)
     lives = HALF_LIVES if half_life is None else (half_life,)
     pool = Pool.start(
-        chosen, readout.prior, points, targets, weights, lives, model.state, loss, model.dtype.name
+        chosen, readout.prior, points, targets, weights, lives, state_of(model), loss, model.dtype.name
     )
     if half_life is not None:
         pool = replace(pool, voice="fading")
-    return Atlas.of_state(replace(model.state, evidence=pool))
+    return model_of(replace(state_of(model), evidence=pool))
 
 
 def evidence_of(state: State) -> Pool | None:
@@ -214,26 +214,26 @@ def owners_of(state: State, rows: Rows) -> NDArray[np.intp]:
     """Number of the newest chart with evidence that speaks alone for each row, or that of the model."""
     owners = np.full(len(rows), MODEL)
     for k, chart in enumerate(state.charts):
-        if chart.replaces and evidence_of(chart.content.state) is not None:
+        if chart.replaces and evidence_of(state_of(chart.content)) is not None:
             owners[chart.fence.window(rows.points) == 1] = k
     return owners
 
 
 def chart_with(chart: Chart, update: int, rows: Rows) -> Chart:
     """A chart that has learned more rows."""
-    pool = needed_pool(chart.content.state)
+    pool = needed_pool(state_of(chart.content))
     return chart_of(chart, pool.learned(update, *local_rows(chart.fence, chart.size, rows)))
 
 
 def chart_without(chart: Chart, rows: Rows) -> Chart:
     """A chart that has forgotten rows."""
-    pool = needed_pool(chart.content.state)
+    pool = needed_pool(state_of(chart.content))
     return chart_of(chart, pool.forgotten(*local_rows(chart.fence, chart.size, rows)))
 
 
 def chart_of(chart: Chart, pool: Pool) -> Chart:
     """A chart with another evidence."""
-    return replace(chart, content=Atlas.of_state(pool.state_like(chart.content.state)))
+    return replace(chart, content=model_of(pool.state_like(state_of(chart.content))))
 
 
 def local_rows(fence: Fence, size: NDArray[np.floating], rows: Rows) -> tuple[Array, Array, Array]:
@@ -270,7 +270,7 @@ def parts_of(state: State, rows: Rows, owners: NDArray[np.intp]) -> Iterator[Par
             yield Part(mask, needed_pool(state), np.ones(part.targets.shape[1]), *as_doubles(part))
         else:
             chart = state.charts[owner]
-            pool, size = needed_pool(chart.content.state), chart.size.astype(np.float64)
+            pool, size = needed_pool(state_of(chart.content)), chart.size.astype(np.float64)
             yield Part(mask, pool, size, *local_rows(chart.fence, chart.size, part))
 
 
@@ -358,7 +358,7 @@ def better_chart(update: int, rows: Rows, known: Known, fence: Fence, pool: Pool
     is_change = share < CLEARLY and differs.mean() >= PURE
     if not is_better or not (share < OBVIOUS or (enough and (is_news or is_change))):
         return None
-    content = Atlas.of_state(replace(own.model.state, evidence=own))
+    content = model_of(replace(state_of(own.model), evidence=own))
     return Chart(update, fence, content, size, replaces=True)
 
 

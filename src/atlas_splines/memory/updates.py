@@ -12,9 +12,11 @@ from datetime import datetime, timezone
 import numpy as np
 from numpy.typing import ArrayLike
 
+from atlas_splines.core.checks import check_inputs
+from atlas_splines.core.evaluation import evaluate
 from atlas_splines.core.growing import Split, run_at
 from atlas_splines.core.losses import find_loss
-from atlas_splines.core.model import Atlas
+from atlas_splines.core.model import Atlas, commit, model_of, state_of, take_state
 from atlas_splines.core.records import next_id
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import State
@@ -114,10 +116,10 @@ def update(
     trainer = Trainer(model, loss=loss, batch_size=batch_size, learning_rate=learning_rate)  # checks options
     rows = Rows(*trainer.data(X, y, sample_weight))
     rows = rows.take(rows.weights > 0)
-    plan = plan_update(model.state, rows.points, retention, cover, charts)
+    plan = plan_update(state_of(model), rows.points, retention, cover, charts)
     id = next_id(model.updates)
     learned = _learn(model, id, rows, plan, options, np.random.default_rng(random_state))
-    draft = Atlas.of_state(learned.state)  # whatever fails, the model stays as it is
+    draft = model_of(learned.state)  # whatever fails, the model stays as it is
     done = Update(
         id=id,
         kind=learned.kind,
@@ -132,7 +134,7 @@ def update(
         history=learned.history,
         reason=learned.reason,
     )
-    model.commit(draft.state, done)
+    commit(model, state_of(draft), done)
     return done
 
 
@@ -163,7 +165,8 @@ def footprint(
     >>> round(footprint(Atlas(inputs=2), X, retention="none").volume, 2)
     0.53
     """
-    return plan_update(model.state, model.points(X), retention, cover, charts).footprint
+    points = check_inputs(X, model.domain, model.dtype)
+    return plan_update(state_of(model), points, retention, cover, charts).footprint
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,14 +185,14 @@ def _learn(
 ) -> _Learned:
     """Learn as planned, on a state of its own."""
     if plan.retention in ("auto", "pool"):
-        return _learn_by_evidence(model.state, id, rows, plan, options)
+        return _learn_by_evidence(state_of(model), id, rows, plan, options)
     draft = _draft(model, plan.retention)
     try:
         history = _train(draft, id, rows, plan, options, random)
     except TrainingDiverged as diverged:
-        return _Learned(model.state, plan.retention, plan.footprint, diverged.history, DIVERGED)
+        return _Learned(state_of(model), plan.retention, plan.footprint, diverged.history, DIVERGED)
     idle = plan.fences and draft.charts == model.charts
-    return _Learned(draft.state, plan.retention, plan.footprint, history, NO_CHART if idle else "")
+    return _Learned(state_of(draft), plan.retention, plan.footprint, history, NO_CHART if idle else "")
 
 
 def _learn_by_evidence(
@@ -206,8 +209,8 @@ def _learn_by_evidence(
 
 def _draft(model: Atlas, retention: Retention) -> Atlas:
     """A model to work on; charts leave its coefficients alone, so they need no copy of these."""
-    state = model.state
-    return Atlas.of_state(state if retention == "chart" else replace(state, table=state.table.copy()))
+    state = state_of(model)
+    return model_of(state if retention == "chart" else replace(state, table=state.table.copy()))
 
 
 def _train(
@@ -222,7 +225,8 @@ def _train(
         history = run_at(1, model, Split(learned, None), options.schedule(len(learned)), random)
     for fence in plan.fences:
         chart, history = learn_chart(model, id, rows, fence, options, random)
-        model.charts = model.charts if chart is None else (*model.charts, chart)
+        if chart is not None:
+            take_state(model, state_of(model).with_charts((*model.charts, chart)))
     return history
 
 
@@ -230,5 +234,5 @@ def _elsewhere(model: Atlas, rows: Rows, left_out: Footprint, loss: str, random:
     """Up to as many points again from where the data does not speak, labelled by the model as it is."""
     points = points_in(model.domain, 4 * len(rows), random).astype(model.dtype)
     points = points[~left_out.contains(points)][: len(rows)]
-    labels = find_loss(loss).labels(model.evaluate(points))
+    labels = find_loss(loss).labels(evaluate(state_of(model), points))
     return Rows(points, labels, np.full(len(points), rows.weights.mean(), model.dtype))

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from atlas_splines.core import splines
 from atlas_splines.core.charts import Chart, Fence
 from atlas_splines.core.lattice import MAX_FUNCTIONS
-from atlas_splines.core.model import Atlas
+from atlas_splines.core.model import Atlas, state_of, take_state
 from atlas_splines.core.records import Record
 from atlas_splines.nn.gather import active_rows
 from atlas_splines.nn.tables import as_numpy, locate, locate_beyond
@@ -121,7 +121,7 @@ class AtlasChart(nn.Module):
         fence = Fence(density, as_numpy(self.first), as_numpy(self.last), numerators / denominators)
         id, before = int(self.update), model.fingerprint()
         chart = Chart(id, fence, content, as_numpy(self.size), bool(self.replaces))
-        model.charts = (*model.charts, chart)
+        take_state(model, state_of(model).with_charts((*model.charts, chart)))
         if id not in [record.id for record in model.updates]:
             now = datetime.now(timezone.utc)
             model.updates.append(Record(id, "chart", now, int(self.rows), before, model.fingerprint()))

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from atlas_splines.core.checks import check_inputs, check_size
 from atlas_splines.core.evaluation import active_densities
 from atlas_splines.core.lattice import MAX_DENSITY, Domain, Lattice, check_reach
-from atlas_splines.core.model import Atlas, Trainable, check_options, check_sizes
+from atlas_splines.core.model import Atlas, Trainable, check_options, check_sizes, model_of, state_of
 from atlas_splines.core.records import Record
 from atlas_splines.memory.covers import Cover, plan_fences
 from atlas_splines.nn.charts import AtlasChart
@@ -392,10 +392,11 @@ class AtlasModule(nn.Module):
             damping=model.damping, sparse=sparse, dtype=getattr(torch, model.dtype.name),
         )  # fmt: skip
         module.tables = nn.ModuleDict()
-        for rho in active_densities(model.state).tolist():
+        state = state_of(model)
+        for rho in active_densities(state).tolist():
             lattice = Lattice(model.domain.copy(), rho, model.dtype)
-            rows = torch.tensor(model.table[model.lattice.rows(rho), : module.channels])
-            module.tables[str(rho)] = Table(rows, lattice, rho in model.trained_densities, sparse)
+            rows = torch.tensor(state.table[state.lattice.rows(rho), : module.channels])
+            module.tables[str(rho)] = Table(rows, lattice, rho in state.trained_densities, sparse)
         for chart in model.charts:
             content = cls.from_model(chart.content, sparse=sparse).freeze()
             module.charts.append(AtlasChart.from_chart(chart, content, module.is_extended))
@@ -411,15 +412,15 @@ class AtlasModule(nn.Module):
         Atlas(inputs=2, outputs=1, terms=3, density=1, trainable='finest', damping=0.0, dtype='float32')
         with 168 coefficients, 112 of them trainable
         """
-        model = Atlas(
+        start = Atlas(
             self.inputs, self.outputs, self.terms, self.density, self.trainable, self.damping,
             numpy_dtype(self._like.dtype).name,
         )  # fmt: skip
-        model.state = model.state.emptied(self.domain.copy())
+        state = state_of(start).emptied(self.domain.copy())
         for rho, table in self.tables.items():
-            rows = model.lattice.rows(int(rho))
-            model.table[rows, : self.channels] = cast(Table, table).rows_for(model.lattice)
-        model.updates = list(self.updates)
+            rows = state.lattice.rows(int(rho))
+            state.table[rows, : self.channels] = cast(Table, table).rows_for(state.lattice)
+        model = model_of(state, self.updates)
         for chart in self.charts:
             cast(AtlasChart, chart).add_to(model)
         return model

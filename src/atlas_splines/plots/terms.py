@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from scipy.special import logsumexp
 
 from atlas_splines.core.checks import check_size
-from atlas_splines.core.model import Atlas
+from atlas_splines.core.model import Atlas, state_of
 from atlas_splines.plots.columns import (
     PLACES,
     Array,
@@ -99,5 +99,5 @@ def term_factors(model: Atlas, j: int, output: int) -> tuple[Array, Array]:
     )
     corner = sums[0, 0]  # (2M,): where the places of every input begin
     log_means = logsumexp(sums - corner, axis=1) - np.log(PLACES)  # (inputs, 2M)
-    log_sizes = corner + log_means.sum(axis=0) + np.log(np.abs(model.state.layout.slope[terms]))
+    log_sizes = corner + log_means.sum(axis=0) + np.log(np.abs(state_of(model).layout.slope[terms]))
     return np.exp(sums[j] - corner - log_means[j]), np.exp(log_sizes)

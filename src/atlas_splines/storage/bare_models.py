@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines.core.lattice import MAX_DENSITY, MAX_WIDTH, Domain, Lattice, check_reach
-from atlas_splines.core.model import Atlas
+from atlas_splines.core.model import Atlas, model_of, state_of
 from atlas_splines.files.archive import Archive
 from atlas_splines.files.fields import Fields
 
@@ -30,7 +30,7 @@ def table_tensors(model: Atlas, name: str) -> dict[str, NDArray[Any]]:
     """Coefficients and domain of a model; the names of the tensors start with its name."""
     width = table_width(model.outputs, model.terms)
     return {
-        f"{name}.table": model.table[:, :width],  # without the padding that kernels like
+        f"{name}.table": state_of(model).table[:, :width],  # without the padding that kernels like
         f"{name}.domain": model.domain,
     }
 
@@ -48,10 +48,10 @@ def read_bare_model(archive: Archive, value: object, name: str, title: str = "th
     shape = (Lattice(domain, density, np.dtype(dtype)).row_count, table_width(outputs, terms))
     table = archive.tensor(f"{name}.table", dtype, shape)
     damping = fields.number("damping", least=0)
-    model = Atlas(inputs, outputs, terms, density, cast(Any, trainable), damping, dtype)
-    model.state = model.state.emptied(domain)
-    model.table[:, : table.shape[1]] = table
-    return model
+    start = Atlas(inputs, outputs, terms, density, cast(Any, trainable), damping, dtype)
+    state = state_of(start).emptied(domain)
+    state.table[:, : table.shape[1]] = table
+    return model_of(state)
 
 
 def read_domain(archive: Archive, name: str, inputs: int, most: Domain = WIDEST) -> Domain:

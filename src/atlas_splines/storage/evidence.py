@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines.core.losses import LOSSES
-from atlas_splines.core.model import Atlas
+from atlas_splines.core.model import Atlas, model_of, state_of
 from atlas_splines.core.state import Evidence, State
 from atlas_splines.evidence.features import COARSE, FINEST, Bumps, Features
 from atlas_splines.evidence.pool import Batch, Pool, Track
@@ -59,7 +59,7 @@ def pool_header(evidence: Evidence | None) -> dict[str, Any] | None:
         "recent": [
             {"update": batch.update, "errors": _errors_to_json(batch.errors)} for batch in pool.recent
         ],
-        "base": None if pool.base is None else configuration_of(Atlas.of_state(pool.base)),
+        "base": None if pool.base is None else configuration_of(model_of(pool.base)),
         "voice": pool.voice,
         "loss": pool.loss,
         "weight_unit": float(pool.weight_unit),
@@ -81,7 +81,7 @@ def pool_tensors(evidence: Evidence | None, name: str) -> dict[str, NDArray[Any]
     for k, batch in enumerate(pool.recent):
         tensors |= _statistics_tensors(batch.statistics, f"{name}.recent.{k}")
     if pool.base is not None:
-        tensors |= table_tensors(Atlas.of_state(pool.base), f"{name}.base")
+        tensors |= table_tensors(model_of(pool.base), f"{name}.base")
     return tensors
 
 
@@ -182,7 +182,7 @@ def _read_base(archive: Archive, value: object, model: Atlas, name: str) -> Stat
         raise ValueError(f"'base' of {name} has other inputs, outputs or another dtype than the model")
     if base.is_extended:
         raise ValueError(f"'base' of {name} reaches beyond the unit cube")
-    return base.state
+    return state_of(base)
 
 
 # --- features and their prior -------------------------------------------------------------------------

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines.core import splines
-from atlas_splines.core.charts import Chart, Fence
+from atlas_splines.core.charts import Chart, Fence, chart_densities, chart_layout, chart_table
 from atlas_splines.core.lattice import MAX_DENSITY, Domain, Lattice, cell_range
-from atlas_splines.core.model import Atlas
+from atlas_splines.core.model import Atlas, model_of, state_of
 from atlas_splines.core.records import Record
 from atlas_splines.core.state import State
 from atlas_splines.core.training import History
@@ -52,7 +52,7 @@ def model_to_archive(model: Atlas, name: str = "model") -> Archive:
     The header has one entry of that name, and the names of all tensors start with it. To embed a model, merge
     its header and tensors into those of another archive.
     """
-    tensors = table_tensors(model, name) | pool_tensors(model.state.evidence, f"{name}.evidence")
+    tensors = table_tensors(model, name) | pool_tensors(state_of(model).evidence, f"{name}.evidence")
     for k, chart in enumerate(model.charts):
         tensors |= _chart_tensors(chart, f"{name}.charts.{k}")
     for k, record in enumerate(model.updates):
@@ -61,7 +61,7 @@ def model_to_archive(model: Atlas, name: str = "model") -> Archive:
         "configuration": configuration_of(model),
         "charts": [_chart_header(chart) for chart in model.charts],
         "updates": [_record_header(record) for record in model.updates],
-        "evidence": pool_header(model.state.evidence),
+        "evidence": pool_header(state_of(model).evidence),
     }
     return Archive("model", {name: header}, tensors)
 
@@ -69,17 +69,17 @@ def model_to_archive(model: Atlas, name: str = "model") -> Archive:
 def model_from_archive(archive: Archive, name: str = "model") -> Atlas:
     """Put a model together again, or raise a ValueError that says what is wrong with it."""
     fields = Fields(archive.header.get(name), f"{name!r} of the header", MODEL)
-    model = read_bare_model(archive, fields.value["configuration"], name)
-    model.updates = [
-        _read_record(archive, value, model, f"{name}.updates.{k}")
+    bare = read_bare_model(archive, fields.value["configuration"], name)
+    updates = [
+        _read_record(archive, value, bare, f"{name}.updates.{k}")
         for k, value in enumerate(fields.items("updates"))
     ]
     charts = [
-        _read_chart(archive, value, model, f"{name}.charts.{k}")
+        _read_chart(archive, value, bare, f"{name}.charts.{k}")
         for k, value in enumerate(fields.items("charts"))
     ]
-    pool = pool_from_archive(archive, fields.value["evidence"], model, f"{name}.evidence")
-    model.state = replace(model.state.with_charts(charts), evidence=pool)
+    pool = pool_from_archive(archive, fields.value["evidence"], bare, f"{name}.evidence")
+    model = model_of(replace(state_of(bare).with_charts(charts), evidence=pool), updates)
     _check_log(model)
     return model
 
@@ -99,8 +99,8 @@ def _check_log(model: Atlas) -> None:
             raise ValueError(
                 f"a chart belongs to update {chart.update}, which is not in the log or has no charts"
             )
-        _check_recent(chart.content.state, kinds, after=chart.update)
-    _check_recent(model.state, kinds, after=0)
+        _check_recent(state_of(chart.content), kinds, after=chart.update)
+    _check_recent(state_of(model), kinds, after=0)
 
 
 def _check_recent(state: State, kinds: dict[int, str], after: int) -> None:
@@ -121,20 +121,20 @@ def _chart_header(chart: Chart) -> dict[str, Any]:
         "replaces": chart.replaces,
         "terms": chart.content.terms,
         "density": chart.content.density,
-        "filled": chart.densities.tolist(),
+        "filled": chart_densities(chart).tolist(),
         "fence": chart.fence.density,
-        "evidence": pool_header(chart.content.state.evidence),
+        "evidence": pool_header(state_of(chart.content).evidence),
     }
 
 
 def _chart_tensors(chart: Chart, name: str) -> dict[str, NDArray[Any]]:
     width = table_width(chart.content.outputs, chart.content.terms)
     return {
-        f"{name}.table": chart.table[:, :width],
-        f"{name}.slope": chart.layout.slope[:width],
+        f"{name}.table": chart_table(chart)[:, :width],
+        f"{name}.slope": chart_layout(chart).slope[:width],
         f"{name}.fence": _fence_range(chart.fence),
         f"{name}.domain": np.broadcast_to(chart.fence.domain, (chart.content.inputs, 2)),
-        **pool_tensors(chart.content.state.evidence, f"{name}.evidence"),
+        **pool_tensors(state_of(chart.content).evidence, f"{name}.evidence"),
     }
 
 
@@ -146,15 +146,14 @@ def _read_chart(archive: Archive, value: object, model: Atlas, name: str) -> Cha
     table = archive.tensor(f"{name}.table", model.dtype.name, shape)
     open_range = archive.tensor(f"{name}.fence", "int32", (model.inputs, 2))
     domain = read_domain(archive, f"{name}.domain", model.inputs, model.domain)
-    content = Atlas(model.inputs, model.outputs, terms, density, dtype=model.dtype)
-    content.table[:, : shape[1]] = table
-    pool = pool_from_archive(archive, fields.value["evidence"], content, f"{name}.evidence")
-    content.state = replace(content.state, evidence=pool)
+    bare = Atlas(model.inputs, model.outputs, terms, density, dtype=model.dtype)
+    state_of(bare).table[:, : shape[1]] = table
+    pool = pool_from_archive(archive, fields.value["evidence"], bare, f"{name}.evidence")
     slope = archive.tensor(f"{name}.slope", model.dtype.name, (shape[1],))
     chart = Chart(
         update=fields.whole("update", least=1),
         fence=_read_fence(fields.whole("fence", most=MAX_DENSITY), open_range, domain, model, name),
-        content=content,
+        content=model_of(replace(state_of(bare), evidence=pool)),
         size=slope[2 * terms :: 2 * terms + 1].copy(),  # the slope of F
         replaces=fields.flag("replaces"),
     )
@@ -165,9 +164,9 @@ def _read_chart(archive: Archive, value: object, model: Atlas, name: str) -> Cha
 def _check_derived(chart: Chart, slope: NDArray[np.floating], filled: list[Any], name: str) -> None:
     """What a chart's content and size imply stands in the file too, and must agree with them."""
     width = slope.size
-    if (chart.size <= 0).any() or not np.array_equal(chart.layout.slope[:width], slope):
+    if (chart.size <= 0).any() or not np.array_equal(chart_layout(chart).slope[:width], slope):
         raise ValueError(f"tensor '{name}.slope' does not fall like 1/k² from a positive size")
-    if any(type(d) is not int for d in filled) or filled != chart.densities.tolist():
+    if any(type(d) is not int for d in filled) or filled != chart_densities(chart).tolist():
         raise ValueError(f"'filled' of {name} must be the densities that have coefficients")
 
 

@@ -1,13 +1,14 @@
 import numpy as np
 
 from atlas_splines import Atlas, gradient_norm
+from atlas_splines.core.model import state_of
 from atlas_splines.experiments.paper.differences import gradient_sizes, optimizer_reach
 
 
 def test_bounds_are_in_order_for_any_coefficients():
     random = np.random.default_rng(0)
     model, X = Atlas(2, density=1, dtype="float64"), random.random((500, 2))
-    model.table[:] = 0.3 * random.normal(size=model.table.shape)
+    state_of(model).table[:] = 0.3 * random.normal(size=state_of(model).table.shape)
     sizes = gradient_sizes(model, X)
     assert sizes.exact == gradient_norm(model, X).max()
     assert sizes.exact <= sizes.bound <= sizes.paper / 16

@@ -57,7 +57,7 @@ class Plain(Method):
     @property
     def bytes_kept(self) -> int:
         """The coefficients, and the two moments of Adam."""
-        return 3 * self.model.table.nbytes
+        return 3 * self.model.nbytes
 
 
 class Lazy(Plain):
@@ -108,8 +108,7 @@ class Updated(Method):
     @property
     def bytes_kept(self) -> int:
         """The coefficients of the model and of its charts."""
-        model = self.estimator.model_
-        return model.table.nbytes + sum(chart.table.nbytes for chart in model.charts)
+        return self.estimator.model_.nbytes
 
 
 class SmallClassifier:
