@@ -21,16 +21,7 @@ import numpy as np
 from atlas_splines import StorageError, load, save
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
-from mutations import (
-    CARELESS,
-    SEALED,
-    outputs_of,
-    pooled_regressor,
-    rich_model,
-    small_classifier,
-    small_model,
-    small_regressor,
-)
+from mutations import CARELESS, SEALED, outputs_of, stored_things
 
 SECONDS, MEGABYTES = 1.0, 50.0  # what a wrong file may cost at most, in processor time
 
@@ -74,15 +65,7 @@ def main(cases: int = 10_000, seed: int = 0) -> int:
     outcomes, failures, costs = Counter[tuple[str, str]](), 0, []
     with tempfile.TemporaryDirectory() as folder:
         path, originals = Path(folder) / "model.atlas", []
-        models = (
-            small_model(),
-            rich_model(),
-            rich_model("float64", outputs=3),
-            small_regressor(),
-            small_classifier(),
-            pooled_regressor(),
-        )
-        for model in models:
+        for model in stored_things().values():
             save(model, path)
             originals.append(path.read_bytes())
             check_valid(load(path), path)  # compile before anything is measured

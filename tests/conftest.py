@@ -1,6 +1,7 @@
 import os
 import signal
 import tracemalloc
+from functools import partial
 
 import pytest
 from hypothesis import settings
@@ -67,13 +68,19 @@ def refusal(path):
 
 
 @pytest.fixture
-def refusal_of_edit(rich_bytes, refusal):
+def refusal_of_sealed(refusal):
     """What is wrong with a file that was edited and has the right checksum."""
     from mutations import AGAIN, File
 
-    def message(edit):
-        file = File.open(rich_bytes)
+    def message(data, edit):
+        file = File.open(data)
         edit(file)
         return refusal(file.seal()).removeprefix("cannot be loaded: ").removesuffix(AGAIN)
 
     return message
+
+
+@pytest.fixture
+def refusal_of_edit(rich_bytes, refusal_of_sealed):
+    """What is wrong with a file of the rich model after an edit."""
+    return partial(refusal_of_sealed, rich_bytes)

@@ -10,14 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from mutations import (
-    outputs_of,
-    pooled_regressor,
-    rich_model,
-    small_classifier,
-    small_model,
-    small_regressor,
-)
+from mutations import outputs_of, stored_things
 
 from atlas_splines import save
 from atlas_splines.core.model import state_of
@@ -27,15 +20,7 @@ GOLDEN = Path(__file__).parent / "golden"
 
 
 def main() -> None:
-    loaded = {
-        "model": rich_model(),
-        "model_float64": rich_model("float64", outputs=3),
-        "model_small": small_model(),
-        "regressor": small_regressor(),
-        "classifier": small_classifier(),
-        "pooled": pooled_regressor(),
-    }
-    for name, thing in loaded.items():
+    for name, thing in stored_things().items():
         path = GOLDEN / f"{name}_v{VERSION}.atlas"
         if path.exists():
             print(f"{path} is there already, and must load for ever: raise VERSION first")

@@ -132,6 +132,18 @@ def small_table_model() -> TableModel:
     return TableModel(small_regressor(), Encoding((Column("size"), Column("age")), "price"))
 
 
+def stored_things() -> dict[str, Atlas | AtlasRegressor | AtlasClassifier]:
+    """One of each kind that a file can hold, by the names that golden files have."""
+    return {
+        "model": rich_model(),
+        "model_float64": rich_model("float64", outputs=3),
+        "model_small": small_model(),
+        "regressor": small_regressor(),
+        "classifier": small_classifier(),
+        "pooled": pooled_regressor(),
+    }
+
+
 def outputs_of(loaded: Atlas | AtlasRegressor | AtlasClassifier | TableModel) -> np.ndarray:
     """What a loaded thing says at some points; large coefficients may overflow, an overflow is NaN."""
     if isinstance(loaded, TableModel):

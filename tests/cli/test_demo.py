@@ -48,7 +48,9 @@ def test_demo_stops_where_a_command_fails(tmp_path, monkeypatch):
 def test_demo_names_a_missing_folder(tmp_path):
     result = run(app, ["demo", "--output", str(tmp_path / "nowhere" / "demo.png")])
     assert result.exit_code == 2
-    assert re.search(r"cannot write .*demo\.png: the folder .*nowhere does not exist", result.output)
+    assert re.search(
+        r"demo\.png cannot be written: there is no folder .*nowhere; check the name", result.output
+    )
 
 
 def test_demo_names_an_unknown_kind_of_picture(tmp_path):

@@ -12,7 +12,7 @@ from command import COMMAND, HEADER, SMALL, estimator_of, files, homes, ok, reco
 
 from atlas_splines import AtlasClassifier, AtlasRegressor
 from atlas_splines.cli import fit
-from atlas_splines.core.model import model_of, state_of
+from atlas_splines.core.model import model_in, state_of
 
 
 def test_fit_tells_and_writes(work):
@@ -172,7 +172,7 @@ def test_evidence_that_would_harm_does_not_speak(work, streams, monkeypatch):
 
     def spoil(self, X, y):
         state = state_of(self.model_)
-        self.model_ = model_of(replace(state, table=1.1 * state.table))
+        self.model_ = model_in(replace(state, table=1.1 * state.table))
         return self
 
     monkeypatch.setattr(AtlasRegressor, "fit_more", spoil)

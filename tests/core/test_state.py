@@ -7,7 +7,7 @@ import oracle
 import pytest
 
 from atlas_splines import Atlas
-from atlas_splines.core.model import commit, model_of, state_of
+from atlas_splines.core.model import commit, model_in, state_of
 from atlas_splines.core.records import Record, next_id
 
 
@@ -20,7 +20,7 @@ def test_growth_leaves_the_old_state_as_it_was():
     X = np.random.default_rng(0).random((50, 2))
     old, before = state_of(model), model(X)
     model.expand().extend([-0.5, 0], [1, 1])
-    np.testing.assert_array_equal(model_of(old)(X), before)
+    np.testing.assert_array_equal(model_in(old)(X), before)
     np.testing.assert_array_equal(model(X), before)
 
 

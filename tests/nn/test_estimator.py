@@ -8,7 +8,7 @@ import torch
 from sample_modules import FAST, fitted_regressor, rows_far_and_near, rows_of_any_scale
 
 from atlas_splines import Atlas, AtlasClassifier, AtlasRegressor
-from atlas_splines.core.model import model_of, state_of
+from atlas_splines.core.model import model_in, state_of
 from atlas_splines.nn import EstimatorModule
 
 
@@ -30,7 +30,7 @@ def in_float64(estimator):
     state.table[:] = known.table[
         state.lattice.nearest_rows(known.lattice)
     ]  # a face may round into one cell more
-    twin.model_ = model_of(state.with_charts(chart_in_float64(chart) for chart in old.charts))
+    twin.model_ = model_in(state.with_charts(chart_in_float64(chart) for chart in old.charts))
     return twin
 
 

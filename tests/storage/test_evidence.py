@@ -2,15 +2,16 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from command import SMALL, ok, write_csv
-from mutations import AGAIN, File, outputs_of, places, pooled_regressor, small_classifier, small_regressor
+from mutations import File, outputs_of, places, pooled_regressor, small_classifier, small_regressor
 
 from atlas_splines import AtlasRegressor, TableModel, load, save
-from atlas_splines.core.model import Atlas, model_of, state_of, take_state
+from atlas_splines.core.model import Atlas, model_in, state_of, take_state
 from atlas_splines.core.state import Evidence
 from atlas_splines.files.errors import StorageError
 from atlas_splines.storage.models import model_from_archive, model_to_archive
@@ -160,7 +161,7 @@ def test_the_log_comes_back(pooled, reloaded):
 @pytest.mark.parametrize("voice", ["mixture", "exact", "fading"])
 def test_every_voice_comes_back(voice, pooled):
     pool = replace(state_of(pooled.model_).evidence, voice=voice)
-    model = model_of(replace(state_of(pooled.model_), evidence=pool))
+    model = model_in(replace(state_of(pooled.model_), evidence=pool))
     model.updates = pooled.model_.updates
     assert state_of(model_from_archive(model_to_archive(model))).evidence.voice == voice
 
@@ -186,7 +187,7 @@ def test_a_candidate_that_has_overflowed_comes_back(pooled):
     pool = state_of(pooled.model_).evidence
     recent = tuple(replace(batch, errors=np.array([0.0, 1, 2, np.inf])) for batch in pool.recent)
     state = replace(state_of(pooled.model_), evidence=replace(pool, recent=recent))
-    model = model_of(state)
+    model = model_in(state)
     model.updates = pooled.model_.updates
     twin = model_from_archive(model_to_archive(model))
     assert [batch.errors.tolist() for batch in state_of(twin).evidence.recent] == [[0, 1, 2, np.inf]] * 3
@@ -265,15 +266,9 @@ def test_the_format_is_as_documented(pooled_bytes):
 
 
 @pytest.fixture
-def refusal_of_pool(pooled_bytes, refusal):
-    """What is wrong with a file of the pooled regressor that was edited and has the right checksum."""
-
-    def message(edit):
-        file = File.open(pooled_bytes)
-        edit(file)
-        return refusal(file.seal()).removeprefix("cannot be loaded: ").removesuffix(AGAIN)
-
-    return message
+def refusal_of_pool(pooled_bytes, refusal_of_sealed):
+    """What is wrong with a file of the pooled regressor after an edit."""
+    return partial(refusal_of_sealed, pooled_bytes)
 
 
 def set_value(*keys, to):
@@ -380,7 +375,7 @@ def test_the_first_model_must_be_like_the_model_on_the_unit_cube(pooled):
         (Atlas(inputs=2, outputs=2), "'base' of model.evidence has other inputs, outputs or another dtype"),
         (Atlas(inputs=2).extend([0, 0], [2, 1]), "'base' of model.evidence reaches beyond the unit cube"),
     ):
-        model = model_of(replace(state_of(pooled.model_), evidence=replace(pool, base=state_of(base))))
+        model = model_in(replace(state_of(pooled.model_), evidence=replace(pool, base=state_of(base))))
         model.updates = pooled.model_.updates
         with pytest.raises(ValueError, match=what):
             model_from_archive(model_to_archive(model))

@@ -11,10 +11,7 @@ from atlas_splines.storage.saving import load
 from atlas_splines.tables.reading import TableError
 from atlas_splines.tables.wording import counted
 
-__all__ = ["PICTURES", "check_folder", "check_other", "check_picture", "check_replaceable", "check_there"]
-
-# Endings of pictures that can be drawn.
-PICTURES = (".png", ".svg", ".pdf")
+__all__ = ["check_folder", "check_other", "check_picture", "check_replaceable", "check_there"]
 
 
 def check_there(path: Path) -> None:
@@ -61,6 +58,8 @@ def check_other(data: str, output: Path, what: str = "the model", over: str = "t
 
 def check_picture(path: Path) -> None:
     """Refuse a picture that could not be written."""
+    from atlas_splines.plots.style import PICTURES  # brings matplotlib, which only pictures need
+
     check_folder(path)
     if path.suffix not in PICTURES:
         raise TableError(f"{path} cannot be written: a picture ends in .png, .svg or .pdf")

@@ -11,12 +11,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from atlas_splines.cli.checks import PICTURES
+from atlas_splines.cli.checks import check_picture
 from atlas_splines.cli.messages import Say
 from atlas_splines.cli.model_files import load_table_model
 from atlas_splines.plots import save_maps
 from atlas_splines.tables.encoding import frame
-from atlas_splines.tables.reading import TableError
 from atlas_splines.tables.writing import TableWriter
 
 __all__ = ["demonstrate"]
@@ -58,10 +57,7 @@ def demonstrate(output: Path, run: Callable[[list[str]], None], say: Say) -> Non
     say
         Prints a line.
     """
-    if not output.parent.is_dir():
-        raise TableError(f"cannot write {output}: the folder {output.parent} does not exist")
-    if output.suffix not in PICTURES:
-        raise TableError(f"cannot write {output}: a picture ends in .png, .svg or .pdf")
+    check_picture(output)
     output, home = output.resolve(), Path.cwd()
 
     def show(line: str) -> None:

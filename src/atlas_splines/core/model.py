@@ -27,7 +27,7 @@ from atlas_splines.core.state import State, Trainable
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-__all__ = ["Atlas", "Trainable", "commit", "model_of", "state_of", "take_state"]
+__all__ = ["Atlas", "Trainable", "commit", "model_in", "state_of", "take_state"]
 
 
 class Atlas:
@@ -406,7 +406,7 @@ def state_of(model: Atlas) -> State:
     return model._state
 
 
-def model_of(state: State, updates: Iterable[Record] = ()) -> Atlas:
+def model_in(state: State, updates: Iterable[Record] = ()) -> Atlas:
     """A model in a state, with a log."""
     model = Atlas.__new__(Atlas)
     model._state, model.updates = state, list(updates)
@@ -437,7 +437,7 @@ def chart_without(chart: Chart, update: int) -> Chart:
     state = state_of(chart.content)
     if not state.has_evidence_of(update):
         return chart
-    return replace(chart, content=model_of(state_without(state, update)))
+    return replace(chart, content=model_in(state_without(state, update)))
 
 
 def check_sizes(inputs: int, outputs: int, terms: int, density: int) -> tuple[int, int, int, int]:

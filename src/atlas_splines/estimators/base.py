@@ -16,7 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from atlas_splines.core.checks import check_overflow
 from atlas_splines.core.evaluation import evaluate
 from atlas_splines.core.growing import Grown
-from atlas_splines.core.model import Atlas, model_of, state_of
+from atlas_splines.core.model import Atlas, model_in, state_of
 from atlas_splines.core.records import Record
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import State
@@ -28,7 +28,7 @@ from atlas_splines.estimators.parameters import Parameters
 from atlas_splines.memory.consolidation import consolidate
 from atlas_splines.memory.footprints import Footprint
 from atlas_splines.memory.log import Consolidation, Update
-from atlas_splines.memory.plans import Retention
+from atlas_splines.memory.plans import BY_EVIDENCE, Retention
 from atlas_splines.memory.pooling import (
     LEAST_CHART_ROWS,
     add_first_rows,
@@ -215,7 +215,7 @@ class AtlasEstimator(Parameters):
             progress=self.verbose > 1,
         )
         if done.kind == "pool" and self.extrapolation != "error":  # evidence needs no larger domain
-            model = model_of(in_domain_of(state_of(self.model_), state_of(model)), model.updates)
+            model = model_in(in_domain_of(state_of(self.model_), state_of(model)), model.updates)
             done.after = model.fingerprint()
         self.model_ = model
         return self
@@ -281,7 +281,7 @@ class AtlasEstimator(Parameters):
 
     def _take_state(self: Self, state: State) -> Self:
         """Let the model be in another state, with the log it has."""
-        self.model_ = model_of(state, self.model_.updates)
+        self.model_ = model_in(state, self.model_.updates)
         return self
 
     def _to_learn(self, X: Array, retention: Retention) -> tuple[Atlas, Array]:
@@ -289,12 +289,12 @@ class AtlasEstimator(Parameters):
 
         Evidence levels off beyond the domain. But where enough rows lie there, a chart may want a larger one.
         """
-        by_evidence = retention in ("auto", "pool") and state_of(self.model_).evidence is not None
+        by_evidence = retention in BY_EVIDENCE and state_of(self.model_).evidence is not None
         levels_off = by_evidence and self.extrapolation != "error"
         beyond = int((~self._inside(X)).sum())
         if not levels_off or (retention == "auto" and beyond >= LEAST_CHART_ROWS):
             return self._model_reaching(X)
-        return model_of(state_of(self.model_), self.model_.updates), self._points_inside(X)
+        return model_in(state_of(self.model_), self.model_.updates), self._points_inside(X)
 
     def _inside(self, X: Array) -> NDArray[np.bool_]:
         """Whether each row lies in the domain."""

@@ -19,7 +19,7 @@ from atlas_splines.core.evaluation import evaluate
 from atlas_splines.core.extension import extended
 from atlas_splines.core.losses import find_loss
 from atlas_splines.core.mixing import mixture
-from atlas_splines.core.model import Atlas, model_of, state_of
+from atlas_splines.core.model import Atlas, model_in, state_of
 from atlas_splines.core.state import Evidence, State
 from atlas_splines.evidence.features import Features
 from atlas_splines.evidence.folding import fold
@@ -241,7 +241,7 @@ class Pool(Evidence):
             parts.append(fold(self.features, self.sharpness * self.weights, self.dtype))
             divisors.append(1.0)
         if self.base is not None and self.base_share > 0:
-            parts.append(model_of(self.base))
+            parts.append(model_in(self.base))
             divisors.append(1 / self.base_share)
         return parts[0] if len(parts) == 1 else mixture(parts, divisors)
 

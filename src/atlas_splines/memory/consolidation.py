@@ -13,7 +13,7 @@ from atlas_splines.core.evaluation import evaluate
 from atlas_splines.core.extension import expanded
 from atlas_splines.core.growing import Schedule, Split, train_density
 from atlas_splines.core.lattice import MAX_DENSITY
-from atlas_splines.core.model import Atlas, commit, model_of, state_of
+from atlas_splines.core.model import Atlas, commit, model_in, state_of
 from atlas_splines.core.records import next_id
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.training import Seed
@@ -120,7 +120,7 @@ def _larger_without_charts(model: Atlas, density: int | None, terms: int | None)
         finest = check_size("density", density, least=model.density, most=MAX_DENSITY)
     pairs = model.terms + MORE_TERMS if terms is None else check_size("terms", terms, least=model.terms)
     bare = state_of(model).with_charts(())
-    return model_of(expanded(bare, finest - model.density, pairs - model.terms))
+    return model_in(expanded(bare, finest - model.density, pairs - model.terms))
 
 
 def _sample(model: Atlas, samples: int, random: np.random.Generator) -> list[Array]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ NEAR_GAPS = 5  # a box so many mean gaps from a face of the domain reaches it
 
 def check_cover(cover: Cover, charts: Count) -> None:
     """Raise if these are no options of a cover."""
-    if cover not in ("touch", "inside"):
+    if cover not in get_args(Cover):
         raise ValueError(f"cover must be 'touch' or 'inside', not {cover!r}")
     if charts != "auto":
         check_size("charts", charts, least=1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +14,13 @@ from atlas_splines.core.state import State
 from atlas_splines.memory.covers import Count, Cover, check_cover, fences_around, split_points
 from atlas_splines.memory.footprints import BoxFootprint, CrossFootprint, Footprint, RestFootprint
 
-__all__ = ["RETENTIONS", "Retention", "UpdatePlan", "plan_update"]
+__all__ = ["BY_EVIDENCE", "RETENTIONS", "Retention", "UpdatePlan", "plan_update"]
 
 Retention = Literal["auto", "pool", "chart", "rehearsal", "both", "none"]
 Array = NDArray[np.floating]
 
-RETENTIONS = ("auto", "pool", "chart", "rehearsal", "both", "none")
+RETENTIONS: tuple[Retention, ...] = get_args(Retention)
+BY_EVIDENCE = ("auto", "pool")  # those that need a model with evidence
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +53,7 @@ def plan_update(state: State, points: Array, retention: Retention, cover: Cover,
     domain, dtype = state.lattice.domain, state.dtype
     if retention == "auto" and state.evidence is None:
         retention = "chart"
-    if retention in ("auto", "pool"):
+    if retention in BY_EVIDENCE:
         return UpdatePlan(retention, RestFootprint(domain, dtype, _left_alone(state, points)))
     if retention == "none":
         density = state.trained_densities[0]

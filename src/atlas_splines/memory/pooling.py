@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines.core.charts import Chart, Fence
-from atlas_splines.core.model import Atlas, model_of, state_of
+from atlas_splines.core.model import Atlas, model_in, state_of
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import State
 from atlas_splines.evidence.design import design
@@ -107,7 +107,7 @@ def start_pool(
     )
     if half_life is not None:
         pool = replace(pool, voice="fading")
-    return model_of(replace(state_of(model), evidence=pool))
+    return model_in(replace(state_of(model), evidence=pool))
 
 
 def evidence_of(state: State) -> Pool | None:
@@ -233,7 +233,7 @@ def chart_without(chart: Chart, rows: Rows) -> Chart:
 
 def chart_of(chart: Chart, pool: Pool) -> Chart:
     """A chart with another evidence."""
-    return replace(chart, content=model_of(pool.state_like(state_of(chart.content))))
+    return replace(chart, content=model_in(pool.state_like(state_of(chart.content))))
 
 
 def local_rows(fence: Fence, size: NDArray[np.floating], rows: Rows) -> tuple[Array, Array, Array]:
@@ -358,7 +358,7 @@ def better_chart(update: int, rows: Rows, known: Known, fence: Fence, pool: Pool
     is_change = share < CLEARLY and differs.mean() >= PURE
     if not is_better or not (share < OBVIOUS or (enough and (is_news or is_change))):
         return None
-    content = model_of(replace(state_of(own.model), evidence=own))
+    content = model_in(replace(state_of(own.model), evidence=own))
     return Chart(update, fence, content, size, replaces=True)
 
 

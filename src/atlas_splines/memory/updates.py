@@ -16,7 +16,7 @@ from atlas_splines.core.checks import check_inputs
 from atlas_splines.core.evaluation import evaluate
 from atlas_splines.core.growing import Split, run_at
 from atlas_splines.core.losses import find_loss
-from atlas_splines.core.model import Atlas, commit, model_of, state_of, take_state
+from atlas_splines.core.model import Atlas, commit, model_in, state_of, take_state
 from atlas_splines.core.records import next_id
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import State
@@ -26,7 +26,7 @@ from atlas_splines.memory.covers import Count, Cover
 from atlas_splines.memory.footprints import BoxFootprint, Footprint
 from atlas_splines.memory.log import Update
 from atlas_splines.memory.options import UpdateOptions
-from atlas_splines.memory.plans import Retention, UpdatePlan, plan_update
+from atlas_splines.memory.plans import BY_EVIDENCE, Retention, UpdatePlan, plan_update
 from atlas_splines.memory.pooling import pool_rows
 from atlas_splines.memory.sampling import points_in
 
@@ -119,7 +119,7 @@ def update(
     plan = plan_update(state_of(model), rows.points, retention, cover, charts)
     id = next_id(model.updates)
     learned = _learn(model, id, rows, plan, options, np.random.default_rng(random_state))
-    draft = model_of(learned.state)  # whatever fails, the model stays as it is
+    draft = model_in(learned.state)  # whatever fails, the model stays as it is
     done = Update(
         id=id,
         kind=learned.kind,
@@ -184,7 +184,7 @@ def _learn(
     model: Atlas, id: int, rows: Rows, plan: UpdatePlan, options: UpdateOptions, random: np.random.Generator
 ) -> _Learned:
     """Learn as planned, on a state of its own."""
-    if plan.retention in ("auto", "pool"):
+    if plan.retention in BY_EVIDENCE:
         return _learn_by_evidence(state_of(model), id, rows, plan, options)
     draft = _draft(model, plan.retention)
     try:
@@ -210,7 +210,7 @@ def _learn_by_evidence(
 def _draft(model: Atlas, retention: Retention) -> Atlas:
     """A model to work on; charts leave its coefficients alone, so they need no copy of these."""
     state = state_of(model)
-    return model_of(state if retention == "chart" else replace(state, table=state.table.copy()))
+    return model_in(state if retention == "chart" else replace(state, table=state.table.copy()))
 
 
 def _train(

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from atlas_splines.core.checks import check_inputs, check_size
 from atlas_splines.core.evaluation import active_densities
 from atlas_splines.core.lattice import MAX_DENSITY, Domain, Lattice, check_reach
-from atlas_splines.core.model import Atlas, Trainable, check_options, check_sizes, model_of, state_of
+from atlas_splines.core.model import Atlas, Trainable, check_options, check_sizes, model_in, state_of
 from atlas_splines.core.records import Record
 from atlas_splines.memory.covers import Cover, plan_fences
 from atlas_splines.nn.charts import AtlasChart
@@ -420,7 +420,7 @@ class AtlasModule(nn.Module):
         for rho, table in self.tables.items():
             rows = state.lattice.rows(int(rho))
             state.table[rows, : self.channels] = cast(Table, table).rows_for(state.lattice)
-        model = model_of(state, self.updates)
+        model = model_in(state, self.updates)
         for chart in self.charts:
             cast(AtlasChart, chart).add_to(model)
         return model

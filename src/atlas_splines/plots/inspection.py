@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from atlas_splines.plots.columns import PLACES, check_fitted, places_along
 from atlas_splines.plots.footprints import MOST_UPDATES, draw_updates
 from atlas_splines.plots.shapes import SAMPLE_SIZE, draw_shape, effect_curves, sample_points
-from atlas_splines.plots.style import DPI
+from atlas_splines.plots.style import DPI, PICTURES
 
 if TYPE_CHECKING:
     from atlas_splines.estimators.base import AtlasEstimator
@@ -22,7 +22,6 @@ __all__ = ["save_inspection"]
 
 MOST_COLUMNS = 12
 SCALE_PERCENTILES = (2, 98)  # the rim of a domain, where data is rare, does not set the scale
-SUFFIXES = (".png", ".svg", ".pdf")
 
 
 def save_inspection(path: Path, estimator: AtlasEstimator) -> None:
@@ -42,7 +41,7 @@ def save_inspection(path: Path, estimator: AtlasEstimator) -> None:
         A fitted `AtlasRegressor` or `AtlasClassifier`.
     """
     path = Path(path)
-    if path.suffix not in SUFFIXES:
+    if path.suffix not in PICTURES:
         raise ValueError(f"cannot write {path}: a picture ends in .png, .svg or .pdf")
     inspection(estimator).savefig(path, dpi=DPI)
 

@@ -7,6 +7,7 @@ __all__ = [
     "LANE_COLOUR",
     "LINE_COLOURS",
     "MAIN",
+    "PICTURES",
     "QUIET",
     "REVERTED",
     "RUG_HEIGHT",
@@ -25,3 +26,4 @@ LINE_COLOURS = (MAIN, ACCENT, "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#0000
 
 RUG_HEIGHT = 0.1  # share of the height for marks of the data at the bottom
 DPI = 110  # of pictures that are saved
+PICTURES = (".png", ".svg", ".pdf")  # what their names may end in

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines.core.lattice import MAX_DENSITY, MAX_WIDTH, Domain, Lattice, check_reach
-from atlas_splines.core.model import Atlas, model_of, state_of
+from atlas_splines.core.model import Atlas, model_in, state_of
 from atlas_splines.files.archive import Archive
 from atlas_splines.files.fields import Fields
 
@@ -51,7 +51,7 @@ def read_bare_model(archive: Archive, value: object, name: str, title: str = "th
     start = Atlas(inputs, outputs, terms, density, cast(Any, trainable), damping, dtype)
     state = state_of(start).emptied(domain)
     state.table[:, : table.shape[1]] = table
-    return model_of(state)
+    return model_in(state)
 
 
 def read_domain(archive: Archive, name: str, inputs: int, most: Domain = WIDEST) -> Domain:

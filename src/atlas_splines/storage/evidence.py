@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines.core.losses import LOSSES
-from atlas_splines.core.model import Atlas, model_of, state_of
+from atlas_splines.core.model import Atlas, model_in, state_of
 from atlas_splines.core.state import Evidence, State
 from atlas_splines.evidence.features import COARSE, FINEST, Bumps, Features
-from atlas_splines.evidence.pool import Batch, Pool, Track
+from atlas_splines.evidence.pool import Batch, Pool, Track, Voice
 from atlas_splines.evidence.readout import Prior, Sums, sums_of
 from atlas_splines.evidence.statistics import UNIT, Statistics
 from atlas_splines.files.archive import Archive
@@ -32,7 +32,6 @@ POOL = (
     *("base", "voice", "loss", "weight_unit"),
 )
 TRACK, BATCH = ("errors", "rows"), ("update", "errors")
-VOICES = ("mixture", "exact", "fading")
 MOST_STEPS = 100  # towards a prior: each costs time
 SHORTEST, LONGEST = 1e-9, 1e9  # length scale of a bump
 FARTHEST_CENTRE = 2.0  # of a bump; centres are means of points of the unit cube
@@ -59,7 +58,7 @@ def pool_header(evidence: Evidence | None) -> dict[str, Any] | None:
         "recent": [
             {"update": batch.update, "errors": _errors_to_json(batch.errors)} for batch in pool.recent
         ],
-        "base": None if pool.base is None else configuration_of(model_of(pool.base)),
+        "base": None if pool.base is None else configuration_of(model_in(pool.base)),
         "voice": pool.voice,
         "loss": pool.loss,
         "weight_unit": float(pool.weight_unit),
@@ -81,7 +80,7 @@ def pool_tensors(evidence: Evidence | None, name: str) -> dict[str, NDArray[Any]
     for k, batch in enumerate(pool.recent):
         tensors |= _statistics_tensors(batch.statistics, f"{name}.recent.{k}")
     if pool.base is not None:
-        tensors |= table_tensors(model_of(pool.base), f"{name}.base")
+        tensors |= table_tensors(model_in(pool.base), f"{name}.base")
     return tensors
 
 
@@ -169,7 +168,7 @@ def _read_half_lives(fields: Fields) -> tuple[float, ...]:
 
 
 def _read_voice(fields: Fields, half_lives: Sequence[float]) -> Any:
-    voice = fields.choice("voice", VOICES)
+    voice = fields.choice("voice", get_args(Voice))
     if voice == "fading" and not half_lives:
         raise ValueError(f"'voice' of {fields.name} is 'fading', but no memory fades")
     return voice

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from atlas_splines.core import splines
 from atlas_splines.core.charts import Chart, Fence, chart_densities, chart_layout, chart_table
 from atlas_splines.core.lattice import MAX_DENSITY, Domain, Lattice, cell_range
-from atlas_splines.core.model import Atlas, model_of, state_of
+from atlas_splines.core.model import Atlas, model_in, state_of
 from atlas_splines.core.records import Record
 from atlas_splines.core.state import State
 from atlas_splines.core.training import History
@@ -25,6 +25,7 @@ from atlas_splines.files.archive import Archive
 from atlas_splines.files.fields import Fields
 from atlas_splines.memory.footprints import BoxFootprint, CrossFootprint, Footprint, RestFootprint
 from atlas_splines.memory.log import Consolidation, Update
+from atlas_splines.memory.plans import RETENTIONS
 from atlas_splines.storage.bare_models import (
     configuration_of,
     read_bare_model,
@@ -42,7 +43,7 @@ RECORD = ("type", "id", "kind", "time", "rows", "before", "after", "reverted")
 UPDATE = ("seconds", "error_before", "error_after", "footprint", "history", "reason")
 CONSOLIDATION = ("replaced", "error", "worst", "seconds")
 HISTORY = ("seconds", "steps", "stopped", "best_epoch", "state")
-UPDATE_KINDS = ("pool", "chart", "rehearsal", "both", "none")
+UPDATE_KINDS = tuple(kind for kind in RETENTIONS if kind != "auto")  # which decides for one of these
 HASH = "[0-9a-f]{64}"
 
 
@@ -79,7 +80,7 @@ def model_from_archive(archive: Archive, name: str = "model") -> Atlas:
         for k, value in enumerate(fields.items("charts"))
     ]
     pool = pool_from_archive(archive, fields.value["evidence"], bare, f"{name}.evidence")
-    model = model_of(replace(state_of(bare).with_charts(charts), evidence=pool), updates)
+    model = model_in(replace(state_of(bare).with_charts(charts), evidence=pool), updates)
     _check_log(model)
     return model
 
@@ -153,7 +154,7 @@ def _read_chart(archive: Archive, value: object, model: Atlas, name: str) -> Cha
     chart = Chart(
         update=fields.whole("update", least=1),
         fence=_read_fence(fields.whole("fence", most=MAX_DENSITY), open_range, domain, model, name),
-        content=model_of(replace(state_of(bare), evidence=pool)),
+        content=model_in(replace(state_of(bare), evidence=pool)),
         size=slope[2 * terms :: 2 * terms + 1].copy(),  # the slope of F
         replaces=fields.flag("replaces"),
     )
