@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from atlas_splines.core.model import Atlas
 
-__all__ = ["average", "mixture"]
+__all__ = ["average", "mixture", "placed"]
 
 
 def average(models: Sequence[Atlas]) -> Atlas:
@@ -56,6 +56,24 @@ def mixture(models: Sequence[Atlas], divisors: Sequence[float]) -> Atlas:
         mixed.g(0)[:, new, 0] += shift[:, None]
         mixed.h(0)[:, new, 0] += shift[:, None]
     return mixed
+
+
+def placed(model: Atlas, inputs: NDArray[np.intp], of: int) -> Atlas:
+    """A model of some inputs as one of more inputs, on which it does not depend.
+
+    Examples
+    --------
+    >>> line = Atlas(inputs=1, terms=0, density=0)
+    >>> line.f(0)[0, 0] = [-1, 0, 1, 2]
+    >>> placed(line, np.array([1]), of=2)([[0.9, 0.25]])
+    array([[0.25]], dtype=float32)
+    """
+    wider = Atlas(of, model.outputs, model.terms, model.density, model.trainable, model.damping, model.dtype)
+    for rho in range(model.density + 1):
+        wider.f(rho)[:, inputs] = model.f(rho)
+        wider.g(rho)[:, :, inputs] = model.g(rho)
+        wider.h(rho)[:, :, inputs] = model.h(rho)
+    return wider
 
 
 def term_numbers(counts: Sequence[int]) -> list[NDArray[np.intp]]:

@@ -1,40 +1,62 @@
-"""Design: which features suit data, by the marginal likelihood of it."""
+"""Design: which features suit data, by the marginal likelihood of it, and what they say of that data.
+
+Features are chosen on a sample of the rows; the readout is that of all of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_solve_banded, cholesky_banded
-from scipy.linalg.lapack import dpotrf, dpotri
-from scipy.optimize import minimize
 
 from atlas_splines.core import splines
-from atlas_splines.evidence.features import COARSE, FINEST, Bumps, Features
-from atlas_splines.evidence.readout import Prior, Readout, learn_prior, solve
+from atlas_splines.evidence.features import COARSE, Bumps, Features
+from atlas_splines.evidence.lengths import length_scales
+from atlas_splines.evidence.readout import Prior, Readout, Sums, learn_prior, readout_of, solve
+from atlas_splines.evidence.screening import coarse_gains, finer_splines
 from atlas_splines.evidence.statistics import Statistics
 
-__all__ = ["design", "length_scales"]
+__all__ = ["Solved", "choose_features", "design", "solve_first"]
 
 Array = NDArray[np.float64]
 
 LEAST_FEATURES = 8  # whatever the budget
-GAIN = 3.0  # in log evidence, for which finer splines of an input are worth it
-ROWS_A_FUNCTION = 4  # finer splines need at least this many rows for each function
-SPLINE_SHARE = 0.5  # of the budget goes to coarse splines at most, and of it to finer ones
-PRECISIONS = (0.3, 3.0, 30.0)  # of the prior of finer splines, when they are judged
-SAMPLE = 400  # rows that length scales are found from; the cost is cubic
-JUDGED = 3000  # rows that bumps are judged on
-WIDTHS = (1.0, 0.5, 0.25)  # of bumps, in length scales
+SPLINE_SHARE = 0.5  # of the budget that coarse splines may take
+FINE_SHARE = 0.25  # of the budget that finer ones may take on top
+JUDGED = 3000  # rows that features are chosen on
+WIDE_TABLE = 32  # inputs, up to which each keeps its spline: an input may come to matter later
+TELLING = 1.3  # over the usual 1/length, for which an input of a wide table matters without a spline
+WIDTHS = ((1.0, 1.0, 1.0), (1.0, 0.5, None))  # of groups of bumps, in length scales; None is rough
 ROUGH = 0.2  # of √(length · spread): for what is local in every input that matters
-STAGES = 3  # groups of bumps, each with the width that the evidence asks for
 JUDGING_STEPS = 4  # towards the prior of a choice
-LEARNING_STEPS = 8  # towards the prior of what was chosen
-ROUNDS = 10  # of k-means
+LEARNING_STEPS = 5  # towards the prior of what was chosen
+ROUNDS = 4  # of k-means
 UNSEEN_LENGTH = 1 / 6  # length scale over √inputs, where little is known
 UNSEEN_STEPS = 3  # towards a prior, where little is known
+MOST_LEVERAGE = 0.999  # of a row on its own prediction
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """Features for data, and the readout of it.
+
+    Attributes
+    ----------
+    features
+        The features.
+    statistics
+        Sums of the data.
+    readout
+        What they say.
+    ahead
+        What the readout of all other rows says of each row, shape (rows, outputs): no row predicts itself.
+    """
+
+    features: Features
+    statistics: Statistics
+    readout: Readout
+    ahead: Array
 
 
 def design(points: Array, targets: Array, budget: int = 550, seed: int = 0) -> tuple[Features, Readout]:
@@ -47,7 +69,7 @@ def design(points: Array, targets: Array, budget: int = 550, seed: int = 0) -> t
     targets
         Standardised targets, shape (rows, outputs).
     budget
-        Number of features at most; with few rows there are fewer, two for each row.
+        Number of features at most; with few rows there are fewer, one for each row.
     seed
         Of the choice of rows and centres.
 
@@ -61,78 +83,143 @@ def design(points: Array, targets: Array, budget: int = 550, seed: int = 0) -> t
     >>> bool(abs(error).max() < 0.1)
     True
     """
+    solved = solve_first(points, targets, None, budget, seed)
+    return solved.features, solved.readout
+
+
+def solve_first(
+    points: Array, targets: Array, weights: Array | None = None, budget: int = 550, seed: int = 0
+) -> Solved:
+    """Choose features for data, and solve for the readout of all of it.
+
+    Parameters
+    ----------
+    points, targets, budget, seed
+        As in `design`.
+    weights
+        Weight of each row, about 1; shape (rows,).
+
+    Examples
+    --------
+    >>> points = np.random.default_rng(0).random((300, 1))
+    >>> noisy = np.sin(6 * points) + np.random.default_rng(1).normal(0, 0.1, points.shape)
+    >>> float(np.std(noisy - solve_first(points, noisy).ahead).round(1))
+    0.1
+    """
     points = np.asarray(points, np.float64).clip(0, 1)
+    features, prior = choose_features(points, targets, budget, seed)
+    phi = features(points)  # (rows, features)
+    statistics = Statistics(len(features), targets.shape[1])
+    statistics.add(phi, targets, weights)
+    if has_unseen(targets):
+        readout = solve(statistics, prior)
+    else:
+        readout = learn_prior(statistics, prior, LEARNING_STEPS)
+    return Solved(features, statistics, readout, ahead_of(phi, targets, weights, readout))
+
+
+def ahead_of(phi: Array, targets: Array, weights: Array | None, readout: Readout) -> Array:
+    """What the readout of all other rows says of each: y − e/(1 − h), with the row's error e and leverage h."""
+    leverage = readout.leverage(phi) * (1 if weights is None else weights)
+    error = targets - phi @ readout.weights
+    return np.asarray(targets - error / (1 - np.minimum(leverage, MOST_LEVERAGE))[:, None])
+
+
+def has_unseen(targets: Array) -> bool:
+    """Whether an output has not varied yet, such as a class to come."""
+    return bool((targets == targets[0]).all(axis=0).any())
+
+
+def choose_features(
+    points: Array, targets: Array, budget: int = 550, seed: int = 0
+) -> tuple[Features, Prior]:
+    """Features for data and the prior that suits a sample of it."""
     random = np.random.default_rng(seed)
-    budget = max(min(budget, 2 * len(points)), LEAST_FEATURES)
-    coarse = coarse_splines(points, targets, int(SPLINE_SHARE * budget))
-    if (targets == targets[0]).all(axis=0).any():
-        return design_for_unseen(coarse, points, targets, budget, random)
-    fine = finer_splines(coarse, points, targets, int(SPLINE_SHARE * budget))
+    budget = max(min(budget, len(points)), LEAST_FEATURES)
     judged = random.permutation(len(points))[:JUDGED]
-    without = replace(coarse, fine=fine)
-    bumps = place_bumps(without, points[judged], targets[judged], max(budget - len(without), 0), random)
-    features = replace(without, bumps=bumps)
-    return features, first_readout(features, points, targets)
+    points, targets = points[judged], targets[judged]
+    if has_unseen(targets):
+        return features_for_unseen(points, targets, budget, random)
+    telling, lengths = telling_inputs(points, targets, random)
+    coarse = coarse_splines(points, targets, telling, int(SPLINE_SHARE * budget))
+    phi = coarse(points)
+    left = targets - phi @ readout_of(phi, targets, Prior.flat(coarse.sizes), JUDGING_STEPS).weights
+    fine = finer_splines(points * telling, left, int(FINE_SHARE * budget))
+    return with_bumps(replace(coarse, fine=fine), points, targets, lengths, budget, random)
 
 
-def design_for_unseen(
-    coarse: Features, points: Array, targets: Array, budget: int, random: np.random.Generator
-) -> tuple[Features, Readout]:
+def telling_inputs(points: Array, targets: Array, random: np.random.Generator) -> tuple[NDArray[np.bool_], Array]:
+    """Which inputs matter, shape (inputs,), and the length scale of each, infinite for those that do not.
+
+    Of a wide table an input matters if its spline gains evidence, or if it is short of length: then it may
+    only matter together with others. Length scales are found again without those that do not matter.
+    """
+    lengths = length_scales(points, targets, random)
+    inputs = points.shape[1]
+    if inputs <= WIDE_TABLE:
+        return np.ones(inputs, np.bool_), lengths
+    usual = np.sqrt(inputs) * (points.std(axis=0) + 1e-3)  # times 1/length it is about 1
+    telling = (coarse_gains(points, targets) > 0) | (usual / lengths > TELLING)
+    if telling.any():
+        lengths = np.full(inputs, np.inf)
+        lengths[telling] = length_scales(points[:, telling], targets, random)
+    return telling, lengths
+
+
+def coarse_splines(points: Array, targets: Array, telling: NDArray[np.bool_], budget: int) -> Features:
+    """Splines of density 0 for inputs that matter, or for as many as the budget allows, the best first."""
+    inputs, most = np.flatnonzero(telling), budget // splines.basis_size(COARSE)
+    if len(inputs) > most:
+        gains = coarse_gains(points[:, inputs], targets)
+        inputs = np.sort(inputs[np.argsort(gains)[::-1][:most]])
+    return Features(points.shape[1], tuple(inputs.tolist()), (), ())
+
+
+def with_bumps(
+    features: Features, points: Array, targets: Array, lengths: Array, budget: int, random: np.random.Generator
+) -> tuple[Features, Prior]:
+    """Features with bumps, of equal width or of several, whichever raises the evidence more; and a prior."""
+    phi, share = features(points), max(budget - len(features), 0) // len(WIDTHS[0])
+    choices = []
+    for widths in WIDTHS if share else [()]:
+        shapes = [bump_lengths(width, lengths, points) for width in widths]
+        groups = tuple(Bumps(scatter_centres(points, shape, share, random), shape) for shape in shapes)
+        candidate = replace(features, bumps=groups)
+        wider = np.hstack([phi, *(group(points) for group in groups)])
+        choices.append((candidate, readout_of(wider, targets, Prior.flat(candidate.sizes), JUDGING_STEPS)))
+    chosen, readout = max(choices, key=lambda choice: choice[1].log_evidence)
+    return chosen, readout.prior
+
+
+def bump_lengths(width: float | None, lengths: Array, points: Array) -> Array:
+    """Length scales of bumps of a width."""
+    return ROUGH * np.sqrt(lengths * (points.std(axis=0) + 1e-3)) if width is None else width * lengths
+
+
+def features_for_unseen(
+    points: Array, targets: Array, budget: int, random: np.random.Generator
+) -> tuple[Features, Prior]:
     """Features where an output has not varied yet, such as a class to come: what will matter is not known.
 
     All inputs have one length scale; a coordinate of a centre is that of a row or random, with even chances.
     """
+    every = np.ones(points.shape[1], np.bool_)
+    coarse = coarse_splines(points, targets, every, int(SPLINE_SHARE * budget))
     count = max(budget - len(coarse), 0)
     near = points[random.integers(len(points), size=count)]
     centres = np.where(random.random(near.shape) < 0.5, near, random.random(near.shape))
     lengths = np.full(coarse.inputs, UNSEEN_LENGTH * np.sqrt(coarse.inputs))
     features = replace(coarse, bumps=(Bumps(centres, lengths),))
-    statistics = Statistics(len(features), targets.shape[1])
-    statistics.add(features(points), targets)
-    return features, solve(statistics, Prior.flat(features.sizes, steps=UNSEEN_STEPS))
-
-
-def first_readout(features: Features, points: Array, targets: Array) -> Readout:
-    """Readout of the first data, with the prior that suits it."""
-    statistics = Statistics(len(features), targets.shape[1])
-    statistics.add(features(points), targets)
-    return learn_prior(statistics, Prior.flat(features.sizes), LEARNING_STEPS)
-
-
-def place_bumps(
-    features: Features, points: Array, targets: Array, count: int, random: np.random.Generator
-) -> tuple[Bumps, ...]:
-    """Groups of bumps, one after the other, each of the width that raises the evidence most."""
-    lengths, spread = length_scales(points, targets, random), points.std(axis=0) + 1e-3
-    shapes = [width * lengths for width in WIDTHS] + [ROUGH * np.sqrt(lengths * spread)]
-    phi = features(points)
-    sizes, chosen = list(features.sizes), []
-    prior = Prior.flat(sizes)
-    for stage in range(STAGES):
-        share = count // STAGES
-        if share == 0:
-            break
-        tried = [Bumps(scatter_centres(points, shape, share, random), shape) for shape in shapes]
-        tried = tried[:1] if stage == 0 else tried
-        judged = [judge(np.hstack([phi, group(points)]), targets, prior) for group in tried]
-        best = int(np.argmax([readout.log_evidence for readout in judged]))
-        chosen.append(tried[best])
-        phi, prior = np.hstack([phi, tried[best](points)]), judged[best].prior
-    return tuple(chosen)
-
-
-def judge(phi: Array, targets: Array, prior: Prior) -> Readout:
-    """Readout of features of which the last ones are new to the prior."""
-    new = phi.shape[1] - sum(prior.sizes)
-    wider = Prior((*prior.sizes, new), np.append(prior.precisions, 1.0))
-    statistics = Statistics(phi.shape[1], targets.shape[1])
-    statistics.add(phi, targets)
-    return learn_prior(statistics, wider, JUDGING_STEPS)
+    return features, Prior.flat(features.sizes, steps=UNSEEN_STEPS)
 
 
 def scatter_centres(points: Array, lengths: Array, count: int, random: np.random.Generator) -> Array:
-    """Centres of clusters of points by k-means, shape (≤ count, inputs)."""
-    scaled = points / lengths
+    """Centres of clusters of points by k-means, shape (≤ count, inputs).
+
+    Inputs without a length scale have no say, and all centres are in the middle of them.
+    """
+    finite = np.isfinite(lengths)
+    scaled = points[:, finite] / lengths[finite]
     distinct = np.unique(scaled, axis=0)
     centres = distinct[random.permutation(len(distinct))[:count]]
     for _ in range(ROUNDS):
@@ -140,103 +227,6 @@ def scatter_centres(points: Array, lengths: Array, count: int, random: np.random
         sizes = np.bincount(nearest, minlength=len(centres))
         sums = np.stack([np.bincount(nearest, column, len(centres)) for column in scaled.T], axis=1)
         centres = np.where(sizes[:, None] > 0, sums / np.maximum(sizes, 1)[:, None], centres)
-    return centres * lengths
-
-
-def length_scales(points: Array, targets: Array, random: np.random.Generator) -> Array:
-    """Length scale of each input: those of the Gaussian process that makes a sample of the data most likely.
-
-    An input that does not matter gets a long one. Shape (inputs,).
-    """
-    rows = random.permutation(len(points))[:SAMPLE]
-    spread = points.std(axis=0) + 1e-3
-    x, y = points[rows] / spread, targets[rows] - targets[rows].mean(axis=0)
-    inputs, variance = x.shape[1], float(y.var()) + 1e-6
-    usual = -0.5 * np.log(inputs)
-    start = np.concatenate([np.full(inputs, usual), np.log([variance, 0.1 * variance])])
-    bounds = [(-6, 4)] * inputs + [(np.log(variance) - 5, np.log(variance) + 8), (np.log(1e-4 * variance), 3)]
-    found = minimize(
-        negative_likelihood, start, (x, y, usual), "L-BFGS-B", True, bounds=bounds, options={"maxiter": 30}
-    )
-    return spread * np.exp(-found.x[:inputs])
-
-
-def negative_likelihood(parameters: Array, x: Array, y: Array, usual: float) -> tuple[float, Array]:
-    """Negative log likelihood of a Gaussian process and its gradient.
-
-    Parameters are the logarithms of 1/ℓ_j, of the variance and of the noise. A wide normal prior keeps 1/ℓ_j
-    from running away where the data does not tell.
-    """
-    inputs, outputs = x.shape[1], y.shape[1]
-    variance, noise = np.exp(parameters[inputs:])
-    z = x * np.exp(parameters[:inputs])
-    squared = (z**2).sum(axis=1)[:, None] + (z**2).sum(axis=1) - 2 * z @ z.T
-    kernel = variance * np.exp(-0.5 * np.maximum(squared, 0))  # (rows, rows)
-    factor, failed = dpotrf(kernel + variance + noise * np.eye(len(x)), lower=1)
-    if failed:
-        return 1e12, np.zeros_like(parameters)
-    inverse = dpotri(factor, lower=1)[0]
-    inverse = np.tril(inverse) + np.tril(inverse, -1).T
-    solved = inverse @ y
-    outer = solved @ solved.T - outputs * inverse  # −2·d(−log likelihood)/d(covariance)
-    pull = outer * kernel
-    by_length = 2 * ((z**2).T @ pull.sum(axis=1) - np.einsum("ij,ij->j", z, pull @ z))
-    by_variance = pull.sum() + variance * outer.sum()
-    gradient = -0.5 * np.concatenate([-by_length, [by_variance, noise * np.trace(outer)]])
-    apart = parameters[:inputs] - usual
-    gradient[:inputs] += apart / 4
-    value = 0.5 * (y * solved).sum() + outputs * np.log(np.diag(factor)).sum() + (apart**2).sum() / 8
-    return float(value), gradient
-
-
-def coarse_splines(points: Array, targets: Array, budget: int) -> Features:
-    """Splines of density 0 for all inputs, or for as many as the budget allows, the most telling first."""
-    inputs, most = points.shape[1], budget // splines.basis_size(COARSE)
-    if inputs <= most:
-        return Features(inputs, tuple(range(inputs)), (), ())
-    gains = [max(spline_gains(column, targets - targets.mean(axis=0), COARSE)) for column in points.T]
-    return Features(inputs, tuple(sorted(np.argsort(gains)[::-1][:most].tolist())), (), ())
-
-
-def finer_splines(
-    coarse: Features, points: Array, targets: Array, budget: int
-) -> tuple[tuple[int, int], ...]:
-    """Pairs (input, density) of finer splines that what coarse ones leave asks for, the most wanted first."""
-    left = targets - coarse(points) @ first_readout(coarse, points, targets).weights
-    wanted = sorted(((*best_density(column, left), j) for j, column in enumerate(points.T)), reverse=True)
-    chosen: list[tuple[int, int]] = []
-    for gain, density, j in wanted:
-        if gain > GAIN and splines.basis_size(density) <= budget:
-            chosen.append((j, density))
-            budget -= splines.basis_size(density)
-    return tuple(chosen)
-
-
-def best_density(column: Array, left: Array) -> tuple[float, int]:
-    """The largest gain in log evidence by splines of one input, and their density."""
-    affordable = [
-        d for d in range(COARSE + 1, FINEST + 1) if ROWS_A_FUNCTION * splines.basis_size(d) <= len(column)
-    ]
-    gains = ((max(spline_gains(column, left, density)), density) for density in affordable)
-    return max(gains, default=(0.0, COARSE))
-
-
-def spline_gains(column: Array, left: Array, density: int) -> Iterable[float]:
-    """Gain in log evidence by splines of one input at a density, for each precision of the prior."""
-    cells, weights = splines.active(column, density)  # (rows,), (rows, 4)
-    functions, rows = splines.basis_size(density), len(column)
-    banded = np.zeros((splines.ACTIVE, functions))  # diagonals of Σφφᵀ, the lower ones
-    moment = np.zeros((functions, left.shape[1]))
-    for a in range(splines.ACTIVE):
-        for b in range(a + 1):
-            banded[a - b] += np.bincount(cells + b, weights[:, a] * weights[:, b], functions)
-        for p in range(left.shape[1]):
-            moment[:, p] += np.bincount(cells + a, weights[:, a] * left[:, p], functions)
-    square = (left**2).sum(axis=0) + 1e-12
-    for precision in PRECISIONS:
-        factor = cholesky_banded(banded + precision * np.eye(splines.ACTIVE, 1), lower=True)
-        explained = (moment * cho_solve_banded((factor, True), moment)).sum(axis=0)
-        volume = functions * np.log(precision) / 2 - np.log(factor[0]).sum()
-        yield float(
-            left.shape[1] * volume - rows / 2 * np.log1p(-np.minimum(explained / square, 1 - 1e-9)).sum()
-        )
+    scattered = np.full((len(centres), points.shape[1]), 0.5)
+    scattered[:, finite] = centres * lengths[finite]
+    return scattered

@@ -31,7 +31,7 @@ class Bumps:
     centres
         Shape (bumps, inputs).
     lengths
-        Length scale of each input, shape (inputs,).
+        Length scale of each input, shape (inputs,); infinite for one that does not matter.
     """
 
     centres: Array
@@ -40,8 +40,11 @@ class Bumps:
     def __call__(self, points: Array) -> Array:
         """Values at points, shape (points, bumps)."""
         at, centres = points / self.lengths, self.centres / self.lengths
-        squared = (at**2).sum(axis=1)[:, None] + (centres**2).sum(axis=1) - 2 * at @ centres.T
-        return np.exp(-0.5 * np.maximum(squared, 0))
+        squared = (at**2).sum(axis=1)[:, None] + (centres**2).sum(axis=1)
+        squared -= 2 * at @ centres.T
+        exponents = np.maximum(squared, 0, out=squared)
+        exponents *= -0.5
+        return np.exp(exponents, out=exponents)
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +116,8 @@ class Features:
             return 1.0
         centres = np.vstack([group.centres for group in self.bumps])
         seen = known.gram[0, -len(centres) :]
-        inside = ((centres >= low) & (centres <= high)).all(axis=1)
+        ignored = np.vstack([np.tile(np.isinf(group.lengths), (len(group.centres), 1)) for group in self.bumps])
+        inside = (((centres >= low) & (centres <= high)) | ignored).all(axis=1)
         return float(seen[inside].sum() / max(seen.sum(), 1e-12))
 
 

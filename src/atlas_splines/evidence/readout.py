@@ -16,7 +16,7 @@ from scipy.linalg.lapack import dpotrf, dpotri
 
 from atlas_splines.evidence.statistics import UNIT, Statistics
 
-__all__ = ["LEAST_NOISE", "Prior", "Readout", "Sums", "learn_prior", "solve", "sums_of"]
+__all__ = ["LEAST_NOISE", "Prior", "Readout", "Sums", "learn_prior", "readout_of", "solve", "sums_of"]
 
 Array = NDArray[np.float64]
 
@@ -131,7 +131,17 @@ def solve(statistics: Statistics, prior: Prior) -> Readout:
 
 def learn_prior(statistics: Statistics, prior: Prior, steps: int = 8) -> Readout:
     """Like `solve`, with more steps and exact traces: for the one time that features are chosen."""
-    sums = sums_of(statistics)
+    return learned(sums_of(statistics), prior, steps)
+
+
+def readout_of(phi: Array, targets: Array, prior: Prior, steps: int) -> Readout:
+    """Like `learn_prior`, from features and targets of some rows, whose sums are not kept and may be rounded."""
+    square = np.einsum("ij,ij->j", targets, targets)
+    return learned(Sums(phi.T @ phi, phi.T @ targets, square, float(len(phi))), prior, steps)
+
+
+def learned(sums: Sums, prior: Prior, steps: int) -> Readout:
+    """Readout after some steps with exact traces."""
     for _ in range(steps):
         prior = uphill(sums, prior, exact=True)
     return sums.readout(prior)

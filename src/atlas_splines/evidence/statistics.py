@@ -111,8 +111,9 @@ class Statistics:
         square = [total + sign * more for total, more in zip(self._square, sum_squares(y), strict=True)]
         count = self._count + sign * sum_squares(root)[0]
         refuse_overflow(count, square)
-        largest = max(np.abs(phi).max(initial=1), np.abs(y).max(initial=1))
-        for rows in pieces(len(phi), np.abs(phi).max(initial=1) * largest):
+        widest = max(phi.max(initial=1), -phi.min(initial=0))
+        largest = max(widest, np.abs(y).max(initial=1))
+        for rows in pieces(len(phi), widest * largest):
             part = phi[rows]
             self._gram += sign * (part.T @ part).astype(np.int64)
             self._moment += sign * (part.T @ y[rows]).astype(np.int64)
@@ -187,15 +188,18 @@ def on_grid(
     phi, y = np.asarray(phi, np.float64), np.asarray(y, np.float64)
     if phi.ndim != 2 or y.ndim != 2 or (phi.shape[1], y.shape[1]) != shape or len(phi) != len(y):
         raise ValueError(f"phi and y have shapes {phi.shape} and {y.shape}, for {shape} (features, outputs)")
-    if not (np.isfinite(phi).all() and np.isfinite(y).all()):
+    if not (np.isfinite([phi.min(initial=0), phi.max(initial=0)]).all() and np.isfinite(y).all()):
         raise ValueError("phi and y must be finite")
     root = np.ones((len(phi), 1))
     if weights is not None:
         if not ((weights >= 0) & (weights <= HEAVIEST)).all():
             raise ValueError(f"weights must be from 0 to {HEAVIEST:.0f}; rescale them")
         root = np.sqrt(np.asarray(weights, np.float64))[:, None]
-    phi, y = phi.clip(-1, 1) * root, y.clip(-FARTHEST, FARTHEST) * root
-    return np.rint(phi * UNIT), np.rint(y * UNIT), np.rint(root * UNIT)
+    phi, y = phi.clip(-1, 1), y.clip(-FARTHEST, FARTHEST) * root
+    if weights is not None:
+        phi *= root
+    phi *= UNIT  # in place: phi is the largest array of all
+    return np.rint(phi, out=phi), np.rint(y * UNIT), np.rint(root * UNIT)
 
 
 def pieces(rows: int, product: float) -> list[slice]:

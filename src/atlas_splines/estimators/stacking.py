@@ -1,0 +1,118 @@
+"""Stacking: what was solved and what was trained, mixed by how well each predicts held-out rows.
+
+Splines and bumps are solved for; pairs of exponentials are trained for a short while, some on the targets and
+some on what the solved part leaves of them. Their weighted sum is one model. Equation numbers refer to
+docs/math.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+
+from atlas_splines.core.growing import Grown, Schedule, Split, finest_affordable, grow, start_terms, train_density
+from atlas_splines.core.mixing import mixture, placed
+from atlas_splines.core.model import Atlas
+from atlas_splines.core.rows import Rows
+from atlas_splines.core.training import TrainingDiverged
+from atlas_splines.evidence.design import Solved
+from atlas_splines.evidence.folding import fold
+
+__all__ = ["stack_members", "train_member"]
+
+TERMS = 32  # of a member
+SPREAD = 1.0  # how far apart terms start
+FINEST = 6  # density
+ROWS_PER_FUNCTION = 4  # of an input, or a member grows no finer
+RATES = (0.02, 0.006, 0.002)  # one after the other
+ROWS_A_STEP = 10  # so many rows ask for one step at each rate
+LEAST_STEPS, MOST_STEPS = 100, 700
+WORTHWHILE_RATIO = 0.99  # a finer model must lower the loss on held-out rows to this share of what it was
+DOUBT = 0.3  # standard deviation that weights have beforehand, around those of the solved part alone
+LEAST_WEIGHT = 0.02  # of a member; one with less is left out
+
+
+def train_member(k: int, rows: Rows, held_out: NDArray[np.bool_], solved: Solved, seed: int) -> Grown:
+    """Train the k-th member on rows of which some are held out: on targets, or on what the solved part leaves.
+
+    Only inputs that matter to the solved part take part.
+    """
+    random = np.random.default_rng(seed)
+    inputs = telling_inputs(solved)
+    left = rows.targets - solved.ahead if k % 2 else rows.targets
+    own = replace(rows, points=np.ascontiguousarray(rows.points[:, inputs]), targets=left.astype(rows.targets.dtype))
+    split = Split(own.take(~held_out), own.take(held_out))
+    schedule = schedule_for(len(split.learned))
+    model = Atlas(len(inputs), rows.targets.shape[1], TERMS, density=0)
+    start_terms(model, SPREAD, random)
+    try:
+        grown = grow(train_density(model, split, schedule, random), split, schedule, random)
+    except TrainingDiverged:
+        grown = Grown(Atlas(len(inputs), rows.targets.shape[1], 0, density=0), np.inf, 0, [])
+    return replace(grown, model=placed(grown.model, inputs, rows.points.shape[1]))
+
+
+def telling_inputs(solved: Solved) -> NDArray[np.intp]:
+    """Inputs that some feature depends on."""
+    features = solved.features
+    used = set(features.coarse) | {j for j, _ in features.fine}
+    for group in features.bumps:
+        used |= set(np.flatnonzero(np.isfinite(group.lengths)).tolist())
+    return np.array(sorted(used), np.intp)
+
+
+def schedule_for(rows: int) -> Schedule:
+    """A short training: about as many steps for many rows as for some."""
+    batch = min(100, rows)
+    steps = np.clip(rows / ROWS_A_STEP, LEAST_STEPS, MOST_STEPS)
+    return Schedule(
+        loss="mse",
+        batch_size=batch,
+        learning_rate=RATES[0],
+        rate_divisors=tuple(RATES[0] / rate for rate in RATES),
+        epochs=max(round(steps * batch / rows), 2),
+        finest=finest_affordable(rows, ROWS_PER_FUNCTION, FINEST),
+        worthwhile_ratio=WORTHWHILE_RATIO,
+    )
+
+
+def stack_members(
+    members: Sequence[Atlas], rows: Rows, held_out: NDArray[np.bool_], solved: Solved
+) -> tuple[Atlas, float]:
+    """The weighted sum of the solved part and of members, and its mean squared error on the held-out rows."""
+    ahead, targets = solved.ahead[held_out], rows.targets[held_out].astype(np.float64)
+    points = rows.points[held_out]
+    said = [model(points) + (ahead if k % 2 else 0) for k, model in enumerate(members)]
+    columns = np.stack([ahead.ravel(), *(outputs.ravel() for outputs in said)], axis=1)  # (rows · outputs, 1 + k)
+    root = np.sqrt(np.repeat(rows.weights[held_out], targets.shape[1]).astype(np.float64))
+    shares = stacking_weights(columns, targets.ravel(), root)
+    shares[1:][shares[1:] < LEAST_WEIGHT] = 0
+    error = np.average((columns @ shares - targets.ravel()) ** 2, weights=root**2)
+    solved_share = shares[0] + shares[2::2].sum()  # members that learned what is left come on top of it
+    parts = [(fold(solved.features, solved_share * solved.readout.weights), 1.0)]
+    parts += [(model, 1 / share) for model, share in zip(members, shares[1:], strict=True) if share > 0]
+    return mixture([model for model, _ in parts], [divisor for _, divisor in parts]), float(error)
+
+
+def stacking_weights(columns: NDArray[np.float64], targets: NDArray[np.float64], root: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Least squares with weights that are not negative, and that few rows do not take far from (1, 0, …, 0).
+
+    Examples
+    --------
+    >>> columns = np.random.default_rng(0).normal(size=(500, 2))
+    >>> stacking_weights(columns, columns @ [0.3, 0.7], np.ones(500)).round(2)
+    array([0.3, 0.7])
+    >>> stacking_weights(columns[:2], columns[:2, 0] + 1e-9, np.ones(2)).round(2)
+    array([1., 0.])
+    """
+    noise = np.average((columns[:, 0] - targets) ** 2, weights=root**2)
+    pull = np.sqrt(noise) / DOUBT
+    first = np.eye(columns.shape[1])
+    weights, _ = nnls(
+        np.vstack([columns * root[:, None], pull * first]), np.concatenate([targets * root, pull * first[0]])
+    )
+    return np.asarray(weights)
