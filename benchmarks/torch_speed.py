@@ -71,8 +71,11 @@ class FusedCase:
     def __init__(self, inputs: int):
         self.model = Atlas(inputs)
         self.moments = fresh_moments(self.model)
-        densities = np.array(state_of(self.model).trained_densities, np.int64)
-        self.options = kernels.Step(kernels.MAE, OPTIMIZERS["lazy-adam"], LEARNING_RATE, densities)
+        state = state_of(self.model)
+        densities = np.array(state.trained_densities, np.int64)
+        self.options = kernels.Step(
+            kernels.MAE, OPTIMIZERS["lazy-adam"], LEARNING_RATE, densities, state.first_trained_row
+        )
 
     def load(self, X: np.ndarray, y: np.ndarray):
         many, targets = np.tile(X, (STEPS, 1)), np.tile(y, (STEPS, 1))

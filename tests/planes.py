@@ -2,7 +2,7 @@
 
 import numpy as np
 
-QUICK = {"members": 2, "terms": 4, "max_iter": 30, "retention": "chart", "random_state": 0}
+QUICK = {"members": 2, "terms": 4, "max_iter": 30, "retention": "chart", "features": 0, "random_state": 0}
 # scikit-learn expects the same of its own estimators that hold rows out or draw them at random, such as
 # HistGradientBoostingRegressor and BaggingClassifier
 EXPECTED_FAILURES = {

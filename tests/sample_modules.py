@@ -14,7 +14,7 @@ from atlas_splines.nn import AtlasModule
 
 # compiler and exporter use parts of PyTorch that PyTorch has deprecated
 OWN_WARNINGS = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
-FAST = {"members": 1, "max_iter": 5, "density": 2, "terms": 2, "retention": "chart", "random_state": 0}
+FAST = {"members": 1, "max_iter": 5, "density": 2, "terms": 2, "features": 0, "random_state": 0}
 
 
 def points(rows, inputs, seed=0, dtype=torch.float64):

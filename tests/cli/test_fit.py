@@ -190,6 +190,7 @@ def test_a_class_that_is_not_in_the_sample_is_known(work, streams):
     assert estimator_of("c.atlas").classes_.tolist() == ["a", "b", "rare"]
 
 
+@pytest.mark.slow
 def test_a_large_table_and_a_model_that_must_not_extrapolate(work, streams, monkeypatch):
     monkeypatch.setattr(fit, "TEST_SHARE", 0.5)
     rows = [

@@ -26,7 +26,10 @@ def test_inspect_shows_configuration_domain_and_log(work, monkeypatch):
 def test_inspect_of_other_files(work):
     save(Atlas(inputs=2), "bare.atlas")
     assert "bare.atlas: Atlas, " in ok("inspect", "bare.atlas").output
-    save(AtlasRegressor(density=1, terms=1, members=1).fit(np.eye(50), np.arange(50)), "plain.atlas")
+    save(
+        AtlasRegressor(density=1, terms=1, members=1, features=0).fit(np.eye(50), np.arange(50)),
+        "plain.atlas",
+    )
     output = ok("inspect", "plain.atlas").output
     assert "column 49  number  " in output
     for command in (["predict", "plain.atlas", "new.csv"], ["update", "bare.atlas", "new.csv"]):

@@ -46,11 +46,16 @@ def test_errors_are_those_of_the_estimator(work):
 def test_dry_run_writes_nothing(work):
     before = files(work)
     output = ok("update", "m.atlas", "new.csv", "--retention", "chart", "--dry-run").output
+    assert output.startswith("new.csv: 60 rows, all of them would be learned.\n")
     assert "Can change" in output
     assert "Nothing was written." in output
     assert files(work) == before
-    head, *promised = output.splitlines()[:6]
-    assert head == "new.csv: 60 rows, all of them would be learned."
+
+
+@pytest.mark.slow
+def test_dry_run_keeps_its_promise(work):
+    output = ok("update", "m.atlas", "new.csv", "--retention", "chart", "--dry-run").output
+    promised = output.splitlines()[1:6]
     assert ok("update", "m.atlas", "new.csv", "--retention", "chart").output.splitlines()[1:6] == promised
 
 

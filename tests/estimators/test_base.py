@@ -52,7 +52,7 @@ def test_missing_values_are_refused_or_learned():
     with pytest.raises(ValueError, match=says):
         AtlasRegressor(**QUICK).fit(X, y)
     with pytest.raises(ValueError, match=says):
-        AtlasRegressor(members=1, max_iter=1, density=0, terms=0).fit(X[1:5], y[1:5]).predict(X)
+        AtlasRegressor(members=1, max_iter=1, density=0, terms=0, features=0).fit(X[1:5], y[1:5]).predict(X)
     model = AtlasRegressor(**QUICK, missing="learn").fit(X, y)
     assert model.model_.inputs == 3
     np.testing.assert_allclose(model.predict([[np.nan, 2e5]]), [77], atol=2)
@@ -87,14 +87,14 @@ def test_works_in_pipelines_and_searches():
 
 def test_sizes_are_kept_to():
     X, y = plane(100)
-    model = AtlasRegressor(members=3, terms=2, density=2, max_iter=2, random_state=0).fit(X, y)
+    model = AtlasRegressor(members=3, terms=2, density=2, max_iter=2, features=0, random_state=0).fit(X, y)
     assert (model.model_.density, model.model_.terms) == (2, 6)
 
 
 def test_every_pass_is_run_and_counted_without_early_stopping():
     X, y = plane(100)
     model = AtlasRegressor(
-        members=2, terms=1, density=1, max_iter=3, early_stopping=False, random_state=0
+        members=2, terms=1, density=1, max_iter=3, early_stopping=False, features=0, random_state=0
     ).fit(X, y)
     assert model.n_iter_ == 2 * 2 * 3 * 3  # members, densities, learning rates, passes
     assert [len(losses) for losses in model.validation_loss_] == [18, 18]
@@ -118,9 +118,9 @@ def test_rows_without_weight_do_not_count():
 
 def test_warm_start_goes_on():
     X, y = plane()
-    model = AtlasRegressor(members=1, terms=4, density=1, max_iter=2, warm_start=True, random_state=0).fit(
-        X, y
-    )
+    model = AtlasRegressor(
+        members=1, terms=4, density=1, max_iter=2, features=0, warm_start=True, random_state=0
+    ).fit(X, y)
     first, domain = model.score(X, y), model.domain_
     for _ in range(10):
         model.fit(X, y)
@@ -131,7 +131,7 @@ def test_warm_start_goes_on():
 def test_fit_more_learns_the_rest():
     X, y = plane(20_000, seed=3)
     noisy = y + np.random.default_rng(0).normal(0, 5, len(y))
-    model = AtlasRegressor(**QUICK).fit(X[:200], noisy[:200])
+    model = AtlasRegressor(**{**QUICK, "features": 100}).fit(X[:200], noisy[:200])
     before = np.abs(model.predict(X) - y).mean()
     for part in range(0, len(X), 5000):
         model.fit_more(X[part : part + 5000], noisy[part : part + 5000])
@@ -332,7 +332,9 @@ def test_the_log_is_in_units_of_columns_and_target(model):
 def test_the_log_names_its_measure(loss, targets, measure):
     X, y = plane(100)
     Y = np.stack([y] * targets, axis=1) if targets > 1 else y
-    model = AtlasRegressor(members=1, terms=0, density=0, max_iter=2, loss=loss, random_state=0).fit(X, Y)
+    model = AtlasRegressor(
+        members=1, terms=0, density=0, max_iter=2, features=30, loss=loss, random_state=0
+    ).fit(X, Y)
     assert model.partial_fit(X[:20], Y[:20]).update_log_[0].measure == measure
 
 

@@ -27,9 +27,8 @@ def in_float64(estimator):
     twin, old = copy.deepcopy(estimator), estimator.model_
     model = Atlas(old.inputs, old.outputs, old.terms, old.density, old.trainable, old.damping, "float64")
     state, known = state_of(model).emptied(old.domain), state_of(old)
-    state.table[:] = known.table[
-        state.lattice.nearest_rows(known.lattice)
-    ]  # a face may round into one cell more
+    # a face may round into one cell more
+    state.table[:] = known.table[state.lattice.nearest_rows(known.lattice)]
     twin.model_ = model_in(state.with_charts(chart_in_float64(chart) for chart in old.charts))
     return twin
 
@@ -41,7 +40,14 @@ def chart_in_float64(chart):
     return dataclasses.replace(chart, content=content, size=chart.size.astype(np.float64))
 
 
-@pytest.mark.parametrize("options", [{}, {"domain": "data", "terms": 0}, {"extrapolation": "linear"}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        pytest.param({"domain": "data", "terms": 0}, marks=pytest.mark.slow),
+        pytest.param({"extrapolation": "linear"}, marks=pytest.mark.slow),
+    ],
+)
 def test_a_module_predicts_what_the_regressor_does(options):
     estimator = extended_regressor(**options)
     X = rows_far_and_near()

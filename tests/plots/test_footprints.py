@@ -68,14 +68,14 @@ def test_updates_show_each_footprint_in_its_lane(updated):
     for *_, row, colour in shown:
         assert same_color(colour, REVERTED if row == 0 else ACCENT)
     labels = [label.get_text() for label in drawn.get_yticklabels()]
-    assert labels == ["1: chart, 60 rows (reverted)", "2: chart, 60 rows", "3: chart, 60 rows"]
+    assert labels == ["1: chart, 100 rows (reverted)", "2: chart, 100 rows", "3: chart, 100 rows"]
 
 
 def test_a_consolidation_is_a_line(regressor):
-    model = AtlasRegressor(terms=0, density=1, members=1, max_iter=2, retention="chart", random_state=0).fit(
+    model = AtlasRegressor(terms=0, density=1, members=1, max_iter=2, features=0, random_state=0).fit(
         X, PRODUCT
     )
-    model.partial_fit(X[:60] / 4, PRODUCT[:60]).consolidate(tolerance=100.0, samples=100, epochs=1)
+    model.partial_fit(X[:100] / 4, PRODUCT[:100]).consolidate(tolerance=100.0, samples=100, epochs=1)
     drawn = draw_updates(axes(), model)
     assert [bar[2] for bar in bars(drawn)] == [0, 0, 0]
     assert drawn.lines[0].get_ydata().tolist() == [1, 1]

@@ -26,7 +26,7 @@ def test_without_updates_there_are_shapes_only(regressor):
 def test_of_many_columns_the_influential_ones_are_shown():
     rows = np.random.default_rng(0).random((300, 15))
     target = rows @ np.r_[np.ones(5), np.zeros(3), np.ones(7)]
-    model = AtlasRegressor(terms=0, density=0, members=1, random_state=0).fit(rows, target)
+    model = AtlasRegressor(terms=0, density=0, members=1, features=0, random_state=0).fit(rows, target)
     figure = inspection(model)
     assert figure.subfigs[0].get_suptitle() == (
         "Effect of the 12 most influential of 15 columns, over random points of the domain"
@@ -38,13 +38,17 @@ def test_of_many_columns_the_influential_ones_are_shown():
 def test_a_constant_column_is_not_influential():
     rows = np.random.default_rng(0).random((300, 15))
     rows[:, [2, 4, 6, 8]] = [0, 1, -3, 1e6]
-    model = AtlasRegressor(terms=0, density=0, members=1, max_iter=2, random_state=0).fit(rows, rows[:, 0])
+    model = AtlasRegressor(terms=0, density=0, members=1, max_iter=2, features=0, random_state=0).fit(
+        rows, rows[:, 0]
+    )
     model.model_.f(0)[:, [2, 4, 6, 8]] += np.arange(4)
     assert most_influential(model, output=0) == [j for j in range(15) if j not in (2, 4, 6, 8)]
 
 
 def test_a_narrow_peak_is_not_cut_off():
-    model = AtlasRegressor(terms=0, density=6, members=1, max_iter=1, random_state=0).fit(X, PRODUCT)
+    model = AtlasRegressor(terms=0, density=6, members=1, max_iter=1, features=0, random_state=0).fit(
+        X, PRODUCT
+    )
     model.model_.f(6)[0, 1, 100] = 50
     panels = inspection(model).subfigs[0].axes
     assert max(line(panels[1], "mean prediction")[1]) < panels[1].get_ylim()[1]

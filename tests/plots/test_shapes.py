@@ -29,7 +29,7 @@ def test_the_band_holds_the_effect_for_most_points(regressor):
 
 
 def test_an_additive_model_has_no_band_and_is_its_additive_part():
-    model = AtlasRegressor(terms=0, density=1, members=1, retention="chart", random_state=0).fit(
+    model = AtlasRegressor(terms=0, density=1, members=1, features=0, random_state=0).fit(
         X, X[:, 0] + X[:, 1] ** 2
     )
     drawn = draw_shape(axes(), model, 1)
@@ -59,7 +59,9 @@ def test_lines_cover_the_data_or_else_the_domain(regressor):
 
 def test_a_classifier_shows_the_probability_of_a_class():
     labels = np.where(X[:, 0] > 5, "high", "low")
-    model = AtlasClassifier(terms=0, density=0, members=1, max_iter=5, random_state=0).fit(X, labels)
+    model = AtlasClassifier(terms=0, density=0, members=1, max_iter=5, features=0, random_state=0).fit(
+        X, labels
+    )
     drawn = draw_shape(axes(), model, 0, X=X[:50], output=1)
     x, y = line(drawn, "mean prediction")
     changed = X[:50].copy()
@@ -83,7 +85,7 @@ def test_the_density_counts_rows(regressor):
 def test_missing_values_are_averaged_over_but_not_drawn():
     rows = X.copy()
     rows[::3, 1] = np.nan
-    model = AtlasRegressor(terms=0, density=0, members=1, missing="learn", random_state=0).fit(
+    model = AtlasRegressor(terms=0, density=0, members=1, missing="learn", features=0, random_state=0).fit(
         rows, PRODUCT + 100 * np.isnan(rows[:, 1])
     )
     x, y = line(draw_shape(axes(), model, 1, X=rows[:100]), "mean prediction")
@@ -95,7 +97,9 @@ def test_missing_values_are_averaged_over_but_not_drawn():
 def test_columns_have_names():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(X, columns=["wind", "sun", "rain"])
-    model = AtlasRegressor(terms=0, density=0, members=1, max_iter=2, random_state=0).fit(frame, PRODUCT)
+    model = AtlasRegressor(terms=0, density=0, members=1, max_iter=2, features=0, random_state=0).fit(
+        frame, PRODUCT
+    )
     assert draw_shape(axes(), model, "sun", X=frame).get_xlabel() == "sun"
     with pytest.raises(ValueError, match=r"^there is no column 'snow'; the columns are wind, sun, rain$"):
         draw_shape(axes(), model, "snow")

@@ -14,7 +14,7 @@ from atlas_splines.tables.encoding import Column, Encoding, frame
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
-SMALL = {"density": 1, "terms": 2, "members": 2, "max_iter": 20, "random_state": 0}
+SMALL = {"density": 1, "terms": 2, "members": 2, "max_iter": 20, "features": 30, "random_state": 0}
 
 
 def data(rows=150, seed=0):

@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +18,11 @@ from atlas_splines.storage.models import model_from_archive, model_to_archive
 from atlas_splines.tables.encoding import Column, Encoding, frame
 
 FORMAT = (Path(__file__).parents[2] / "docs" / "format.md").read_text(encoding="utf8")
-MAKERS = {"pooled": pooled_regressor, "charted": small_regressor, "classes": small_classifier}
+MAKERS = {  # each makes its estimator once; tests that change one call its function themselves
+    "pooled": cache(pooled_regressor),
+    "charted": cache(small_regressor),
+    "classes": cache(small_classifier),
+}
 
 
 @pytest.fixture(scope="module")

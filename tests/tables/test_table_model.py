@@ -4,7 +4,7 @@ import pytest
 from atlas_splines import AtlasClassifier, AtlasRegressor, TableModel
 from atlas_splines.tables.encoding import Column, Encoding, frame
 
-SMALL = {"density": 0, "terms": 0, "members": 1, "max_iter": 1, "random_state": 0}
+SMALL = {"density": 0, "terms": 0, "members": 1, "max_iter": 1, "features": 0, "random_state": 0}
 ENCODING = Encoding((Column("size"), Column("city", ("Aarhus", "Bergen"))), "price")
 X = np.column_stack([np.arange(60.0), np.arange(60) % 2])
 

@@ -42,7 +42,7 @@ class ColumnFootprint(Footprint):
     --------
     >>> from atlas_splines import AtlasRegressor
     >>> X = 100 * np.random.default_rng(0).random((200, 2))
-    >>> model = AtlasRegressor(terms=0, density=0, retention="chart", random_state=0).fit(X, X[:, 0])
+    >>> model = AtlasRegressor(terms=0, density=0, features=0, random_state=0).fit(X, X[:, 0])
     >>> area = model.footprint(20 + X / 10)
     >>> area.contains([[25.0, 25.0], [25.0, 80.0]])
     array([ True, False])

@@ -76,7 +76,7 @@ def consolidate(
     >>> X = 0.2 + 0.5 * np.random.default_rng(0).random((500, 1))
     >>> model = Atlas(inputs=1, density=2)
     >>> done = update(model, X, np.sin(5 * X), random_state=0)
-    >>> consolidate(model, tolerance=0.1, random_state=0).replaced, model.charts
+    >>> consolidate(model, tolerance=0.1, samples=1000, random_state=0).replaced, model.charts
     (True, ())
     """
     start = time.perf_counter()

@@ -42,7 +42,7 @@ class EstimatorModule(nn.Module):
     >>> import numpy as np, torch
     >>> from atlas_splines import AtlasRegressor
     >>> X = 100 * np.random.default_rng(0).random((500, 2))
-    >>> estimator = AtlasRegressor(members=1, random_state=0).fit(X, X[:, 0] - X[:, 1])
+    >>> estimator = AtlasRegressor(terms=0, members=1, random_state=0).fit(X, X[:, 0] - X[:, 1])
     >>> module = EstimatorModule(estimator)
     >>> bool(abs(module(torch.tensor(X)).detach().numpy() - estimator.predict(X)).max() < 1e-3)
     True

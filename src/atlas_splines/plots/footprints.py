@@ -129,7 +129,7 @@ def draw_updates(axes: Axes, estimator: AtlasEstimator, columns: Sequence[Column
     >>> from matplotlib.figure import Figure
     >>> from atlas_splines import AtlasRegressor
     >>> X = np.random.default_rng(0).random((200, 2))
-    >>> model = AtlasRegressor(terms=0, density=0, random_state=0).fit(X, X[:, 0])
+    >>> model = AtlasRegressor(terms=0, density=0, members=1, features=0, random_state=0).fit(X, X[:, 0])
     >>> axes = draw_updates(Figure().subplots(), model.partial_fit(X / 4, X[:, 1]))
     >>> [label.get_text() for label in axes.get_yticklabels()]
     ['1: chart, 200 rows']

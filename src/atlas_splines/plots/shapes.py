@@ -68,7 +68,7 @@ def draw_shape(
     >>> from matplotlib.figure import Figure
     >>> from atlas_splines import AtlasRegressor
     >>> X = np.random.default_rng(0).random((200, 2))
-    >>> model = AtlasRegressor(terms=0, density=0, random_state=0).fit(X, 3 * X[:, 0])
+    >>> model = AtlasRegressor(terms=0, density=0, members=1, features=0, random_state=0).fit(X, 3 * X[:, 0])
     >>> axes = draw_shape(Figure().subplots(), model, column=0, X=X)
     >>> axes.get_xlabel(), axes.get_ylabel()
     ('column 0', 'prediction')

@@ -171,8 +171,11 @@ def test_a_killed_dask_worker_loses_no_trial(tmp_path, cluster, monkeypatch):
 
 
 def test_a_reproduction_writes_a_report_and_draws_again_without_recomputing(tmp_path, monkeypatch):
+    from atlas_splines.experiments.paper import report as page_of_figures
     from atlas_splines.experiments.paper import reproduction
 
+    few = page_of_figures.DRAWINGS[::8]  # the page with all of them has tests of its own
+    monkeypatch.setattr(page_of_figures, "DRAWINGS", few)
     monkeypatch.setattr(reproduction, "all_keys", lambda trials: [*KEYS[:2], TrialKey("C", 2, 0.1, 0)])
     report = reproduction.reproduce(tmp_path, 1, TINY)
     before = listing(tmp_path)
