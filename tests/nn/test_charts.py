@@ -39,7 +39,7 @@ def test_a_chart_of_a_strange_domain_is_refused():
         AtlasModule.from_model(model)
 
 
-@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("sparse", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_chart_changes_its_box_and_nothing_else(sparse):
     module = random_module(2, 1, 3, 3, sparse=sparse)
     X, new = points(4000, 2, dtype=torch.float32), 0.2 + 0.3 * points(500, 2, seed=1, dtype=torch.float32)

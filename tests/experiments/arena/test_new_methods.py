@@ -171,6 +171,7 @@ def test_a_spline_passes_through_its_control_points_and_is_smooth():
     assert np.abs(slopes[0]).max() > 5
 
 
+@pytest.mark.slow
 def test_damping_holds_the_activations():
     pytest.importorskip("torch")
     from atlas_splines.experiments.arena.methods.spline_activations import SplineNetwork
