@@ -89,7 +89,7 @@ def test_more_terms_are_taken_where_they_help():
     twisted = rows_of(
         lambda X: np.sin(7 * X[:, 0] * X[:, 1]) * np.cos(5 * X[:, 1] + 4 * X[:, 2]), 3, rows=2000
     )
-    terms = [fit_model(rows, OPTIONS, [0], in_turn)[0].terms for rows in (additive, twisted)]
+    terms = [fit_model(rows, OPTIONS, [0], in_turn).model.terms for rows in (additive, twisted)]
     assert terms[0] == 0
     assert terms[1] >= 4
 
@@ -124,9 +124,9 @@ def test_held_out_rows_count_by_their_weights():
 
 def test_few_rows_get_a_small_additive_model():
     rows = rows_of(lambda X: X[:, 0], 2, rows=20)
-    model, members = fit_model(rows, OPTIONS, [0, 1], in_turn)
-    assert (model.density, model.terms) == (0, 0)
-    assert [member.validation for member in members] == [[], []]
+    fitted = fit_model(rows, OPTIONS, [0, 1], in_turn)
+    assert (fitted.model.density, fitted.model.terms) == (0, 0)
+    assert [member.validation for member in fitted.members] == [[], []]
 
 
 def test_a_model_does_not_grow_to_be_surer_of_classes_it_can_tell_apart():
@@ -134,21 +134,21 @@ def test_a_model_does_not_grow_to_be_surer_of_classes_it_can_tell_apart():
     X = X[np.abs(X[:, 0] - 0.5) > 0.3]
     classes = np.eye(2, dtype=np.float32)[(X[:, 0] > 0.5).astype(int)]
     options = dataclasses.replace(OPTIONS, outputs=2, loss="cross-entropy", learning_rate=0.1)
-    model, [member] = fit_model(Rows(X, classes, np.ones(len(X), np.float32)), options, [0], in_turn)
-    assert member.loss < 0.01
-    assert (model.density, model.terms) == (0, 0)
+    fitted = fit_model(Rows(X, classes, np.ones(len(X), np.float32)), options, [0], in_turn)
+    assert fitted.loss < 0.01
+    assert (fitted.model.density, fitted.model.terms) == (0, 0)
 
 
 def test_a_model_does_not_grow_for_a_constant():
-    model, [member] = fit_model(rows_of(lambda X: np.zeros(len(X)), 1), OPTIONS, [0], in_turn)
-    assert member.loss == 0
-    assert (model.density, model.terms) == (0, 0)
+    fitted = fit_model(rows_of(lambda X: np.zeros(len(X)), 1), OPTIONS, [0], in_turn)
+    assert fitted.loss == 0
+    assert (fitted.model.density, fitted.model.terms) == (0, 0)
 
 
 def test_terms_still_grow_where_classes_need_them():
     X = np.random.default_rng(0).random((600, 2)).astype(np.float32)
     classes = np.eye(2, dtype=np.float32)[((X[:, 0] > 0.5) != (X[:, 1] > 0.5)).astype(int)]
     options = dataclasses.replace(OPTIONS, outputs=2, loss="cross-entropy")
-    model, [member] = fit_model(Rows(X, classes, np.ones(len(X), np.float32)), options, [0], in_turn)
-    assert member.loss < 0.3
-    assert model.terms >= 4
+    fitted = fit_model(Rows(X, classes, np.ones(len(X), np.float32)), options, [0], in_turn)
+    assert fitted.loss < 0.3
+    assert fitted.model.terms >= 4

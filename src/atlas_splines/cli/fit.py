@@ -127,11 +127,10 @@ def sampled_rows(encoding: Encoding, source: Source, reservoir: Reservoir) -> tu
 
 
 def validation_error(estimator: Estimator) -> str:
-    """Lowest validation loss, mean of the members, as the estimator tells its errors."""
-    losses = [min(member) for member in estimator.validation_loss_ if member]
-    if not losses:
+    """Loss of the model on held-out rows, as the estimator tells its errors."""
+    if not np.isfinite(estimator._held_out_loss):
         return "unknown, with fewer than 40 rows none are held out"
-    return f"{estimator._measure} {estimator._error(float(np.mean(losses))):.4g}"
+    return f"{estimator._measure} {estimator._error(estimator._held_out_loss):.4g}"
 
 
 def learn_large(

@@ -65,7 +65,7 @@ def placed(model: Atlas, inputs: NDArray[np.intp], of: int) -> Atlas:
     --------
     >>> line = Atlas(inputs=1, terms=0, density=0)
     >>> line.f(0)[0, 0] = [-1, 0, 1, 2]
-    >>> placed(line, np.array([1]), of=2)([[0.9, 0.25]])
+    >>> placed(line, np.array([1]), of=2)([[0.9, 0.25]]).round(4)
     array([[0.25]], dtype=float32)
     """
     wider = Atlas(of, model.outputs, model.terms, model.density, model.trainable, model.damping, model.dtype)

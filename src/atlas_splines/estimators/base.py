@@ -35,6 +35,7 @@ from atlas_splines.memory.pooling import (
     forget_rows,
     in_domain_of,
     speak_as_fitted,
+    solve_rows,
     start_pool,
 )
 from atlas_splines.memory.updates import footprint, update
@@ -159,18 +160,13 @@ class AtlasEstimator(Parameters):
         points = units.astype(np.float32)
         rows = Rows(points, self._targets(y), weights).take(weights > 0)
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=self.members)
-        model, members = fit_model(rows, self._fit_options(outputs), seeds.tolist(), self._map)
-        if self.features:
-            model = start_pool(
-                model,
-                rows,
-                loss=self._loss,
-                features=self.features,
-                half_life=self.half_life,
-                seed=int(seeds[0]),
-            )
-        self.domain_, self.model_ = columns, model
-        return self._remember(members)
+        solved = solve_rows(rows, self.features, int(seeds[0])) if self.features else None
+        fitted = fit_model(rows, self._fit_options(outputs), seeds.tolist(), self._map, solved)
+        model = fitted.model
+        if solved is not None:
+            model = start_pool(model, rows, solved, loss=self._loss, half_life=self.half_life)
+        self.domain_, self.model_, self._held_out_loss = columns, model, fitted.loss
+        return self._remember(fitted.members)
 
     def _fit_on(self: Self, X: Array, y: Array, weights: Array) -> Self:
         """Train the model that is there."""

@@ -1,4 +1,8 @@
-"""Fitting: a model that finds its own size, as the average of several that grew from coarse to fine.
+"""Fitting: a model that finds its own size.
+
+Where squared errors or classes are to be learned and no size is asked for, most of it is solved for; short
+trainings add what products of splines can do better. Otherwise it is the average of several models that grew
+from coarse to fine.
 
 Equation numbers refer to docs/math.md.
 """
@@ -25,8 +29,12 @@ from atlas_splines.core.growing import (
 from atlas_splines.core.mixing import average
 from atlas_splines.core.model import Atlas
 from atlas_splines.core.rows import Rows
+from atlas_splines.estimators.stacking import stack_members, train_member
+from atlas_splines.evidence.classes import class_weights
+from atlas_splines.evidence.design import Solved
+from atlas_splines.evidence.folding import fold
 
-__all__ = ["FitOptions", "fit_model", "split_folds", "train_on"]
+__all__ = ["FitOptions", "Fitted", "fit_model", "split_folds", "train_on"]
 
 Auto = int | Literal["auto"]
 Mapper = Callable[[Callable[[int], Grown], Iterable[int]], list[Grown]]
@@ -39,6 +47,8 @@ WORTHWHILE_RATIO = 0.99  # a larger model must lower the loss on held-out rows t
 WORTHWHILE_ENTROPY = 0.002  # a larger classifier must lower it by this share of that of class frequencies
 RATE_DIVISORS = (1, 3, 10)  # of the learning rate, one after the other
 LEAST_ROWS = 40  # with fewer rows none are held out
+ENOUGH_HELD_OUT = 300  # rows; a larger share than asked for is held out of small tables
+MOST_HELD_OUT = 0.25  # share of the rows
 PATIENCE_BATCHES = 2000  # without a lower loss, after which training stops
 LEAST_PATIENCE, MOST_PATIENCE = 2, 20  # epochs, whatever the number of batches
 
@@ -57,6 +67,11 @@ class FitOptions:
     held_out: float  # share of the rows
     patience: int | Literal["auto"] | None  # in epochs; None runs all epochs
     verbose: bool
+
+    @property
+    def finds_size(self) -> bool:
+        """Whether the model may be of any size, and its loss is one that can be solved for."""
+        return self.loss in ("mse", "cross-entropy") and self.density == self.terms == "auto"
 
     def schedule(self, rows: Rows, split: Split) -> Schedule:
         """How to train on rows of which some are held out."""
@@ -98,12 +113,64 @@ class FitOptions:
         return WORTHWHILE_ENTROPY * float(entr(frequencies).sum())
 
 
-def fit_model(
-    rows: Rows, options: FitOptions, seeds: Sequence[int], run: Mapper
-) -> tuple[Atlas, list[Grown]]:
-    """Fit as many models as there are seeds, each with other held-out rows, and average them.
+@dataclass(frozen=True)
+class Fitted:
+    """A model that was fitted.
 
-    The first one finds the number of terms for all. `run` maps a function over numbers, in threads or not.
+    Attributes
+    ----------
+    model
+        The model.
+    members
+        The trainings that it is made of.
+    loss
+        Of the whole model on rows it was not trained on; infinite if there were none.
+    """
+
+    model: Atlas
+    members: list[Grown]
+    loss: float
+
+
+def fit_model(
+    rows: Rows, options: FitOptions, seeds: Sequence[int], run: Mapper, solved: Solved | None = None
+) -> Fitted:
+    """Fit a model, with as many members as there are seeds. `run` maps a function over numbers, in threads or not.
+
+    Where features are `solved` for, and no size is asked for, they are the larger part of it.
+    """
+    if solved is None or not options.finds_size:
+        return average_members(rows, options, seeds, run)
+    if options.loss == "cross-entropy":
+        return solve_classes(rows, solved, seeds[0])
+    return stack_on(solved, rows, options, seeds, run)
+
+
+def solve_classes(rows: Rows, solved: Solved, seed: int) -> Fitted:
+    """The model of the features that makes classes most likely."""
+    phi = solved.features(rows.points)
+    weights = rows.weights.astype(np.float64) / rows.weights.mean()
+    scores, entropy = class_weights(phi, rows.targets.astype(np.float64), weights, solved.readout, seed)
+    return Fitted(
+        fold(solved.features, scores), [Grown(fold(solved.features, scores), entropy, 0, [])], entropy
+    )
+
+
+def stack_on(solved: Solved, rows: Rows, options: FitOptions, seeds: Sequence[int], run: Mapper) -> Fitted:
+    """The solved part with members on top, each as far as held-out rows want it."""
+    if len(rows) < LEAST_ROWS:
+        return Fitted(fold(solved.features, solved.readout.weights), [], np.inf)
+    share = np.clip(ENOUGH_HELD_OUT / len(rows), options.held_out, max(MOST_HELD_OUT, options.held_out))
+    held_out = split_folds(len(rows), float(share), np.random.default_rng(seeds[0]))[0]
+    members = run(lambda k: train_member(k, rows, held_out, solved, seeds[k]), range(len(seeds)))
+    model, loss = stack_members([member.model for member in members], rows, held_out, solved)
+    return Fitted(model, members, loss)
+
+
+def average_members(rows: Rows, options: FitOptions, seeds: Sequence[int], run: Mapper) -> Fitted:
+    """As many models as there are seeds, each with other held-out rows, and their average.
+
+    The first one finds the number of terms for all.
     """
     folds = split_folds(len(rows), options.held_out, np.random.default_rng(seeds[0]))
     splits = [split_rows(rows, fold) for fold in folds]
@@ -123,7 +190,7 @@ def fit_model(
         first = with_enough_terms(lambda terms: member(0, terms), schedules[0])
     others = run(lambda k: member(k, first.model.terms), range(1, len(seeds)))
     members = [first, *others]
-    return average([member.model for member in members]), members
+    return Fitted(average([m.model for m in members]), members, float(np.mean([m.loss for m in members])))
 
 
 def with_enough_terms(member: Callable[[int], Grown], schedule: Schedule) -> Grown:

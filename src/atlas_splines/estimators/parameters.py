@@ -35,7 +35,7 @@ class Parameters(BaseEstimator, ABC):
         *,
         density: Auto = "auto",
         terms: Auto = "auto",
-        members: int = 4,
+        members: int = 2,
         domain: DomainChoice = "quantiles",
         extrapolation: Literal["constant", "linear", "error"] = "constant",
         missing: Literal["error", "learn"] = "error",

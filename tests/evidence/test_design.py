@@ -1,0 +1,70 @@
+"""The first data, solved: which inputs matter, and what each row would be predicted without itself."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_friedman1
+
+from atlas_splines.evidence import design as designing
+from atlas_splines.evidence.design import choose_features, design, solve_first, telling_inputs
+from atlas_splines.evidence.folding import fold
+from atlas_splines.evidence.readout import readout_of
+
+
+def smooth(rows, inputs=2, seed=0):
+    random = np.random.default_rng(seed)
+    points = random.random((rows, inputs))
+    targets = np.sin(5 * points[:, :1]) * points[:, 1:2] + 0.1 * random.normal(size=(rows, 1))
+    return points, targets / targets.std()
+
+
+def test_no_row_predicts_itself():
+    points, targets = smooth(80)
+    weights = np.random.default_rng(1).uniform(0.5, 2, 80)
+    solved = solve_first(points, targets, weights, budget=30)
+    phi, prior = solved.features(points), solved.readout.prior
+    for row in (0, 17):
+        others = np.arange(80) != row
+        root = np.sqrt(weights[others])[:, None]
+        without = readout_of(root * phi[others], root * targets[others], prior, steps=0)
+        np.testing.assert_allclose(solved.ahead[row], phi[row] @ without.weights, atol=1e-3)
+
+
+def test_errors_ahead_are_those_on_new_rows():
+    points, targets = smooth(4000)
+    solved = solve_first(points[:800], targets[:800], budget=200)
+    ahead = np.sqrt(np.mean((solved.ahead - targets[:800]) ** 2))
+    new = np.sqrt(np.mean((solved.features(points[800:]) @ solved.readout.weights - targets[800:]) ** 2))
+    assert ahead == pytest.approx(new, rel=0.1)
+
+
+def test_in_a_wide_table_inputs_that_do_not_matter_have_coefficients_of_exactly_zero():
+    points, targets = make_friedman1(1500, n_features=40, noise=1.0, random_state=0)
+    targets = (targets - targets.mean()) / targets.std()
+    features, readout = design(points, targets[:, None], budget=150)
+    model = fold(features, readout.weights)
+    used = [j for j in range(40) if any((part(rho)[..., j, :] != part(rho)[..., j, :1]).any()
+            for part in (model.f, model.g, model.h) for rho in range(model.density + 1))]  # fmt: skip
+    assert set(range(5)) <= set(used)
+    assert len(used) <= 8
+
+
+def test_a_narrow_table_keeps_all_its_inputs():
+    points, targets = smooth(500, inputs=6)
+    telling, lengths = telling_inputs(points, targets, np.random.default_rng(0))
+    assert telling.all()
+    assert np.isfinite(lengths).all()
+
+
+def test_features_are_chosen_on_a_sample(monkeypatch):
+    points, targets = smooth(600)
+    monkeypatch.setattr(designing, "JUDGED", 200)
+    features, prior = choose_features(points, targets, budget=150)
+    assert len(features) == sum(prior.sizes) <= 150
+
+
+@pytest.mark.slow
+def test_a_thousand_columns_are_no_trouble():
+    points, targets = make_friedman1(600, n_features=1000, noise=1.0, random_state=0)
+    targets = (targets - targets.mean()) / targets.std()
+    solved = solve_first(points, targets[:, None], budget=200)
+    assert np.mean((solved.ahead[:, 0] - targets) ** 2) < 0.5
