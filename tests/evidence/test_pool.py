@@ -82,6 +82,18 @@ def test_rows_are_forgotten_whenever_they_came():
         pool_of().forgotten(*batch(slope=50, rows=400, seed=5))
 
 
+def test_an_update_can_come_in_pieces():
+    points, targets = batch(rows=300, slope=2)
+    start = pool_of(*(batch(seed=k) for k in range(1, 7)))
+    whole = start.learned(7, points, targets)
+    pieces = start
+    for rows in np.array_split(np.arange(300), 3):
+        pieces = pieces.learned(7, points[rows], targets[rows])
+    assert pieces.total == whole.total
+    np.testing.assert_allclose(pieces.recent[-1].errors, whole.recent[-1].errors)
+    assert same_bits(pieces.without(7), start)
+
+
 def test_weights_count_rows():
     points, targets = batch()
     heavy = np.repeat([0.0, 1.0], 50)

@@ -111,6 +111,25 @@ def test_pooling_depends_on_no_order_and_no_pieces(pooled, order):
     assert evidence_of(state_of(whole.model_)).total == evidence_of(state_of(pieces.model_)).total
 
 
+def test_rows_that_do_not_fit_into_memory_are_pooled_piece_by_piece(pooled):
+    X, y = rows(500, 1)
+    whole, pieces = copy_of(pooled).partial_fit(X, y).model_, copy_of(pooled)
+    model, points, targets = pieces.model_, pieces.domain_.to_unit(X), pieces._targets(y)
+    parts = np.array_split(np.arange(150, 500), 3)
+    done = update(
+        model,
+        points[:150],
+        targets[:150],
+        retention="pool",
+        loss="mse",
+        rest=((points[part], targets[part]) for part in parts),
+    )
+    assert (done.rows, done.after) == (500, whole.fingerprint())
+    rest = [(points, targets)]
+    with pytest.raises(ValueError, match="retention='chart' learns all rows at once; give them as X and y"):
+        update(model, points, targets, retention="chart", rest=rest)
+
+
 @pytest.mark.parametrize("retention", ["pool", "auto"])
 def test_the_newest_update_is_taken_back_to_the_bit(retention):
     model = fitted(retention=retention)

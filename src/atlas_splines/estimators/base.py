@@ -196,12 +196,17 @@ class AtlasEstimator(Parameters):
         *,
         retention: Retention | None = None,
         random_state: int | None = None,
+        rest: Iterable[tuple[Any, Array]] = (),
     ) -> Self:
-        """Teach the fitted model new data, without forgetting; options for this call only may be given."""
+        """Teach the fitted model new data, without forgetting; options for this call only may be given.
+
+        The rest are further rows (X, y) of a table larger than memory, see `atlas_splines.update`.
+        """
         self._check_parameters()
         retention = retention or self.retention
         targets, seed = self._targets(y), self._seed() if random_state is None else seed_of(random_state)
         model, points = self._to_learn(X, retention)
+        checked = (self._checked(*piece, None) for piece in rest)
         done = update(
             model,
             points,
@@ -213,6 +218,7 @@ class AtlasEstimator(Parameters):
             sample_weight=weights,
             random_state=seed,
             progress=self.verbose > 1,
+            rest=((self._points_inside(X, model), self._targets(y)) for X, y, _ in checked),
         )
         if done.kind == "pool" and self.extrapolation != "error":  # evidence needs no larger domain
             model = model_in(in_domain_of(state_of(self.model_), state_of(model)), model.updates)
@@ -302,9 +308,10 @@ class AtlasEstimator(Parameters):
         low, high = self.model_.domain.T
         return np.asarray(((points >= low) & (points <= high)).all(axis=1))
 
-    def _points_inside(self, X: Array) -> Array:
-        """Coordinates of the nearest points in the domain."""
-        return self.domain_.to_unit(X).clip(*self.model_.domain.T).astype(self.model_.dtype)
+    def _points_inside(self, X: Array, model: Atlas | None = None) -> Array:
+        """Coordinates of the nearest points in the domain of the model, or of another one."""
+        model = model or self.model_
+        return self.domain_.to_unit(X).clip(*model.domain.T).astype(model.dtype)
 
     def _model_reaching(self, X: Array) -> tuple[Atlas, Array]:
         """The model, or a copy whose domain is extended to the rows, and their coordinates in it."""

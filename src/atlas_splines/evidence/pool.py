@@ -37,6 +37,7 @@ SMOOTHING = 500.0  # rows after which an error ahead counts half
 ROWS_A_COMPARISON = 150  # neighbouring rows have errors that are alike: so many count as one
 MOST_COMPARISONS = 30
 FADING_SHARE = 0.1  # of a fading memory that is as good as the exact one, over the share of that
+ROWS_AT_ONCE = 8192  # whose features are held in memory
 LEAST_SHARE = 0.01  # in the mixture; what would have less is left out, so that the model stays small
 SHARPNESS = 2.0  # scores of classes are multiplied by this over the standard deviation of their noise
 
@@ -94,6 +95,12 @@ class Batch:
     update: int
     statistics: Statistics
     errors: Array
+
+    def joined(self, more: Batch) -> Batch:
+        """The evidence of these rows and of more rows of the same update."""
+        counts = np.array([self.statistics.count, more.statistics.count])
+        errors = counts @ [self.errors, more.errors] / counts.sum()
+        return Batch(self.update, self.statistics + more.statistics, errors)
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,14 +274,23 @@ class Pool(Evidence):
         Parameters
         ----------
         update
-            Number of the update.
+            Number of the update; more rows of the newest one join those that it has.
         points, targets, weights
             Its rows, shapes (rows, inputs), (rows, outputs) and (rows,).
         """
-        errors = np.average(self.errors_on(points, targets), axis=1, weights=weights)
-        statistics = self._summed(points, targets, weights)
-        grown = replace(self, recent=(*self.recent, Batch(update, statistics, errors)))
+        if self.holds(update):
+            before = self.without(update)
+            more = before._batch(update, points, targets, weights)
+            return replace(self, recent=(*before.recent, self.recent[-1].joined(more)))
+        batch = self._batch(update, points, targets, weights)
+        grown = replace(self, recent=(*self.recent, batch))
         return grown if len(grown.recent) <= RECENT else grown._settled()
+
+    def _batch(self, update: int, points: Array, targets: Array, weights: Array | None) -> Batch:
+        """The evidence of rows that this pool has not learned."""
+        pieces = [self.errors_on(points[rows], targets[rows]) for rows in pieces_of(len(points))]
+        errors = np.average(np.hstack(pieces), axis=1, weights=weights)
+        return Batch(update, self._summed(points, targets, weights), errors)
 
     def _settled(self) -> Pool:
         """The oldest of the recent updates joins those that need their rows to be taken back."""
@@ -325,8 +341,14 @@ class Pool(Evidence):
 def summed(features: Features, points: Array, targets: Array, weights: Array | None) -> Statistics:
     """Statistics of some rows."""
     statistics = Statistics(len(features), targets.shape[1])
-    statistics.add(features(points), targets, weights)
+    for rows in pieces_of(len(points)):
+        statistics.add(features(points[rows]), targets[rows], None if weights is None else weights[rows])
     return statistics
+
+
+def pieces_of(rows: int) -> list[slice]:
+    """Cuts of rows: their features take much more memory than the rows."""
+    return [slice(begin, begin + ROWS_AT_ONCE) for begin in range(0, rows, ROWS_AT_ONCE)]
 
 
 def scaled(weights: Array | None, unit: float) -> Array | None:

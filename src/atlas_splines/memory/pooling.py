@@ -6,7 +6,7 @@ predicts them better, in cross-validation, than anything the pool could learn fr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
@@ -160,7 +160,15 @@ def as_doubles(rows: Rows) -> tuple[Array, Array, Array]:
     return rows.points.astype(np.float64), rows.targets.astype(np.float64), rows.weights.astype(np.float64)
 
 
-def pool_rows(state: State, update: int, rows: Rows, decide: bool, cover: Cover, charts: Count) -> Pooled:
+def pool_rows(
+    state: State,
+    update: int,
+    rows: Rows,
+    decide: bool,
+    cover: Cover,
+    charts: Count,
+    rest: Iterable[Rows] = (),
+) -> Pooled:
     """Learn rows by evidence.
 
     Parameters
@@ -176,6 +184,8 @@ def pool_rows(state: State, update: int, rows: Rows, decide: bool, cover: Cover,
         that predict best speak. Otherwise all rows are pooled, and the exact memory speaks.
     cover, charts
         As in `update`.
+    rest
+        Further rows of the update, in pieces: they join the charts that they fall into, or the pool.
     """
     pool = needed_pool(state)
     # a class that is new is no change of the world: classes are pooled, and never fade by themselves
@@ -188,23 +198,34 @@ def pool_rows(state: State, update: int, rows: Rows, decide: bool, cover: Cover,
         new, reason = charts_for(state, update, rows, owners, cover, charts)
         for chart in new:
             owners[chart.fence.window(rows.points) == 1] = ELSEWHERE
-    known = [
+    grown = joined(state, update, rows, owners)
+    joins = int((owners >= 0).sum())
+    grown = grown.with_charts((*grown.charts, *new))
+    for piece in rest:
+        owners = owners_of(grown, piece)
+        grown = joined(grown, update, piece, owners)
+        joins += int(((owners >= 0) & (owners < len(state.charts))).sum())
+    said = needed_pool(grown)
+    stays = said is pool and voice == pool.voice
+    return Pooled(
+        grown if stays else replace(said, voice=voice).state_like(grown),
+        kind="chart" if new else "pool",
+        reason=f"{reason}; {joins} rows joined a chart" if joins else reason,
+        fences=tuple(chart.fence for chart in new),
+        is_local=not joins and stays,
+    )
+
+
+def joined(state: State, update: int, rows: Rows, owners: NDArray[np.intp]) -> State:
+    """The state with the evidence of rows, each with its owner; its coefficients are those of before."""
+    charts = [
         chart_with(chart, update, rows.take(owners == k)) if (owners == k).any() else chart
         for k, chart in enumerate(state.charts)
     ]
-    state = state.with_charts((*known, *new))
-    rest = rows.take(owners == MODEL)
-    if len(rest) or voice != pool.voice:
-        grown = pool.learned(update, *as_doubles(rest)) if len(rest) else pool
-        state = replace(grown, voice=voice).state_like(state)
-    joined = int((owners >= 0).sum())
-    return Pooled(
-        state,
-        kind="chart" if new else "pool",
-        reason=f"{reason}; {joined} rows joined a chart" if joined else reason,
-        fences=tuple(chart.fence for chart in new),
-        is_local=not joined and not len(rest) and voice == pool.voice,
-    )
+    pooled = rows.take(owners == MODEL)
+    pool = needed_pool(state)
+    pool = pool.learned(update, *as_doubles(pooled)) if len(pooled) else pool
+    return replace(state.with_charts(charts), evidence=pool)
 
 
 # --- charts that are there ------------------------------------------------------------------------------
@@ -220,9 +241,11 @@ def owners_of(state: State, rows: Rows) -> NDArray[np.intp]:
 
 
 def chart_with(chart: Chart, update: int, rows: Rows) -> Chart:
-    """A chart that has learned more rows."""
-    pool = needed_pool(state_of(chart.content))
-    return chart_of(chart, pool.learned(update, *local_rows(chart.fence, chart.size, rows)))
+    """A chart that has learned more rows: of its first data, if it was opened by this update."""
+    pool, local = needed_pool(state_of(chart.content)), local_rows(chart.fence, chart.size, rows)
+    return chart_of(
+        chart, pool.extended_by(*local) if chart.update == update else pool.learned(update, *local)
+    )
 
 
 def chart_without(chart: Chart, rows: Rows) -> Chart:
