@@ -1,12 +1,14 @@
 """Pools: memories that follow the world, updates that can be taken back, rows that can be forgotten."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from atlas_splines.evidence.design import design
 from atlas_splines.evidence.features import Features
-from atlas_splines.evidence.pool import RECENT, Pool
-from atlas_splines.evidence.readout import Prior
+from atlas_splines.evidence.pool import RECENT, Pool, summed
+from atlas_splines.evidence.readout import Prior, Sums, sums_of
 
 FEATURES = Features(3, (0, 1, 2), (), ())
 
@@ -17,8 +19,12 @@ def batch(slope=1.0, rows=100, seed=0):
     return points, slope * (points - 0.5).sum(axis=1, keepdims=True) + 0.1 * random.normal(size=(rows, 1))
 
 
+def starting_pool(steps=1):
+    return Pool.start(FEATURES, Prior.flat(FEATURES.sizes, steps=steps), *batch(seed=1000))
+
+
 def pool_of(*batches, start=None):
-    pool = start or Pool.start(FEATURES, Prior.flat(FEATURES.sizes), *batch(seed=1000))
+    pool = start or starting_pool()
     for number, rows in enumerate(batches, start=1):
         pool = pool.learned(number, *rows)
     return pool
@@ -69,6 +75,44 @@ def test_any_recent_update_is_taken_back_as_if_it_had_never_come(gone):
     assert pool.total == never.total
     assert np.array_equal(pool.first.weights, never.first.weights)
     assert pool.holds(gone + 1) is False
+
+
+def test_sums_that_go_on_from_those_before_have_the_bits_of_sums_from_the_start():
+    pool = pool_of(*(batch(seed=k, slope=1 + k) for k in range(9)))
+    afresh = replace(pool)
+    assert "total" in vars(pool)
+    assert "total" not in vars(afresh)
+    assert pool.total == afresh.total
+    for known, anew in zip(pool.fading, afresh.fading, strict=True):
+        assert np.array_equal(known.gram, anew.gram)
+        assert np.array_equal(known.moment, anew.moment)
+        assert (known.count, known.square) == (anew.count, anew.square)
+    assert same_bits(pool.with_voice("exact").with_voice("mixture"), afresh)
+
+
+def test_errors_in_turn_are_those_of_pools_without_a_block():
+    start = pool_of(*(batch(np.cos(k), seed=k) for k in range(3)), start=starting_pool(steps=0))
+    points, targets = batch(2.0, seed=9)
+    weights, blocks = np.ones(100), np.array_split(np.arange(100), 4)
+    grown = start.learned(4, points, targets)
+    errors = grown.errors_in_turn(start, points, targets, weights, blocks)
+    for held in blocks:
+        rest = np.setdiff1d(np.arange(100), held)
+        plain = start.learned(4, points[rest], targets[rest])
+        said = [plain.first.weights]
+        for sums in grown.fading:  # which fade as the whole batch lets them
+            gone = sums_of(summed(FEATURES, points[held], targets[held], None))
+            parts = (sums.gram - gone.gram, sums.moment - gone.moment, sums.square, sums.count)
+            said.append(Sums(*parts).readout(grown.prior).weights)
+        squares = [((FEATURES(points[held]) @ w - targets[held]) ** 2).mean(axis=1) for w in said]
+        np.testing.assert_allclose(errors[held], plain.trust @ squares, rtol=1e-3, atol=1e-5)
+
+
+def test_memories_that_nobody_listens_to_are_not_asked():
+    pool = pool_of(batch(3.0)).with_voice("exact").learned(2, *batch(4.0, seed=2))
+    assert "later" not in vars(pool)
+    assert len(set(pool.recent[-1].errors)) == 1
+    assert len(set(pool_of(batch(3.0)).learned(2, *batch(4.0, seed=2)).recent[-1].errors)) == 3
 
 
 def test_rows_are_forgotten_whenever_they_came():

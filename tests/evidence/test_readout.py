@@ -1,6 +1,7 @@
 """Weights and marginal likelihood against plain formulas."""
 
 import numpy as np
+import pytest
 from evidence.rows import counted, data
 from scipy.stats import multivariate_normal
 
@@ -57,3 +58,19 @@ def test_idle_features_and_no_data_do_no_harm():
     readout = solve(counted((idle, y), features=11), Prior.flat([7, 4]))
     assert np.isfinite(readout.weights).all()
     assert not readout.weights[7:10].any()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_held_out_blocks_need_no_readout_of_their_own(weighted):
+    random = np.random.default_rng(3)
+    phi, y = random.uniform(-1, 1, (90, 12)), random.normal(size=(90, 2))
+    weights = random.uniform(0.1, 3, 90) if weighted else np.ones(90)
+    prior = Prior.flat([5, 7], steps=0)
+    total = Statistics(12, 2)
+    total.add(phi, y, weights)
+    blocks = np.array_split(np.arange(70), 4)  # the rest came with another update
+    left = solve(total, prior).left_in_turn(phi[:70], y[:70], weights[:70], blocks)
+    for held in blocks:
+        rest = total.copy()
+        rest.subtract(phi[held], y[held], weights[held])
+        np.testing.assert_allclose(left[held], y[held] - phi[held] @ solve(rest, prior).weights, atol=2e-4)

@@ -39,6 +39,7 @@ MOST_COMPARISONS = 30
 FADING_SHARE = 0.1  # of a fading memory that is as good as the exact one, over the share of that
 ROWS_AT_ONCE = 8192  # whose features are held in memory
 LEAST_SHARE = 0.01  # in the mixture; what would have less is left out, so that the model stays small
+MUTE = ("total", "fading", "first", "later")  # what does not depend on who speaks
 SHARPNESS = 2.0  # scores of classes are multiplied by this over the standard deviation of their noise
 
 
@@ -95,6 +96,11 @@ class Batch:
     update: int
     statistics: Statistics
     errors: Array
+
+    @cached_property
+    def sums(self) -> Sums:
+        """Its statistics as floats."""
+        return sums_of(self.statistics)
 
     def joined(self, more: Batch) -> Batch:
         """The evidence of these rows and of more rows of the same update."""
@@ -190,41 +196,67 @@ class Pool(Evidence):
         """Exact sums of all rows."""
         return reduce(lambda total, batch: total + batch.statistics, self.recent, self.older)
 
-    @cached_property
+    @property
     def readouts(self) -> list[Readout]:
         """What each memory says, the exact one first."""
-        # fading memories keep the prior of the first data: what they still hold may be too little to find one
-        fading = [self._faded(k).readout(self.prior) for k in range(len(self.half_lives))]
-        return [solve(self.total, self.prior), *fading]
+        return [self.first, *self.later]
 
-    def _faded(self, k: int) -> Sums:
-        life = self.half_lives[k]
-        return reduce(
-            lambda old, batch: old.fade(sums_of(batch.statistics), life), self.recent, self.faded[k]
-        )
-
-    @property
+    @cached_property
     def first(self) -> Readout:
         """What the exact memory says: a function of the data, whatever its order."""
-        return self.readouts[0]
+        return solve(self.total, self.prior)
+
+    @cached_property
+    def later(self) -> list[Readout]:
+        """What each fading memory says."""
+        # they keep the prior of the first data: what they still hold may be too little to find one
+        return [sums.readout(self.prior) for sums in self.fading]
+
+    @cached_property
+    def fading(self) -> tuple[Sums, ...]:
+        """Sums of all rows as each fading memory holds them."""
+        fading = self.faded
+        for batch in self.recent:
+            fading = self._faded(fading, batch)
+        return fading
+
+    def _faded(self, memories: Sequence[Sums], batch: Batch) -> tuple[Sums, ...]:
+        """Fading memories after one more batch."""
+        lives = zip(memories, self.half_lives, strict=True)
+        return tuple(sums.fade(batch.sums, life) for sums, life in lives)
+
+    @property
+    def most_trusted(self) -> Readout:
+        """What the memory with the largest share says."""
+        memory = int(np.argmax(self.trust[: 1 + len(self.half_lives)]))
+        return self.later[memory - 1] if memory else self.first
 
     @cached_property
     def trust(self) -> Array:
         """Share of each candidate: the exact memory, the fading ones, and the first model if it is kept."""
-        candidates = np.eye(len(self.track.errors))
+        return self._trust_by(self.whole_track)
+
+    def _trust_by(self, track: Track) -> Array:
+        candidates = np.eye(len(track.errors))
         if self.voice != "mixture":
             return candidates[1 if self.voice == "fading" else 0]
-        track = self.track
-        for batch in self.recent:
-            track = track.after(batch.errors, batch.statistics.count)
         if not track.rows:  # the model stays what it was fitted to be
             return candidates[-1 if self.base is not None else 0]
         fading = [FADING_SHARE] * len(self.half_lives)
         return track.shares(np.array([1.0, *fading, *[1.0] * (self.base is not None)]))
 
+    @property
+    def whole_track(self) -> Track:
+        """How well the candidates predicted, up to now."""
+        return reduce(
+            lambda track, batch: track.after(batch.errors, batch.statistics.count), self.recent, self.track
+        )
+
     @cached_property
     def weights(self) -> Array:
         """Weights of the features in what the pool says, shape (features, outputs)."""
+        if self.trust[0] == 1:
+            return self.first.weights
         shares = zip(self.trust, self.readouts, strict=False)
         return np.asarray(sum(share * readout.weights for share, readout in shares))
 
@@ -259,14 +291,27 @@ class Pool(Evidence):
 
     def errors_on(self, points: Array, targets: Array) -> Array:
         """Squared error of each candidate on each row, shape (candidates, rows)."""
-        phi = self.features(points)
-        said: list[NDArray[np.floating]] = [phi @ readout.weights for readout in self.readouts]
+        return self._errors(self.features(points), points, targets)
+
+    def _errors(self, phi: Array, points: Array, targets: Array) -> Array:
+        # where nobody listens to the fading memories they are not asked: they count as good as the exact one
+        alone = self.voice == "exact"
+        asked = [self.first] * (1 + len(self.half_lives)) if alone else self.readouts
+        said: list[NDArray[np.floating]] = [phi @ readout.weights for readout in asked]
         if self.base is not None:
             outputs = evaluate(self.base, points.clip(0, 1).astype(self.base.dtype))
             said.append(find_loss(self.loss).labels(outputs))
         return np.stack([((outputs - targets) ** 2).mean(axis=1) for outputs in said])
 
     # --- learning, and taking back --------------------------------------------------------------------
+
+    def with_voice(self, voice: Voice) -> Pool:
+        """The pool with the same evidence, of which another part speaks."""
+        if voice == self.voice:
+            return self
+        changed = replace(self, voice=voice)
+        vars(changed).update((name, vars(self)[name]) for name in MUTE if name in vars(self))
+        return changed
 
     def learned(self, update: int, points: Array, targets: Array, weights: Array | None = None) -> Pool:
         """The pool with the rows of an update, after noting how well each candidate predicted them.
@@ -284,23 +329,59 @@ class Pool(Evidence):
             return replace(self, recent=(*before.recent, self.recent[-1].joined(more)))
         batch = self._batch(update, points, targets, weights)
         grown = replace(self, recent=(*self.recent, batch))
-        return grown if len(grown.recent) <= RECENT else grown._settled()
+        grown = grown if len(grown.recent) <= RECENT else grown._settled()
+        # the same additions in the same order as from the start: not a bit differs
+        vars(grown).update(
+            total=self.total + batch.statistics,
+            fading=self._faded(self.fading, batch),
+        )
+        return grown
 
     def _batch(self, update: int, points: Array, targets: Array, weights: Array | None) -> Batch:
         """The evidence of rows that this pool has not learned."""
-        pieces = [self.errors_on(points[rows], targets[rows]) for rows in pieces_of(len(points))]
-        errors = np.average(np.hstack(pieces), axis=1, weights=weights)
-        return Batch(update, self._summed(points, targets, weights), errors)
+        statistics = Statistics(len(self.features), targets.shape[1])
+        counted, errors = scaled(weights, self.weight_unit), []
+        for rows in pieces_of(len(points)):
+            phi = self.features(points[rows])
+            errors.append(self._errors(phi, points[rows], targets[rows]))
+            statistics.add(phi, targets[rows], None if counted is None else counted[rows])
+        return Batch(update, statistics, np.average(np.hstack(errors), axis=1, weights=weights))
+
+    def errors_in_turn(
+        self, before: Pool, points: Array, targets: Array, weights: Array, blocks: Sequence[NDArray[np.intp]]
+    ) -> Array:
+        """Squared error of each row of the newest update, had the rows of its block not come: shape (rows,).
+
+        Parameters
+        ----------
+        before
+            The pool without the update.
+        points, targets, weights
+            All rows of the update.
+        blocks
+            Numbers of the rows of each block; together all rows.
+        """
+        phi, counted = self.features(points), self.counted(weights)
+        ahead = before._errors(phi, points, targets)  # (candidates, rows)
+        left = [(r.left_in_turn(phi, targets, counted, blocks) ** 2).mean(axis=1) for r in self.readouts]
+        errors = np.stack([*left, *ahead[len(left) :]])
+        found = np.empty(len(points))
+        for held in blocks:
+            rest = np.setdiff1d(np.arange(len(points)), held)
+            track = before.whole_track
+            if len(rest):
+                seen = np.average(ahead[:, rest], axis=1, weights=weights[rest])
+                track = track.after(seen, counted[rest].sum())
+            found[held] = self._trust_by(track) @ errors[:, held]
+        return found
 
     def _settled(self) -> Pool:
         """The oldest of the recent updates joins those that need their rows to be taken back."""
         oldest, *recent = self.recent
-        new = sums_of(oldest.statistics)
-        lives = zip(self.faded, self.half_lives, strict=True)
         return replace(
             self,
             older=self.older + oldest.statistics,
-            faded=tuple(sums.fade(new, life) for sums, life in lives),
+            faded=self._faded(self.faded, oldest),
             track=self.track.after(oldest.errors, oldest.statistics.count),
             recent=tuple(recent),
         )
@@ -336,6 +417,10 @@ class Pool(Evidence):
 
     def _summed(self, points: Array, targets: Array, weights: Array | None) -> Statistics:
         return summed(self.features, points, targets, scaled(weights, self.weight_unit))
+
+    def counted(self, weights: Array) -> Array:
+        """Weights as the statistics count them."""
+        return np.minimum(weights / self.weight_unit, HEAVIEST)
 
 
 def summed(features: Features, points: Array, targets: Array, weights: Array | None) -> Statistics:

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_solve
+from scipy.linalg import cho_solve, solve_triangular
 from scipy.linalg.lapack import dpotrf, dpotri
 
-from atlas_splines.evidence.statistics import UNIT, Statistics
+from atlas_splines.evidence.statistics import UNIT, Statistics, on_grid
 
 __all__ = ["LEAST_NOISE", "Prior", "Readout", "Sums", "learn_prior", "solve", "sums_of"]
 
@@ -24,6 +24,7 @@ PROBES = 8  # random signs for each group that estimate a trace
 SEED = 0  # of these signs: the weights are a function of the statistics
 LEAST_SHARE = 1e-9  # of the rows: a prior is at least as precise as this, as rounding is
 MOST_PRECISION = 1e6  # of a prior
+SINGULAR = 1e-12  # more than rounding takes from the share of a block that the other rows leave open
 LEAST_NOISE = UNIT**-2 / 12  # what rounding a target adds
 
 
@@ -97,7 +98,46 @@ class Readout:
 
     def leverage(self, phi: Array) -> Array:
         """φᵀΛ⁻¹φ of each row: times the noise it is the variance of the prediction, shape (rows,)."""
-        return np.einsum("ij,ij->i", phi, cho_solve((self.factor, True), phi.T, check_finite=False).T)
+        return (self._whitened(phi) ** 2).sum(axis=0)
+
+    def left_in_turn(self, phi: Array, y: Array, weights: Array, blocks: Sequence[NDArray[np.intp]]) -> Array:
+        """What remains of each row's targets for a readout of all data but its block of rows, (32).
+
+        Nothing is solved anew: with H = ΦΛ⁻¹Φᵀ of the rows of a block, these are (I − H)⁻¹ times the errors
+        of this readout. The prior is that of all data.
+
+        Parameters
+        ----------
+        phi, y, weights
+            Rows that this readout has learned, as in `Statistics.add`.
+        blocks
+            Numbers of the rows of each block; together all rows.
+
+        Returns
+        -------
+        array of shape (rows, outputs)
+
+        Examples
+        --------
+        >>> phi, y = np.array([[1.0], [1.0], [1.0]]), np.array([[1.0], [2.0], [6.0]])
+        >>> statistics = Statistics(1)
+        >>> statistics.add(phi, y)
+        >>> mean = solve(statistics, Prior.flat([1], 1e-8, steps=0))
+        >>> mean.left_in_turn(phi, y, np.ones(3), [np.array([0, 1]), np.array([2])]).round(6)
+        array([[-5. ],
+               [-4. ],
+               [ 4.5]])
+        """
+        counted, targets, root = (part / UNIT for part in on_grid(phi, y, weights, self.weights.shape))
+        left, half = targets - counted @ self.weights, self._whitened(counted)  # half: (features, rows)
+        for rows in blocks:
+            kept = (1 + SINGULAR) * np.eye(len(rows)) - half[:, rows].T @ half[:, rows]
+            left[rows] = np.linalg.solve(kept, left[rows])
+        return left / np.maximum(root, 1 / UNIT)
+
+    def _whitened(self, phi: Array) -> Array:
+        """L⁻¹Φᵀ, shape (features, rows)."""
+        return np.asarray(solve_triangular(self.factor, phi.T, lower=True, check_finite=False))
 
 
 def solve(statistics: Statistics, prior: Prior) -> Readout:

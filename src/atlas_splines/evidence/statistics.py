@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["HEAVIEST", "UNIT", "Statistics"]
+__all__ = ["HEAVIEST", "UNIT", "Statistics", "on_grid"]
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -134,8 +134,9 @@ class Statistics:
         total._square = [a + sign * b for a, b in zip(self._square, other._square, strict=True)]
         total._count = self._count + sign * other._count
         refuse_overflow(total._count, total._square)
-        total._gram = self._gram + sign * other._gram
-        total._moment = self._moment + sign * other._moment
+        combine = np.add if sign > 0 else np.subtract
+        total._gram = combine(self._gram, other._gram)
+        total._moment = combine(self._moment, other._moment)
         return total
 
     def __eq__(self, other: object) -> bool:

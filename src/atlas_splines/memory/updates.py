@@ -54,6 +54,7 @@ def update(
     sample_weight: ArrayLike | None = None,
     random_state: Seed = None,
     progress: bool = False,
+    extend: bool = False,
     rest: Iterable[tuple[ArrayLike, ArrayLike]] = (),
 ) -> Update:
     """Teach a model new data, in place, without breaking it elsewhere.
@@ -95,6 +96,9 @@ def update(
         most so many for each density and for each of three falling learning rates.
     batch_size, learning_rate, loss, sample_weight, random_state, progress
         As in `train`.
+    extend
+        Whether X may lie beyond the domain, for "pool" and for "auto" with evidence. Evidence counts such
+        rows at the edge of the domain; charts around them extend it.
     rest
         Further rows of the new data, in pieces (X, y), for data that does not fit into memory. They are
         pooled, or join charts, one piece after the other; whether to open charts is decided by X alone, and
@@ -120,11 +124,12 @@ def update(
     start = time.perf_counter()
     options = UpdateOptions(cover, charts, density, terms, epochs, batch_size, learning_rate, loss, progress)
     trainer = Trainer(model, loss=loss, batch_size=batch_size, learning_rate=learning_rate)  # checks options
-    rows = Rows(*trainer.data(X, y, sample_weight))
+    extend = extend and retention in ("auto", "pool") and state_of(model).evidence is not None
+    rows = _checked(trainer, X, y, sample_weight, extend)
     rows = rows.take(rows.weights > 0)
     plan = plan_update(state_of(model), rows.points, retention, cover, charts)
     id = next_id(model.updates)
-    pieces = _Pieces(Rows(*trainer.data(*piece)) for piece in rest)
+    pieces = _Pieces(_checked(trainer, *piece, None, extend) for piece in rest)
     learned = _learn(model, id, rows, plan, options, np.random.default_rng(random_state), pieces)
     draft = model_in(learned.state)  # whatever fails, the model stays as it is
     done = Update(
@@ -136,13 +141,25 @@ def update(
         after=draft.fingerprint(),
         footprint=learned.footprint,
         seconds=time.perf_counter() - start,
-        error_before=rows.loss(model, loss),
-        error_after=rows.loss(draft, loss),
+        error_before=rows.inside(model.domain).loss(model, loss),
+        error_after=rows.inside(draft.domain).loss(draft, loss),
         history=learned.history,
         reason=learned.reason,
     )
     commit(model, state_of(draft), done)
     return done
+
+
+def _checked(
+    trainer: Trainer, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, extend: bool
+) -> Rows:
+    """Rows of an update; with `extend` they may lie beyond the domain."""
+    model = trainer.model
+    points = check_inputs(
+        X, np.tile([-np.inf, np.inf], (model.inputs, 1)) if extend else model.domain, model.dtype
+    )
+    _, targets, weights = trainer.data(points.clip(*model.domain.T.astype(model.dtype)), y, sample_weight)
+    return Rows(points, targets, weights)
 
 
 def footprint(
@@ -228,11 +245,10 @@ def _learn_by_evidence(
     """Pool the rows, or open charts for them."""
     decide = plan.retention == "auto"
     done = pool_rows(state, id, rows, decide, options.cover, options.charts, rest)
-    area, reason = plan.footprint, done.reason
+    domain, dtype, reason = done.state.lattice.domain, state.dtype, done.reason
+    area: Footprint = RestFootprint(domain, dtype, () if rest.rows else plan.left_alone)
     if done.is_local:
-        area = BoxFootprint(area.domain, area.dtype, done.fences)
-    elif rest.rows:  # the plan does not know which charts these fall into
-        area = RestFootprint(area.domain, area.dtype, ())
+        area = BoxFootprint(domain, dtype, done.fences)
     if rest.rows and decide:
         reason += f"; decided on a sample of {len(rows):,} of {len(rows) + rest.rows:,} rows, all learned"
     return _Learned(done.state, done.kind, area, History(), reason)
