@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from atlas_splines.evidence.design import design
-from atlas_splines.evidence.features import Features
+from atlas_splines.evidence.features import Bumps, Features
 from atlas_splines.evidence.pool import RECENT, Pool, summed
 from atlas_splines.evidence.readout import Prior, Sums, sums_of
 
@@ -113,6 +113,38 @@ def test_memories_that_nobody_listens_to_are_not_asked():
     assert "later" not in vars(pool)
     assert len(set(pool.recent[-1].errors)) == 1
     assert len(set(pool_of(batch(3.0)).learned(2, *batch(4.0, seed=2)).recent[-1].errors)) == 3
+
+
+def bumpy_pool():
+    features = Features(3, (0, 1, 2), (), (Bumps(np.full((4, 3), 0.2), np.full(3, 0.05)),) * 2)
+    points, targets = batch(seed=1000)
+    return Pool.start(features, Prior.flat(features.sizes, steps=0), 0.4 * points, targets)
+
+
+def test_wider_pools_say_the_same_until_they_learn_and_narrow_again_to_the_bit():
+    start = bumpy_pool().learned(1, *batch(seed=1)).learned(2, *batch(seed=2))
+    points, targets = batch(seed=3)
+    wider = start.widened((np.full((2, 3), 0.8), np.full((1, 3), 0.9)))
+    assert wider.features.sizes == (1, 12, 6, 5)
+    probe = batch(seed=4)[0]
+    np.testing.assert_allclose(
+        wider.features(probe) @ wider.weights, start.features(probe) @ start.weights, atol=1e-9
+    )
+    grown = wider.learned(3, points, targets, grew=(2, 1))
+    assert grown.total.count == 400
+    assert same_bits(grown.without(3), start)
+    later = grown.learned(4, *batch(seed=5))
+    assert later.without(3).features.sizes == (1, 12, 6, 5)  # update 4 has learned with them
+    assert same_bits(later.without(4).without(3), start)
+
+
+def test_wider_statistics_are_those_of_features_that_were_there_from_the_start():
+    start = bumpy_pool()  # whose rows lie in the lower corner
+    wider = start.widened((np.full((1, 3), 0.9), np.zeros((0, 3))))
+    points, targets = batch(seed=1000)
+    afresh = Pool.start(wider.features, wider.prior, 0.4 * points, targets)
+    assert wider.total == afresh.total
+    assert np.array_equal(wider.fading[0].gram, afresh.fading[0].gram)
 
 
 def test_rows_are_forgotten_whenever_they_came():

@@ -9,6 +9,7 @@ from atlas_splines.evidence.pool import RECENT
 from atlas_splines.memory.footprints import BoxFootprint, RestFootprint
 from atlas_splines.memory.pooling import CHARTED, DRIFT, NOISE, POOLED, evidence_of
 
+MOVES = [(600, 0, 0.0), *((200, seed, 0.6) for seed in range(1, 6))]  # rows, seed and shift
 GRID = np.random.default_rng(99).random((400, 2))
 
 
@@ -240,6 +241,39 @@ def test_the_footprint_of_pooling_is_all_but_the_charts_it_leaves_alone():
     model.partial_fit(far, np.full(50, 0.5))
     assert np.array_equal(model.predict(GRID)[inside], before[inside])
     assert repr(footprint(Atlas(1), [[0.5]], retention="rehearsal")) == "<Footprint: everything>"
+
+
+def ridged(X):
+    return np.sin(15 * X[:, 0]) * np.cos(12 * X[:, 1])  # which needs narrow bumps
+
+
+def moved(retention="auto"):
+    """A model of the left part of an announced domain, and batches from the right part."""
+    parts = [rows(count, seed)[0] * [0.4, 1] + [shift, 0] for count, seed, shift in MOVES]
+    model = AtlasRegressor(
+        members=1, terms=0, features=150, domain=[(0, 1), (0, 1)], retention=retention, random_state=0
+    )
+    first, *others = [(X, ridged(X)) for X in parts]
+    return model.fit(*first), others
+
+
+def test_features_grow_where_rows_come_to_lie_that_none_reaches():
+    model, batches = moved()
+    before, start = model.predict(GRID), len(evidence_of(state_of(model.model_)).features)
+    model.partial_fit(*batches[0])
+    added = len(evidence_of(state_of(model.model_)).features) - start
+    assert 0 < added <= 37
+    assert model.update_log_[0].reason.endswith(f"; {added} new features where none had reached")
+    assert np.array_equal(copy_of(model).revert(1).predict(GRID), before)
+    for batch in batches[1:]:
+        model.partial_fit(*batch)
+    assert len(evidence_of(state_of(model.model_)).features) <= 187
+    fixed, batches = moved("pool")
+    for batch in batches:
+        fixed.partial_fit(*batch)
+    assert len(evidence_of(state_of(fixed.model_)).features) == start
+    X, y = batches[-1]
+    assert np.abs(model.predict(X) - y).mean() < 0.9 * np.abs(fixed.predict(X) - y).mean()
 
 
 def test_classes_are_pooled_and_none_is_forgotten():

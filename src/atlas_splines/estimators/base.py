@@ -211,6 +211,7 @@ class AtlasEstimator(Parameters):
             targets,
             retention=retention,
             extend=self._levels_off(retention),
+            features=self.features,
             batch_size=self.batch_size,
             learning_rate=self.learning_rate,
             loss=self._loss,

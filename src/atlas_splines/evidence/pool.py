@@ -91,11 +91,14 @@ class Batch:
         Sums of its rows.
     errors
         Mean squared error of each candidate on its rows before they were learned, shape (candidates,).
+    grew
+        Bumps that came with it, for each group; empty if none did.
     """
 
     update: int
     statistics: Statistics
     errors: Array
+    grew: tuple[int, ...] = ()
 
     @cached_property
     def sums(self) -> Sums:
@@ -106,7 +109,7 @@ class Batch:
         """The evidence of these rows and of more rows of the same update."""
         counts = np.array([self.statistics.count, more.statistics.count])
         errors = counts @ [self.errors, more.errors] / counts.sum()
-        return Batch(self.update, self.statistics + more.statistics, errors)
+        return Batch(self.update, self.statistics + more.statistics, errors, self.grew)
 
 
 @dataclass(frozen=True, eq=False)
@@ -313,7 +316,44 @@ class Pool(Evidence):
         vars(changed).update((name, vars(self)[name]) for name in MUTE if name in vars(self))
         return changed
 
-    def learned(self, update: int, points: Array, targets: Array, weights: Array | None = None) -> Pool:
+    def widened(self, centres: Sequence[Array]) -> Pool:
+        """The pool with more bumps in each group, which all rows so far count as zero for."""
+        features = self.features.with_bumps(centres)
+        places, count = self.features.places_in(features), len(features)
+        return self._with_features(
+            features,
+            older=self.older.widened(places, count),
+            faded=tuple(sums.widened(places, count) for sums in self.faded),
+            statistics=[batch.statistics.widened(places, count) for batch in self.recent],
+        )
+
+    def _narrowed(self, grew: Sequence[int]) -> Pool:
+        """The pool without the last so many bumps of each group."""
+        features = self.features.without_bumps(grew)
+        places = features.places_in(self.features)
+        return self._with_features(
+            features,
+            older=self.older.narrowed(places),
+            faded=tuple(sums.narrowed(places) for sums in self.faded),
+            statistics=[batch.statistics.narrowed(places) for batch in self.recent],
+        )
+
+    def _with_features(
+        self, features: Features, older: Statistics, faded: tuple[Sums, ...], statistics: list[Statistics]
+    ) -> Pool:
+        pairs = zip(self.recent, statistics, strict=True)
+        recent = tuple(replace(batch, statistics=sums) for batch, sums in pairs)
+        prior = replace(self.prior, sizes=features.sizes)
+        return replace(self, features=features, prior=prior, older=older, faded=faded, recent=recent)
+
+    def learned(
+        self,
+        update: int,
+        points: Array,
+        targets: Array,
+        weights: Array | None = None,
+        grew: tuple[int, ...] = (),
+    ) -> Pool:
         """The pool with the rows of an update, after noting how well each candidate predicted them.
 
         Parameters
@@ -322,12 +362,14 @@ class Pool(Evidence):
             Number of the update; more rows of the newest one join those that it has.
         points, targets, weights
             Its rows, shapes (rows, inputs), (rows, outputs) and (rows,).
+        grew
+            Bumps of each group that the pool was widened by for them.
         """
         if self.holds(update):
-            before = self.without(update)
+            before = replace(self, recent=self.recent[:-1])
             more = before._batch(update, points, targets, weights)
             return replace(self, recent=(*before.recent, self.recent[-1].joined(more)))
-        batch = self._batch(update, points, targets, weights)
+        batch = replace(self._batch(update, points, targets, weights), grew=grew)
         grown = replace(self, recent=(*self.recent, batch))
         grown = grown if len(grown.recent) <= RECENT else grown._settled()
         # the same additions in the same order as from the start: not a bit differs
@@ -391,8 +433,14 @@ class Pool(Evidence):
         return any(batch.update == update for batch in self.recent)
 
     def without(self, update: int) -> Pool:
-        """The pool as if a recent update had never come, to the bit."""
-        return replace(self, recent=tuple(batch for batch in self.recent if batch.update != update))
+        """The pool as if a recent update had never come, to the bit.
+
+        Bumps that came with it go too, unless later updates have learned with them.
+        """
+        rest = replace(self, recent=tuple(batch for batch in self.recent if batch.update != update))
+        newest = self.recent[-1:]
+        grew = newest[0].grew if newest and newest[0].update == update else ()
+        return rest._narrowed(grew) if grew else rest
 
     def revert(self, update: int, state: State) -> State:
         """The state of a model as if a recent update had never come."""

@@ -203,6 +203,16 @@ class Sums:
         log_evidence = outputs * volumes - 0.5 * self.count * np.log(noise).sum()
         return Readout(weights, noise, within, factor, float(log_evidence))
 
+    def widened(self, places: NDArray[np.intp], features: int) -> Sums:
+        """As those of `Statistics`."""
+        gram, moment = np.zeros((features, features)), np.zeros((features, self.moment.shape[1]))
+        gram[np.ix_(places, places)], moment[places] = self.gram, self.moment
+        return replace(self, gram=gram, moment=moment)
+
+    def narrowed(self, places: NDArray[np.intp]) -> Sums:
+        """As those of `Statistics`."""
+        return replace(self, gram=self.gram[np.ix_(places, places)], moment=self.moment[places])
+
     def fade(self, new: Sums, half_life: float) -> Sums:
         """These sums, of which less counts the more is new, and new ones."""
         keep = 0.5 ** (new.count / half_life)

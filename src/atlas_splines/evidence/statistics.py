@@ -153,6 +153,30 @@ class Statistics:
         """Statistics of the same data that go their own way."""
         return self + Statistics(self.features, self.outputs)
 
+    def widened(self, places: NDArray[np.intp], features: int) -> Statistics:
+        """Statistics of more features, which were zero in all rows so far; the old ones get these places.
+
+        Examples
+        --------
+        >>> statistics = Statistics(1)
+        >>> statistics.add(np.ones((3, 1)), np.ones((3, 1)))
+        >>> statistics.widened(np.array([1]), 2).gram
+        array([[0., 0.],
+               [0., 3.]])
+        """
+        wider = Statistics(features, self.outputs)
+        wider._gram[np.ix_(places, places)] = self._gram
+        wider._moment[places] = self._moment
+        wider._square, wider._count = list(self._square), self._count
+        return wider
+
+    def narrowed(self, places: NDArray[np.intp]) -> Statistics:
+        """Statistics of some of the features."""
+        narrower = Statistics(len(places), self.outputs)
+        narrower._gram, narrower._moment = self._gram[np.ix_(places, places)], self._moment[places]
+        narrower._square, narrower._count = list(self._square), self._count
+        return narrower
+
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Everything as arrays of integers for a file: of the symmetric matrix the upper triangle alone.
 

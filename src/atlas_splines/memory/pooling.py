@@ -21,6 +21,7 @@ from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import State
 from atlas_splines.evidence.design import design
 from atlas_splines.evidence.features import Features
+from atlas_splines.evidence.growth import missing_bumps
 from atlas_splines.evidence.pool import HALF_LIVES, Pool, Voice
 from atlas_splines.evidence.readout import Prior, sums_of
 from atlas_splines.evidence.verdicts import surprise
@@ -42,6 +43,7 @@ __all__ = [
 Array = NDArray[np.float64]
 
 FEATURES = 550  # of a model
+RESERVE = 0.25  # of these, for places that rows come to later
 CHART_FEATURES = 150  # of a chart
 LEAST_CHART_ROWS = 50
 ROWS_AN_INPUT = 20  # that varies; fewer cannot tell a change in one place from drift, unless it is obvious
@@ -162,6 +164,7 @@ def pool_rows(
     decide: bool,
     cover: Cover,
     charts: Count,
+    features: int = FEATURES,
     rest: Iterable[Rows] = (),
 ) -> Pooled:
     """Learn rows by evidence.
@@ -177,7 +180,7 @@ def pool_rows(
     decide
         Whether the data decides: charts may be opened where rows contradict what is known, and the memories
         that predict best speak. Otherwise all rows are pooled, and the exact memory speaks.
-    cover, charts
+    cover, charts, features
         As in `update`.
     rest
         Further rows of the update, in pieces: they join the charts that they fall into, or the pool.
@@ -191,7 +194,10 @@ def pool_rows(
     new: list[Chart] = []
     reason = POOLED
     if decide:
+        parts = [part.widened(features) for part in parts]
         new, reason = charts_for(state, update, rows, parts, cover, charts)
+        bumps = sum(sum(part.grew) for part in parts)
+        reason += f"; {bumps} new features where none had reached" if bumps and not new else ""
     if new:
         state = reaching(state, rows.points)
         for chart in new:
@@ -268,6 +274,16 @@ class Part:
     points: Array
     targets: Array
     weights: Array
+    grew: tuple[int, ...] = ()  # bumps that the pool was widened by for these rows
+
+    def widened(self, features: int) -> Part:
+        """The part with more features of the model, if it needs and may have them."""
+        if self.owner != MODEL:
+            return self
+        room = int((1 + RESERVE) * features) - len(self.pool.features)
+        centres = missing_bumps(self.pool.features, self.points, self.phi, max(room, 0))
+        grew = tuple(map(len, centres))
+        return replace(self, pool=self.pool.widened(centres), grew=grew) if sum(grew) else self
 
     @cached_property
     def phi(self) -> Array:
@@ -283,7 +299,9 @@ class Part:
     def grown(self) -> Pool:
         """The owner's evidence with the rows."""
         rows = self.points, self.targets, self.weights
-        return self.pool.extended_by(*rows) if self.is_first else self.pool.learned(self.update, *rows)
+        if self.is_first:
+            return self.pool.extended_by(*rows)
+        return self.pool.learned(self.update, *rows, grew=self.grew)
 
 
 def parts_of(state: State, update: int, rows: Rows, owners: NDArray[np.intp]) -> list[Part]:

@@ -28,7 +28,7 @@ from atlas_splines.memory.footprints import BoxFootprint, Footprint, RestFootpri
 from atlas_splines.memory.log import Update
 from atlas_splines.memory.options import UpdateOptions
 from atlas_splines.memory.plans import Retention, UpdatePlan, plan_update
-from atlas_splines.memory.pooling import pool_rows
+from atlas_splines.memory.pooling import FEATURES, pool_rows
 from atlas_splines.memory.sampling import points_in
 
 __all__ = ["footprint", "update"]
@@ -55,6 +55,7 @@ def update(
     random_state: Seed = None,
     progress: bool = False,
     extend: bool = False,
+    features: int = FEATURES,
     rest: Iterable[tuple[ArrayLike, ArrayLike]] = (),
 ) -> Update:
     """Teach a model new data, in place, without breaking it elsewhere.
@@ -99,6 +100,9 @@ def update(
     extend
         Whether X may lie beyond the domain, for "pool" and for "auto" with evidence. Evidence counts such
         rows at the edge of the domain; charts around them extend it.
+    features
+        How many features evidence may be of. With "auto", rows that none of them reaches get new ones, up to
+        this number and a quarter more; then the result depends on the order of updates.
     rest
         Further rows of the new data, in pieces (X, y), for data that does not fit into memory. They are
         pooled, or join charts, one piece after the other; whether to open charts is decided by X alone, and
@@ -122,7 +126,9 @@ def update(
     array([[0.]], dtype=float32)
     """
     start = time.perf_counter()
-    options = UpdateOptions(cover, charts, density, terms, epochs, batch_size, learning_rate, loss, progress)
+    options = UpdateOptions(
+        cover, charts, density, terms, epochs, batch_size, learning_rate, loss, progress, features
+    )
     trainer = Trainer(model, loss=loss, batch_size=batch_size, learning_rate=learning_rate)  # checks options
     extend = extend and retention in ("auto", "pool") and state_of(model).evidence is not None
     rows = _checked(trainer, X, y, sample_weight, extend)
@@ -244,7 +250,7 @@ def _learn_by_evidence(
 ) -> _Learned:
     """Pool the rows, or open charts for them."""
     decide = plan.retention == "auto"
-    done = pool_rows(state, id, rows, decide, options.cover, options.charts, rest)
+    done = pool_rows(state, id, rows, decide, options.cover, options.charts, options.features, rest)
     domain, dtype, reason = done.state.lattice.domain, state.dtype, done.reason
     area: Footprint = RestFootprint(domain, dtype, () if rest.rows else plan.left_alone)
     if done.is_local:
