@@ -1,13 +1,16 @@
 """Pools: memories that follow the world, updates that can be taken back, rows that can be forgotten."""
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from atlas_splines import Atlas
+from atlas_splines.core.model import state_of
 from atlas_splines.evidence.design import design
 from atlas_splines.evidence.features import Bumps, Features
-from atlas_splines.evidence.pool import RECENT, Pool, summed
+from atlas_splines.evidence.pool import RECENT, Pool, Track, summed
 from atlas_splines.evidence.readout import Prior, Sums, sums_of
 
 FEATURES = Features(3, (0, 1, 2), (), ())
@@ -145,6 +148,34 @@ def test_wider_statistics_are_those_of_features_that_were_there_from_the_start()
     afresh = Pool.start(wider.features, wider.prior, 0.4 * points, targets)
     assert wider.total == afresh.total
     assert np.array_equal(wider.fading[0].gram, afresh.fading[0].gram)
+
+
+def test_a_pickle_holds_no_more_than_a_file_would():
+    pool = pool_of(*(batch(seed=k) for k in range(6)))
+    fresh = pickle.dumps(pool)
+    assert says(pool)
+    assert pool.model
+    assert len(pickle.dumps(pool)) == len(fresh)
+    twin = pickle.loads(fresh)
+    assert twin.total == pool.total
+    assert same_bits(twin, pool)
+    sums = sum(array.nbytes for array in pool.older.to_arrays().values())
+    assert len(fresh) < 1.2 * sums * (1 + len(pool.recent) + len(pool.faded)) + 5000
+
+
+def test_a_first_model_that_overflows_is_infinitely_wrong():
+    wild = Atlas(inputs=3, terms=2, density=0)
+    wild.g(0)[:], wild.h(0)[:] = 300, 300  # infinity less infinity
+    pool = Pool.start(FEATURES, Prior.flat(FEATURES.sizes), *batch(), base=state_of(wild))
+    points, targets = batch(seed=1)
+    grown = pool.learned(1, points, targets).learned(2, *batch(seed=2))
+    assert grown.recent[0].errors[-1] == np.inf
+    assert grown.trust[-1] == 0
+    assert grown.trust.sum() == pytest.approx(1)
+    assert np.isfinite(grown.model(points)).all()
+    errors = grown.errors_in_turn(pool, *batch(seed=2), np.ones(100), [np.arange(50), np.arange(50, 100)])
+    assert np.isfinite(errors).all()
+    assert Track(np.array([1.0, np.inf]), 5).after(np.array([2.0, 3.0]), 1e7).errors.tolist() == [2, 3]
 
 
 def test_rows_are_forgotten_whenever_they_came():

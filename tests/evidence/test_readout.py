@@ -5,7 +5,7 @@ import pytest
 from evidence.rows import counted, data
 from scipy.stats import multivariate_normal
 
-from atlas_splines.evidence.readout import Prior, exact_traces, learn_prior, probed_traces, solve
+from atlas_splines.evidence.readout import Prior, exact_traces, learn_prior, probed_traces, solve, sums_of
 from atlas_splines.evidence.statistics import Statistics
 
 
@@ -58,6 +58,18 @@ def test_idle_features_and_no_data_do_no_harm():
     readout = solve(counted((idle, y), features=11), Prior.flat([7, 4]))
     assert np.isfinite(readout.weights).all()
     assert not readout.weights[7:10].any()
+
+
+def test_what_has_faded_to_nothing_is_zero():
+    phi, y, _ = data()
+    known, none = (sums_of(counted((rows[0], rows[1]))) for rows in ((phi, y), (0 * phi, 0 * y)))
+    assert np.array_equal(known.fade(none, 10.0).gram, 0.5 ** (none.count / 10) * known.gram)
+    sums = known
+    for _ in range(400):  # long enough for every number to leave those of full accuracy
+        sums = sums.fade(none, none.count / 10)
+        left = np.concatenate([sums.gram.ravel(), sums.moment.ravel(), sums.square])
+        assert not ((left != 0) & (np.abs(left) < np.finfo(float).tiny)).any()
+    assert not left.any()
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -8,9 +8,9 @@ by how well they predicted lately; a weighted sum of features and of models is a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, reduce
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,7 +62,8 @@ class Track:
     def after(self, errors: Array, rows: float) -> Track:
         """The track with the errors on some more rows."""
         keep = 0.5 ** (rows / SMOOTHING) if self.rows else 0.0
-        return Track(keep * self.errors + (1 - keep) * errors, self.rows + rows)
+        old = keep * self.errors if keep else 0.0  # whose errors can be infinite
+        return Track(old + (1 - keep) * errors, self.rows + rows)
 
     def shares(self, preference: Array) -> Array:
         """Share of each candidate in the mixture; those that are as good as each other share as preferred.
@@ -104,6 +105,9 @@ class Batch:
     def sums(self) -> Sums:
         """Its statistics as floats."""
         return sums_of(self.statistics)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return stored(self)
 
     def joined(self, more: Batch) -> Batch:
         """The evidence of these rows and of more rows of the same update."""
@@ -191,6 +195,9 @@ class Pool(Evidence):
         return cls(
             features, prior, fading, first, faded, track, base=base, loss=loss, dtype=dtype, weight_unit=unit
         )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return stored(self)
 
     # --- what the candidates say ----------------------------------------------------------------------
 
@@ -303,8 +310,11 @@ class Pool(Evidence):
         said: list[NDArray[np.floating]] = [phi @ readout.weights for readout in asked]
         if self.base is not None:
             outputs = evaluate(self.base, points.clip(0, 1).astype(self.base.dtype))
-            said.append(find_loss(self.loss).labels(outputs))
-        return np.stack([((outputs - targets) ** 2).mean(axis=1) for outputs in said])
+            with np.errstate(over="ignore", invalid="ignore"):
+                said.append(find_loss(self.loss).labels(outputs))
+        with np.errstate(over="ignore", invalid="ignore"):
+            errors = np.stack([((outputs - targets) ** 2).mean(axis=1) for outputs in said])
+        return np.where(np.isnan(errors), np.inf, errors)  # whoever overflows is infinitely wrong
 
     # --- learning, and taking back --------------------------------------------------------------------
 
@@ -414,7 +424,8 @@ class Pool(Evidence):
             if len(rest):
                 seen = np.average(ahead[:, rest], axis=1, weights=weights[rest])
                 track = track.after(seen, counted[rest].sum())
-            found[held] = self._trust_by(track) @ errors[:, held]
+            trust = self._trust_by(track)
+            found[held] = trust[trust > 0] @ errors[trust > 0][:, held]  # others may be infinitely wrong
         return found
 
     def _settled(self) -> Pool:
@@ -469,6 +480,11 @@ class Pool(Evidence):
     def counted(self, weights: Array) -> Array:
         """Weights as the statistics count them."""
         return np.minimum(weights / self.weight_unit, HEAVIEST)
+
+
+def stored(record: Batch | Pool) -> dict[str, Any]:
+    """Fields for a pickle; what follows from them is found again when it is asked for."""
+    return {field.name: getattr(record, field.name) for field in fields(record)}
 
 
 def summed(features: Features, points: Array, targets: Array, weights: Array | None) -> Statistics:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,7 @@ SEED = 0  # of these signs: the weights are a function of the statistics
 LEAST_SHARE = 1e-9  # of the rows: a prior is at least as precise as this, as rounding is
 MOST_PRECISION = 1e6  # of a prior
 SINGULAR = 1e-12  # more than rounding takes from the share of a block that the other rows leave open
+NOTHING = 2.0**-900  # sums are multiples of 2⁻³² at first
 LEAST_NOISE = UNIT**-2 / 12  # what rounding a target adds
 
 
@@ -186,6 +188,19 @@ class Sums:
     square: Array
     count: float
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Half of a symmetric matrix is enough for a pickle."""
+        upper = self.gram[np.triu_indices(len(self.gram))]
+        return Sums.from_upper, (upper, self.moment, self.square, self.count)
+
+    @classmethod
+    def from_upper(cls, upper: Array, moment: Array, square: Array, count: float) -> Sums:
+        """Sums of which the upper triangle of the matrix is given, row by row."""
+        gram = np.empty((len(moment), len(moment)))
+        gram[np.triu_indices(len(gram))] = upper
+        gram.T[np.triu_indices(len(gram))] = upper
+        return cls(gram, moment, square, count)
+
     def readout(self, prior: Prior) -> Readout:
         """Weights for a prior, and the log marginal likelihood with the noise at its best."""
         least = LEAST_SHARE * max(self.count, 1.0)
@@ -217,11 +232,22 @@ class Sums:
         """These sums, of which less counts the more is new, and new ones."""
         keep = 0.5 ** (new.count / half_life)
         return Sums(
-            keep * self.gram + new.gram,
-            keep * self.moment + new.moment,
-            keep * self.square + new.square,
+            faded(self.gram, keep) + new.gram,
+            faded(self.moment, keep) + new.moment,
+            faded(self.square, keep) + new.square,
             keep * self.count + new.count,
         )
+
+
+def faded(sums: Array, keep: float) -> Array:
+    """A share of sums; what has faded to nothing is zero, for arithmetic on subnormal numbers is slow.
+
+    Adding a number that is nothing beside any sum, and taking it away again, rounds off what is far below it.
+    """
+    share = keep * sums
+    share += NOTHING
+    share -= NOTHING
+    return share
 
 
 def sums_of(statistics: Statistics) -> Sums:

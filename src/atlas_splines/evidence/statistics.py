@@ -153,6 +153,10 @@ class Statistics:
         """Statistics of the same data that go their own way."""
         return self + Statistics(self.features, self.outputs)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Half of a symmetric matrix is enough for a pickle."""
+        return Statistics.from_arrays, (self.to_arrays(),)
+
     def widened(self, places: NDArray[np.intp], features: int) -> Statistics:
         """Statistics of more features, which were zero in all rows so far; the old ones get these places.
 

@@ -340,10 +340,7 @@ def _read_sums(archive: Archive, older: Statistics, name: str) -> Sums:
     _check_sums(upper, moment, square, count, name)
     if _exceeds(count, older.count) or _exceeds(square, older.square):
         raise ValueError(f"{name} holds more than what it has faded from")
-    gram = np.empty((features, features))
-    gram[np.triu_indices(features)] = upper
-    gram.T[np.triu_indices(features)] = upper
-    return Sums(gram, moment, square, count)
+    return Sums.from_upper(upper, moment, square, count)
 
 
 def _check_sums(upper: Array, moment: Array, square: Array, count: float, name: str) -> None:
