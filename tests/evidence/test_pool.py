@@ -98,7 +98,7 @@ def test_errors_in_turn_are_those_of_pools_without_a_block():
     points, targets = batch(2.0, seed=9)
     weights, blocks = np.ones(100), np.array_split(np.arange(100), 4)
     grown = start.learned(4, points, targets)
-    errors = grown.errors_in_turn(start, points, targets, weights, blocks)
+    errors = grown.errors_in_turn(start, FEATURES(points), points, targets, weights, blocks)
     for held in blocks:
         rest = np.setdiff1d(np.arange(100), held)
         plain = start.learned(4, points[rest], targets[rest])
@@ -173,7 +173,8 @@ def test_a_first_model_that_overflows_is_infinitely_wrong():
     assert grown.trust[-1] == 0
     assert grown.trust.sum() == pytest.approx(1)
     assert np.isfinite(grown.model(points)).all()
-    errors = grown.errors_in_turn(pool, *batch(seed=2), np.ones(100), [np.arange(50), np.arange(50, 100)])
+    halves = [np.arange(50), np.arange(50, 100)]
+    errors = grown.errors_in_turn(pool, FEATURES(points), points, targets, np.ones(100), halves)
     assert np.isfinite(errors).all()
     assert Track(np.array([1.0, np.inf]), 5).after(np.array([2.0, 3.0]), 1e7).errors.tolist() == [2, 3]
 

@@ -73,14 +73,15 @@ def test_what_has_faded_to_nothing_is_zero():
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_held_out_blocks_need_no_readout_of_their_own(weighted):
+@pytest.mark.parametrize("count", [4, 20])  # with more rows than features, and with fewer
+def test_held_out_blocks_need_no_readout_of_their_own(weighted, count):
     random = np.random.default_rng(3)
     phi, y = random.uniform(-1, 1, (90, 12)), random.normal(size=(90, 2))
     weights = random.uniform(0.1, 3, 90) if weighted else np.ones(90)
     prior = Prior.flat([5, 7], steps=0)
     total = Statistics(12, 2)
     total.add(phi, y, weights)
-    blocks = np.array_split(np.arange(70), 4)  # the rest came with another update
+    blocks = np.array_split(np.arange(70), count)  # the rest came with another update
     left = solve(total, prior).left_in_turn(phi[:70], y[:70], weights[:70], blocks)
     for held in blocks:
         rest = total.copy()

@@ -362,6 +362,7 @@ class Pool(Evidence):
         points: Array,
         targets: Array,
         weights: Array | None = None,
+        phi: Array | None = None,
         grew: tuple[int, ...] = (),
     ) -> Pool:
         """The pool with the rows of an update, after noting how well each candidate predicted them.
@@ -372,14 +373,16 @@ class Pool(Evidence):
             Number of the update; more rows of the newest one join those that it has.
         points, targets, weights
             Its rows, shapes (rows, inputs), (rows, outputs) and (rows,).
+        phi
+            Their features, if these are known already.
         grew
             Bumps of each group that the pool was widened by for them.
         """
         if self.holds(update):
             before = replace(self, recent=self.recent[:-1])
-            more = before._batch(update, points, targets, weights)
+            more = before._batch(update, points, targets, weights, phi)
             return replace(self, recent=(*before.recent, self.recent[-1].joined(more)))
-        batch = replace(self._batch(update, points, targets, weights), grew=grew)
+        batch = replace(self._batch(update, points, targets, weights, phi), grew=grew)
         grown = replace(self, recent=(*self.recent, batch))
         grown = grown if len(grown.recent) <= RECENT else grown._settled()
         # the same additions in the same order as from the start: not a bit differs
@@ -389,18 +392,26 @@ class Pool(Evidence):
         )
         return grown
 
-    def _batch(self, update: int, points: Array, targets: Array, weights: Array | None) -> Batch:
+    def _batch(
+        self, update: int, points: Array, targets: Array, weights: Array | None, known: Array | None
+    ) -> Batch:
         """The evidence of rows that this pool has not learned."""
         statistics = Statistics(len(self.features), targets.shape[1])
         counted, errors = scaled(weights, self.weight_unit), []
         for rows in pieces_of(len(points)):
-            phi = self.features(points[rows])
+            phi = self.features(points[rows]) if known is None else known[rows]
             errors.append(self._errors(phi, points[rows], targets[rows]))
             statistics.add(phi, targets[rows], None if counted is None else counted[rows])
         return Batch(update, statistics, np.average(np.hstack(errors), axis=1, weights=weights))
 
     def errors_in_turn(
-        self, before: Pool, points: Array, targets: Array, weights: Array, blocks: Sequence[NDArray[np.intp]]
+        self,
+        before: Pool,
+        phi: Array,
+        points: Array,
+        targets: Array,
+        weights: Array,
+        blocks: Sequence[NDArray[np.intp]],
     ) -> Array:
         """Squared error of each row of the newest update, had the rows of its block not come: shape (rows,).
 
@@ -408,12 +419,12 @@ class Pool(Evidence):
         ----------
         before
             The pool without the update.
-        points, targets, weights
-            All rows of the update.
+        phi, points, targets, weights
+            All rows of the update, and their features.
         blocks
             Numbers of the rows of each block; together all rows.
         """
-        phi, counted = self.features(points), self.counted(weights)
+        counted = self.counted(weights)
         ahead = before._errors(phi, points, targets)  # (candidates, rows)
         left = [(r.left_in_turn(phi, targets, counted, blocks) ** 2).mean(axis=1) for r in self.readouts]
         errors = np.stack([*left, *ahead[len(left) :]])

@@ -25,6 +25,7 @@ PROBES = 8  # random signs for each group that estimate a trace
 SEED = 0  # of these signs: the weights are a function of the statistics
 LEAST_SHARE = 1e-9  # of the rows: a prior is at least as precise as this, as rounding is
 MOST_PRECISION = 1e6  # of a prior
+ROWS_AT_ONCE = 8192  # that are held in memory more than once
 SINGULAR = 1e-12  # more than rounding takes from the share of a block that the other rows leave open
 NOTHING = 2.0**-900  # sums are multiples of 2⁻³² at first
 LEAST_NOISE = UNIT**-2 / 12  # what rounding a target adds
@@ -100,7 +101,8 @@ class Readout:
 
     def leverage(self, phi: Array) -> Array:
         """φᵀΛ⁻¹φ of each row: times the noise it is the variance of the prediction, shape (rows,)."""
-        return (self._whitened(phi) ** 2).sum(axis=0)
+        pieces = [phi[begin : begin + ROWS_AT_ONCE] for begin in range(0, len(phi), ROWS_AT_ONCE)]
+        return np.concatenate([(self._whitened(piece) ** 2).sum(axis=0) for piece in pieces])
 
     def left_in_turn(self, phi: Array, y: Array, weights: Array, blocks: Sequence[NDArray[np.intp]]) -> Array:
         """What remains of each row's targets for a readout of all data but its block of rows, (32).
@@ -130,12 +132,25 @@ class Readout:
                [-4. ],
                [ 4.5]])
         """
-        counted, targets, root = (part / UNIT for part in on_grid(phi, y, weights, self.weights.shape))
-        left, half = targets - counted @ self.weights, self._whitened(counted)  # half: (features, rows)
+        left = np.empty_like(y)
         for rows in blocks:
-            kept = (1 + SINGULAR) * np.eye(len(rows)) - half[:, rows].T @ half[:, rows]
-            left[rows] = np.linalg.solve(kept, left[rows])
-        return left / np.maximum(root, 1 / UNIT)
+            grid = on_grid(phi[rows], y[rows], weights[rows], self.weights.shape)
+            counted, targets, root = (part / UNIT for part in grid)
+            rest = self._left_by_rest if len(rows) > len(self.factor) else self._left_by_errors
+            left[rows] = rest(counted, targets) / np.maximum(root, 1 / UNIT)
+        return left
+
+    def _left_by_errors(self, phi: Array, y: Array) -> Array:
+        """What all data but these rows leave of them, (32): cheap for few rows."""
+        half = self._whitened(phi)  # (features, rows)
+        kept = (1 + SINGULAR) * np.eye(len(phi)) - half.T @ half
+        return np.asarray(np.linalg.solve(kept, y - phi @ self.weights))
+
+    def _left_by_rest(self, phi: Array, y: Array) -> Array:
+        """The same from the precision of all other data: cheap for more rows than features."""
+        precision = self.factor @ self.factor.T
+        moment = precision @ self.weights - phi.T @ y
+        return np.asarray(y - phi @ np.linalg.solve(precision - phi.T @ phi, moment))
 
     def _whitened(self, phi: Array) -> Array:
         """L⁻¹Φᵀ, shape (features, rows)."""

@@ -301,7 +301,8 @@ class Part:
         rows = self.points, self.targets, self.weights
         if self.is_first:
             return self.pool.extended_by(*rows)
-        return self.pool.learned(self.update, *rows, grew=self.grew)
+        phi = self.phi if "phi" in vars(self) else None  # else they are made piece by piece
+        return self.pool.learned(self.update, *rows, phi=phi, grew=self.grew)
 
 
 def parts_of(state: State, update: int, rows: Rows, owners: NDArray[np.intp]) -> list[Part]:
@@ -353,7 +354,7 @@ def known_of(parts: Sequence[Part], rows: Rows) -> Known:
         known.said[part.mask] = part.phi @ readout.weights * part.size
         known.doubt[part.mask] = readout.leverage(part.phi)[:, None] * readout.noise * part.size**2
         errors = part.grown.errors_in_turn(
-            part.pool, part.points, part.targets, part.weights, blocks(len(part.points))
+            part.pool, part.phi, part.points, part.targets, part.weights, blocks(len(part.points))
         )
         known.errors[part.mask] = errors * (part.size**2).mean()
     return known
