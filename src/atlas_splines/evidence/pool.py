@@ -378,11 +378,9 @@ class Pool(Evidence):
         grew
             Bumps of each group that the pool was widened by for them.
         """
-        if self.holds(update):
-            before = replace(self, recent=self.recent[:-1])
-            more = before._batch(update, points, targets, weights, phi)
-            return replace(self, recent=(*before.recent, self.recent[-1].joined(more)))
         batch = replace(self._batch(update, points, targets, weights, phi), grew=grew)
+        if self.holds(update):
+            return replace(self, recent=(*self.recent[:-1], self.recent[-1].joined(batch)))
         grown = replace(self, recent=(*self.recent, batch))
         grown = grown if len(grown.recent) <= RECENT else grown._settled()
         # the same additions in the same order as from the start: not a bit differs
