@@ -5,12 +5,14 @@ import pytest
 
 from atlas_splines import Atlas
 from atlas_splines.core.mixing import average, mixture
+from atlas_splines.core.model import state_of
 
 
 def random_model(seed, **options):
     model = Atlas(inputs=2, dtype="float64", **options)
     used = model.outputs * (2 * model.terms + 1)
-    model.table[:, :used] = np.random.default_rng(seed).normal(size=(len(model.table), used), scale=0.3)
+    table = state_of(model).table
+    table[:, :used] = np.random.default_rng(seed).normal(size=(len(table), used), scale=0.3)
     return model
 
 

@@ -181,7 +181,7 @@ def test_a_first_model_that_overflows_is_infinitely_wrong():
 
 def test_a_first_model_does_not_speak_after_many_rows_that_contradict_it():
     start = Pool.start(
-        FEATURES, Prior.flat(FEATURES.sizes), *batch(), base=Atlas(3, terms=0, density=0).state
+        FEATURES, Prior.flat(FEATURES.sizes), *batch(), base=state_of(Atlas(3, terms=0, density=0))
     )
     points, targets = batch(rows=3000, seed=1)
     pool = start

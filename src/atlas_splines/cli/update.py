@@ -20,7 +20,7 @@ from atlas_splines.core.records import Record
 from atlas_splines.estimators.column_footprint import SLOPE_STEP
 from atlas_splines.memory.footprints import BoxFootprint, RestFootprint
 from atlas_splines.memory.log import Update
-from atlas_splines.memory.plans import Retention
+from atlas_splines.memory.plans import BY_EVIDENCE, Retention
 from atlas_splines.storage.saving import save
 from atlas_splines.tables.encoding import UNKNOWN, Encoding
 from atlas_splines.tables.reading import Table, TableError, opened
@@ -67,7 +67,7 @@ def update_model(
         before, X, sample = score_and_sample(table_model, pieces(), source.name, seed)
         rows = before.rows + before.outside
         retention = retention or estimator.retention
-        by_evidence = retention in ("auto", "pool") and state_of(estimator.model_).evidence is not None
+        by_evidence = retention in BY_EVIDENCE and state_of(estimator.model_).evidence is not None
         learned = rows if by_evidence else len(sample)  # evidence needs no more than a piece at a time
         say(f"{source.name}: {counted(rows, 'row')}, {learned_from(learned, rows, dry_run)}.")
         old_domain = estimator.model_.domain.copy()

@@ -29,7 +29,7 @@ from atlas_splines.estimators.parameters import Parameters
 from atlas_splines.memory.consolidation import consolidate
 from atlas_splines.memory.footprints import Footprint
 from atlas_splines.memory.log import Consolidation, Update
-from atlas_splines.memory.plans import Retention
+from atlas_splines.memory.plans import BY_EVIDENCE, Retention
 from atlas_splines.memory.pooling import (
     LEAST_CHART_ROWS,
     add_first_rows,
@@ -294,15 +294,14 @@ class AtlasEstimator(Parameters):
         """
         if not self._levels_off(retention):
             return self._model_reaching(X)
-        model = model_in(state_of(self.model_))
-        model.updates = list(self.model_.updates)
+        model = model_in(state_of(self.model_), self.model_.updates)
         if retention == "auto" and (~self._inside(X)).sum() >= LEAST_CHART_ROWS:
             return model, self.domain_.to_unit(X).astype(model.dtype)
         return model, self._points_inside(X)
 
     def _levels_off(self, retention: Retention) -> bool:
         """Whether an update can do with the domain that is there."""
-        by_evidence = retention in ("auto", "pool") and state_of(self.model_).evidence is not None
+        by_evidence = retention in BY_EVIDENCE and state_of(self.model_).evidence is not None
         return by_evidence and self.extrapolation != "error"
 
     def _inside(self, X: Array) -> NDArray[np.bool_]:
@@ -379,7 +378,7 @@ class AtlasEstimator(Parameters):
         check_is_fitted(self, "model_")
         retention = retention or self.retention
         model, points = self._to_learn(self._inputs(X), retention)
-        take_state(model, reaching(state_of(model), points))
+        model = model_in(reaching(state_of(model), points))
         return self._in_columns(footprint(model, points, retention=retention), self.model_.domain)
 
     def revert(self: Self, id: int) -> Self:

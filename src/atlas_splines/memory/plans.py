@@ -56,7 +56,7 @@ def plan_update(state: State, points: Array, retention: Retention, cover: Cover,
     domain, dtype = state.lattice.domain, state.dtype
     if retention == "auto" and state.evidence is None:
         retention = "chart"
-    if retention in ("auto", "pool"):
+    if retention in BY_EVIDENCE:
         left_alone = _left_alone(state, points)
         return UpdatePlan(retention, RestFootprint(domain, dtype, left_alone), left_alone=left_alone)
     if retention == "none":

@@ -27,7 +27,7 @@ from atlas_splines.memory.covers import Count, Cover
 from atlas_splines.memory.footprints import BoxFootprint, Footprint, RestFootprint
 from atlas_splines.memory.log import Update
 from atlas_splines.memory.options import UpdateOptions
-from atlas_splines.memory.plans import Retention, UpdatePlan, plan_update
+from atlas_splines.memory.plans import BY_EVIDENCE, Retention, UpdatePlan, plan_update
 from atlas_splines.memory.pooling import FEATURES, pool_rows
 from atlas_splines.memory.sampling import points_in
 
@@ -130,7 +130,7 @@ def update(
         cover, charts, density, terms, epochs, batch_size, learning_rate, loss, progress, features
     )
     trainer = Trainer(model, loss=loss, batch_size=batch_size, learning_rate=learning_rate)  # checks options
-    extend = extend and retention in ("auto", "pool") and state_of(model).evidence is not None
+    extend = extend and retention in BY_EVIDENCE and state_of(model).evidence is not None
     rows = _checked(trainer, X, y, sample_weight, extend)
     rows = rows.take(rows.weights > 0)
     plan = plan_update(state_of(model), rows.points, retention, cover, charts)
@@ -232,7 +232,7 @@ def _learn(
     rest: _Pieces,
 ) -> _Learned:
     """Learn as planned, on a state of its own."""
-    if plan.retention in ("auto", "pool"):
+    if plan.retention in BY_EVIDENCE:
         return _learn_by_evidence(state_of(model), id, rows, plan, options, rest)
     if any(True for _ in rest):
         raise ValueError(f"retention={plan.retention!r} learns all rows at once; give them as X and y")
