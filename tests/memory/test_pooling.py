@@ -302,3 +302,18 @@ def test_rows_from_a_new_place_get_a_chart_there_and_the_old_place_keeps_its_bit
     assert model.model_.is_extended
     assert np.abs(model.predict(X[250:]) - y[250:]).mean() < 0.2
     assert np.array_equal(model.predict(GRID), before)
+
+
+def test_further_rows_from_a_new_place_join_the_chart_there():
+    random = np.random.default_rng(3)
+    X = np.array([1.2, 0]) + random.random((400, 2))
+    y = np.sin(6 * X[:, 0]) + X[:, 1] ** 2 + 0.1 * random.normal(size=400)
+    model = fitted()
+    known = evidence_of(state_of(model.model_)).total
+    model._update(*model._checked(X[:250], y[:250], None), rest=[(X[250:], y[250:])])
+    (entry,), (chart,) = model.update_log_, model.model_.charts
+    assert (entry.kind, entry.rows) == ("chart", 400)
+    assert entry.reason.endswith("decided on a sample of 250 of 400 rows, all learned")
+    joined = evidence_of(state_of(chart.content)).total.count
+    assert joined > 390
+    assert joined + evidence_of(state_of(model.model_)).total.count == known.count + 400

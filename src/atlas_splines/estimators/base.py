@@ -17,6 +17,7 @@ from atlas_splines.core.checks import check_overflow
 from atlas_splines.core.evaluation import evaluate
 from atlas_splines.core.extension import reaching
 from atlas_splines.core.growing import Grown
+from atlas_splines.core.lattice import Domain
 from atlas_splines.core.model import Atlas, model_in, state_of, take_state
 from atlas_splines.core.records import Record
 from atlas_splines.core.rows import Rows
@@ -204,13 +205,15 @@ class AtlasEstimator(Parameters):
         retention = retention or self.retention
         targets, seed = self._targets(y), self._seed() if random_state is None else seed_of(random_state)
         model, points = self._to_learn(X, retention)
+        extend = self._levels_off(retention)
+        reach = np.tile([-np.inf, np.inf], (model.inputs, 1)) if extend else model.domain
         checked = (self._checked(*piece, None) for piece in rest)
         update(
             model,
             points,
             targets,
             retention=retention,
-            extend=self._levels_off(retention),
+            extend=extend,
             features=self.features,
             batch_size=self.batch_size,
             learning_rate=self.learning_rate,
@@ -218,7 +221,7 @@ class AtlasEstimator(Parameters):
             sample_weight=weights,
             random_state=seed,
             progress=self.verbose > 1,
-            rest=((self._points_inside(X, model), self._targets(y)) for X, y, _ in checked),
+            rest=((self._points_in(reach, X), self._targets(y)) for X, y, _ in checked),
         )
         self.model_ = model
         return self
@@ -310,10 +313,13 @@ class AtlasEstimator(Parameters):
         low, high = self.model_.domain.T
         return np.asarray(((points >= low) & (points <= high)).all(axis=1))
 
-    def _points_inside(self, X: Array, model: Atlas | None = None) -> Array:
-        """Coordinates of the nearest points in the domain of the model, or of another one."""
-        model = model or self.model_
-        return self.domain_.to_unit(X).clip(*model.domain.T).astype(model.dtype)
+    def _points_inside(self, X: Array) -> Array:
+        """Coordinates of the nearest points in the domain."""
+        return self._points_in(self.model_.domain, X)
+
+    def _points_in(self, domain: Domain, X: Array) -> Array:
+        """Coordinates of the nearest points in some domain."""
+        return self.domain_.to_unit(X).clip(*domain.T).astype(self.model_.dtype)
 
     def _model_reaching(self, X: Array) -> tuple[Atlas, Array]:
         """The model, or a copy whose domain is extended to the rows, and their coordinates in it."""
