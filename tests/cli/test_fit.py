@@ -163,8 +163,8 @@ def test_large_tables_are_learned_from_a_sample_and_the_evidence_of_all_rows(wor
     assert len(rows) == 3000
     assert np.mean([abs(float(row["price"]) - float(row["price_predicted"])) for row in rows]) < 20
     output = ok("update", "l.atlas", "large.csv").output
-    assert "large.csv: 3,000 rows, a random sample of 500 of them learned." in output
-    assert estimator_of("l.atlas").update_log_[-1].rows == 500
+    assert "large.csv: 3,000 rows, all of them learned." in output
+    assert estimator_of("l.atlas").update_log_[-1].rows == 3000
 
 
 def test_evidence_that_would_harm_does_not_speak(work, streams, monkeypatch):

@@ -8,9 +8,14 @@ import numpy as np
 import pytest
 from command import COMMAND, HEADER, SMALL, estimator_of, files, homes, ok, records, refused, write_csv
 
+from atlas_splines import load
 from atlas_splines.cli import fit
+from atlas_splines.core.model import state_of
 from atlas_splines.files.locks import lock
+from atlas_splines.memory.pooling import evidence_of
+from atlas_splines.tables import reading
 from atlas_splines.tables.encoding import Column, Encoding, frame
+from atlas_splines.tables.reading import Source
 
 
 def test_update_tells_what_it_did(work):
@@ -68,6 +73,54 @@ def test_by_default_the_data_decides_and_the_command_says_what_it_did(work):
     assert "atlas revert m.atlas 1 takes it back" in output
     output = ok("update", "m.atlas", "new.csv", "--retention", "pool").output
     assert "Done: pooled with all rows before" in output
+
+
+def learned_at_once(path, table, retention):
+    """The estimator of a file after `partial_fit` of all rows of a table."""
+    model = load(path)
+    source = Source.of(table)
+    (piece,) = source.pieces()
+    X, (y, _) = model.encoding.encode(piece), model.encoding.targets(piece, skip=False)
+    model.estimator.retention = retention
+    return model.estimator.partial_fit(X, y), X
+
+
+def test_a_large_table_is_pooled_whole_whatever_its_pieces(work, streams, monkeypatch):
+    write_csv("large.csv", HEADER, homes(1400, 40, 150, seed=4))
+    said = []
+    for block in (4096, 30_000):
+        monkeypatch.setattr(reading, "BLOCK", block)
+        output = ok("update", "m.atlas", "large.csv", "-o", "l.atlas", "--retention", "pool").output
+        assert "large.csv: 1,400 rows, all of them learned." in output
+        assert "Done: pooled with all rows before." in output
+        said.append(estimator_of("l.atlas"))
+    monkeypatch.setattr(reading, "BLOCK", 10_000_000)
+    whole, X = learned_at_once(work / "m.atlas", work / "large.csv", "pool")
+    for model in said:
+        assert model.update_log_[0].rows == 1400
+        assert evidence_of(state_of(model.model_)).total == evidence_of(state_of(whole.model_)).total
+        assert np.array_equal(model.predict(X), whole.predict(X))
+    ok("revert", "l.atlas", "1")
+    assert (
+        evidence_of(state_of(estimator_of("l.atlas").model_)).total
+        == evidence_of(state_of(load("m.atlas").estimator.model_)).total
+    )
+
+
+def test_charts_of_a_large_table_are_decided_on_a_sample_and_all_rows_are_learned(work, streams):
+    write_csv("large.csv", HEADER, homes(1400, 80, 120, factor=3, seed=4))
+    output = ok("update", "m.atlas", "large.csv").output
+    assert "Can change: every prediction; --retention chart confines it" in output
+    assert re.search(
+        r"Done: the rows contradict .*; decided on a sample of 500 of 1,400 rows, all learned", output
+    )
+    (entry,) = estimator_of("m.atlas").update_log_
+    assert entry.rows == 1400
+    state = state_of(estimator_of("m.atlas").model_)
+    pools = [evidence_of(state), *(evidence_of(state_of(chart.content)) for chart in state.charts)]
+    assert sum(pool.total.count for pool in pools) == 120 + 1400
+    output = ok("update", "m.atlas", "large.csv", "--retention", "chart").output
+    assert "a random sample of 500 of them learned." in output
 
 
 @pytest.mark.slow

@@ -22,8 +22,9 @@ from atlas_splines import (
 )
 from atlas_splines.core import splines
 from atlas_splines.core.charts import Chart, fence_around
+from atlas_splines.core.extension import reach, reaching
 from atlas_splines.core.losses import LOSSES
-from atlas_splines.core.model import state_of, take_state
+from atlas_splines.core.model import model_in, state_of, take_state
 
 small_models = configurations(inputs=4, outputs=2, terms=5, density=5, dtype=dtypes)
 seeds = st.integers(0, 9999)
@@ -469,3 +470,15 @@ def test_charts_beyond_the_cube_are_folded_in():
     assert not model.charts
     assert np.abs(model(X) - before).mean() < 0.1
     assert model.domain.tolist() == [[-1, 1.5081967213114753]]
+
+
+def test_the_reach_of_points_is_the_domain_of_the_state_that_reaches_them():
+    model = scramble(Atlas(inputs=2, terms=2, density=1), 0)
+    points = np.array([[-0.7, 0.5], [0.3, 2.2]])
+    larger = reaching(state_of(model), points)
+    assert np.array_equal(reach(state_of(model), points), larger.lattice.domain)
+    assert larger.density == 3
+    inside = np.random.default_rng(0).random((50, 2)).astype(np.float32)
+    assert np.array_equal(model_in(larger)(inside), model(inside))
+    assert reaching(state_of(model), inside) is state_of(model)
+    assert reach(larger, np.array([[-0.7, 2.2]])) is larger.lattice.domain

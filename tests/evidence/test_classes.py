@@ -46,7 +46,7 @@ def test_probabilities_are_those_of_the_world():
 
 
 def test_scores_that_are_too_sure_are_toned_down():
-    phi, labels, chances = three_classes(3000)
+    _, labels, chances = three_classes(3000)
     entropy, factor = calibrated(5 * np.log(chances), labels, np.ones(3000))
     assert factor == pytest.approx(0.2, rel=0.1)
     assert entropy == pytest.approx(mean_entropy(np.log(chances), labels, np.ones(3000)), rel=0.02)

@@ -1,12 +1,17 @@
 """Pools: memories that follow the world, updates that can be taken back, rows that can be forgotten."""
 
+import pickle
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from atlas_splines import Atlas
+from atlas_splines.core.model import state_of
 from atlas_splines.evidence.design import design
-from atlas_splines.evidence.features import Features
-from atlas_splines.evidence.pool import RECENT, Pool
-from atlas_splines.evidence.readout import Prior
+from atlas_splines.evidence.features import Bumps, Features
+from atlas_splines.evidence.pool import RECENT, Pool, Track, summed
+from atlas_splines.evidence.readout import Prior, Sums, sums_of
 
 FEATURES = Features(3, (0, 1, 2), (), ())
 
@@ -17,8 +22,12 @@ def batch(slope=1.0, rows=100, seed=0):
     return points, slope * (points - 0.5).sum(axis=1, keepdims=True) + 0.1 * random.normal(size=(rows, 1))
 
 
+def starting_pool(steps=1):
+    return Pool.start(FEATURES, Prior.flat(FEATURES.sizes, steps=steps), *batch(seed=1000))
+
+
 def pool_of(*batches, start=None):
-    pool = start or Pool.start(FEATURES, Prior.flat(FEATURES.sizes), *batch(seed=1000))
+    pool = start or starting_pool()
     for number, rows in enumerate(batches, start=1):
         pool = pool.learned(number, *rows)
     return pool
@@ -71,6 +80,116 @@ def test_any_recent_update_is_taken_back_as_if_it_had_never_come(gone):
     assert pool.holds(gone + 1) is False
 
 
+def test_sums_that_go_on_from_those_before_have_the_bits_of_sums_from_the_start():
+    pool = pool_of(*(batch(seed=k, slope=1 + k) for k in range(9)))
+    afresh = replace(pool)
+    assert "total" in vars(pool)
+    assert "total" not in vars(afresh)
+    assert pool.total == afresh.total
+    for known, anew in zip(pool.fading, afresh.fading, strict=True):
+        assert np.array_equal(known.gram, anew.gram)
+        assert np.array_equal(known.moment, anew.moment)
+        assert (known.count, known.square) == (anew.count, anew.square)
+    assert same_bits(pool.with_voice("exact").with_voice("mixture"), afresh)
+
+
+def test_errors_in_turn_are_those_of_pools_without_a_block():
+    start = pool_of(*(batch(np.cos(k), seed=k) for k in range(3)), start=starting_pool(steps=0))
+    points, targets = batch(2.0, seed=9)
+    weights, blocks = np.ones(100), np.array_split(np.arange(100), 4)
+    grown = start.learned(4, points, targets)
+    errors = grown.errors_in_turn(start, FEATURES(points), points, targets, weights, blocks)
+    for held in blocks:
+        rest = np.setdiff1d(np.arange(100), held)
+        plain = start.learned(4, points[rest], targets[rest])
+        said = [plain.first.weights]
+        for sums in grown.fading:  # which fade as the whole batch lets them
+            gone = sums_of(summed(FEATURES, points[held], targets[held], None))
+            parts = (sums.gram - gone.gram, sums.moment - gone.moment, sums.square, sums.count)
+            said.append(Sums(*parts).readout(grown.prior).weights)
+        squares = [((FEATURES(points[held]) @ w - targets[held]) ** 2).mean(axis=1) for w in said]
+        np.testing.assert_allclose(errors[held], plain.trust @ squares, rtol=1e-3, atol=1e-5)
+
+
+def test_memories_that_nobody_listens_to_are_not_asked():
+    pool = pool_of(batch(3.0)).with_voice("exact").learned(2, *batch(4.0, seed=2))
+    assert "later" not in vars(pool)
+    assert len(set(pool.recent[-1].errors)) == 1
+    assert len(set(pool_of(batch(3.0)).learned(2, *batch(4.0, seed=2)).recent[-1].errors)) == 3
+
+
+def bumpy_pool():
+    features = Features(3, (0, 1, 2), (), (Bumps(np.full((4, 3), 0.2), np.full(3, 0.05)),) * 2)
+    points, targets = batch(seed=1000)
+    return Pool.start(features, Prior.flat(features.sizes, steps=0), 0.4 * points, targets)
+
+
+def test_wider_pools_say_the_same_until_they_learn_and_narrow_again_to_the_bit():
+    start = bumpy_pool().learned(1, *batch(seed=1)).learned(2, *batch(seed=2))
+    points, targets = batch(seed=3)
+    wider = start.widened((np.full((2, 3), 0.8), np.full((1, 3), 0.9)))
+    assert wider.features.sizes == (1, 12, 6, 5)
+    probe = batch(seed=4)[0]
+    np.testing.assert_allclose(
+        wider.features(probe) @ wider.weights, start.features(probe) @ start.weights, atol=1e-9
+    )
+    grown = wider.learned(3, points, targets, grew=(2, 1))
+    assert grown.total.count == 400
+    assert same_bits(grown.without(3), start)
+    later = grown.learned(4, *batch(seed=5))
+    assert later.without(3).features.sizes == (1, 12, 6, 5)  # update 4 has learned with them
+    assert same_bits(later.without(4).without(3), start)
+
+
+def test_wider_statistics_are_those_of_features_that_were_there_from_the_start():
+    start = bumpy_pool()  # whose rows lie in the lower corner
+    wider = start.widened((np.full((1, 3), 0.9), np.zeros((0, 3))))
+    points, targets = batch(seed=1000)
+    afresh = Pool.start(wider.features, wider.prior, 0.4 * points, targets)
+    assert wider.total == afresh.total
+    assert np.array_equal(wider.fading[0].gram, afresh.fading[0].gram)
+
+
+def test_a_pickle_holds_no_more_than_a_file_would():
+    pool = pool_of(*(batch(seed=k) for k in range(6)))
+    fresh = pickle.dumps(pool)
+    assert says(pool)
+    assert pool.model
+    assert len(pickle.dumps(pool)) == len(fresh)
+    twin = pickle.loads(fresh)
+    assert twin.total == pool.total
+    assert same_bits(twin, pool)
+    sums = sum(array.nbytes for array in pool.older.to_arrays().values())
+    assert len(fresh) < 1.2 * sums * (1 + len(pool.recent) + len(pool.faded)) + 5000
+
+
+def test_a_first_model_that_overflows_is_infinitely_wrong():
+    wild = Atlas(inputs=3, terms=2, density=0)
+    wild.g(0)[:], wild.h(0)[:] = 300, 300  # infinity less infinity
+    pool = Pool.start(FEATURES, Prior.flat(FEATURES.sizes), *batch(), base=state_of(wild))
+    points, targets = batch(seed=1)
+    grown = pool.learned(1, points, targets).learned(2, *batch(seed=2))
+    assert grown.recent[0].errors[-1] == np.inf
+    assert grown.trust[-1] == 0
+    assert grown.trust.sum() == pytest.approx(1)
+    assert np.isfinite(grown.model(points)).all()
+    halves = [np.arange(50), np.arange(50, 100)]
+    errors = grown.errors_in_turn(pool, FEATURES(points), points, targets, np.ones(100), halves)
+    assert np.isfinite(errors).all()
+    assert Track(np.array([1.0, np.inf]), 5).after(np.array([2.0, 3.0]), 1e7).errors.tolist() == [2, 3]
+
+
+def test_a_first_model_does_not_speak_after_many_rows_that_contradict_it():
+    start = Pool.start(
+        FEATURES, Prior.flat(FEATURES.sizes), *batch(), base=state_of(Atlas(3, terms=0, density=0))
+    )
+    points, targets = batch(rows=3000, seed=1)
+    pool = start
+    for rows in np.array_split(np.arange(3000), 3):
+        pool = pool.learned(1, points[rows], targets[rows] + 5)
+    assert pool.trust[-1] < 0.01
+
+
 def test_rows_are_forgotten_whenever_they_came():
     batches = [batch(seed=k) for k in range(9)]
     points, targets = batches[2]
@@ -80,6 +199,18 @@ def test_rows_are_forgotten_whenever_they_came():
     assert pool.recent == ()
     with pytest.raises(ValueError, match="never been counted in"):
         pool_of().forgotten(*batch(slope=50, rows=400, seed=5))
+
+
+def test_an_update_can_come_in_pieces():
+    points, targets = batch(rows=300, slope=2)
+    start = pool_of(*(batch(seed=k) for k in range(1, 7)))
+    whole = start.learned(7, points, targets)
+    pieces = start
+    for rows in np.array_split(np.arange(300), 3):
+        pieces = pieces.learned(7, points[rows], targets[rows])
+    assert pieces.total == whole.total
+    assert (pieces.recent[-1].errors < whole.recent[-1].errors).all()  # later rows were no surprise
+    assert same_bits(pieces.without(7), start)
 
 
 def test_weights_count_rows():

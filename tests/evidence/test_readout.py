@@ -1,10 +1,11 @@
 """Weights and marginal likelihood against plain formulas."""
 
 import numpy as np
+import pytest
 from evidence.rows import counted, data
 from scipy.stats import multivariate_normal
 
-from atlas_splines.evidence.readout import Prior, exact_traces, learn_prior, probed_traces, solve
+from atlas_splines.evidence.readout import Prior, exact_traces, learn_prior, probed_traces, solve, sums_of
 from atlas_splines.evidence.statistics import Statistics
 
 
@@ -57,3 +58,32 @@ def test_idle_features_and_no_data_do_no_harm():
     readout = solve(counted((idle, y), features=11), Prior.flat([7, 4]))
     assert np.isfinite(readout.weights).all()
     assert not readout.weights[7:10].any()
+
+
+def test_what_has_faded_to_nothing_is_zero():
+    phi, y, _ = data()
+    known, none = (sums_of(counted((rows[0], rows[1]))) for rows in ((phi, y), (0 * phi, 0 * y)))
+    assert np.array_equal(known.fade(none, 10.0).gram, 0.5 ** (none.count / 10) * known.gram)
+    sums = known
+    for _ in range(400):  # long enough for every number to leave those of full accuracy
+        sums = sums.fade(none, none.count / 10)
+        left = np.concatenate([sums.gram.ravel(), sums.moment.ravel(), sums.square])
+        assert not ((left != 0) & (np.abs(left) < np.finfo(float).tiny)).any()
+    assert not left.any()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("count", [4, 20])  # with more rows than features, and with fewer
+def test_held_out_blocks_need_no_readout_of_their_own(weighted, count):
+    random = np.random.default_rng(3)
+    phi, y = random.uniform(-1, 1, (90, 12)), random.normal(size=(90, 2))
+    weights = random.uniform(0.1, 3, 90) if weighted else np.ones(90)
+    prior = Prior.flat([5, 7], steps=0)
+    total = Statistics(12, 2)
+    total.add(phi, y, weights)
+    blocks = np.array_split(np.arange(70), count)  # the rest came with another update
+    left = solve(total, prior).left_in_turn(phi[:70], y[:70], weights[:70], blocks)
+    for held in blocks:
+        rest = total.copy()
+        rest.subtract(phi[held], y[held], weights[held])
+        np.testing.assert_allclose(left[held], y[held] - phi[held] @ solve(rest, prior).weights, atol=2e-4)

@@ -9,6 +9,7 @@ from atlas_splines.evidence.pool import RECENT
 from atlas_splines.memory.footprints import BoxFootprint, RestFootprint
 from atlas_splines.memory.pooling import CHARTED, DRIFT, NOISE, POOLED, evidence_of
 
+MOVES = [(600, 0, 0.0), *((200, seed, 0.6) for seed in range(1, 6))]  # rows, seed and shift
 GRID = np.random.default_rng(99).random((400, 2))
 
 
@@ -109,6 +110,25 @@ def test_pooling_depends_on_no_order_and_no_pieces(pooled, order):
     assert whole.model_.updates[-1].reason == POOLED
     assert np.array_equal(whole.predict(GRID), pieces.predict(GRID))
     assert evidence_of(state_of(whole.model_)).total == evidence_of(state_of(pieces.model_)).total
+
+
+def test_rows_that_do_not_fit_into_memory_are_pooled_piece_by_piece(pooled):
+    X, y = rows(500, 1)
+    whole, pieces = copy_of(pooled).partial_fit(X, y).model_, copy_of(pooled)
+    model, points, targets = pieces.model_, pieces.domain_.to_unit(X), pieces._targets(y)
+    parts = np.array_split(np.arange(150, 500), 3)
+    done = update(
+        model,
+        points[:150],
+        targets[:150],
+        retention="pool",
+        loss="mse",
+        rest=((points[part], targets[part]) for part in parts),
+    )
+    assert (done.rows, done.after) == (500, whole.fingerprint())
+    rest = [(points, targets)]
+    with pytest.raises(ValueError, match="retention='chart' learns all rows at once; give them as X and y"):
+        update(model, points, targets, retention="chart", rest=rest)
 
 
 @pytest.mark.parametrize("retention", ["pool", "auto"])
@@ -223,6 +243,39 @@ def test_the_footprint_of_pooling_is_all_but_the_charts_it_leaves_alone():
     assert repr(footprint(Atlas(1), [[0.5]], retention="rehearsal")) == "<Footprint: everything>"
 
 
+def ridged(X):
+    return np.sin(15 * X[:, 0]) * np.cos(12 * X[:, 1])  # which needs narrow bumps
+
+
+def moved(retention="auto"):
+    """A model of the left part of an announced domain, and batches from the right part."""
+    parts = [rows(count, seed)[0] * [0.4, 1] + [shift, 0] for count, seed, shift in MOVES]
+    model = AtlasRegressor(
+        members=1, terms=0, features=150, domain=[(0, 1), (0, 1)], retention=retention, random_state=0
+    )
+    first, *others = [(X, ridged(X)) for X in parts]
+    return model.fit(*first), others
+
+
+def test_features_grow_where_rows_come_to_lie_that_none_reaches():
+    model, batches = moved()
+    before, start = model.predict(GRID), len(evidence_of(state_of(model.model_)).features)
+    model.partial_fit(*batches[0])
+    added = len(evidence_of(state_of(model.model_)).features) - start
+    assert 0 < added <= 37
+    assert model.update_log_[0].reason.endswith(f"; {added} new features where none had reached")
+    assert np.array_equal(copy_of(model).revert(1).predict(GRID), before)
+    for batch in batches[1:]:
+        model.partial_fit(*batch)
+    assert len(evidence_of(state_of(model.model_)).features) <= 187
+    fixed, batches = moved("pool")
+    for batch in batches:
+        fixed.partial_fit(*batch)
+    assert len(evidence_of(state_of(fixed.model_)).features) == start
+    X, y = batches[-1]
+    assert np.abs(model.predict(X) - y).mean() < 0.9 * np.abs(fixed.predict(X) - y).mean()
+
+
 def test_classes_are_pooled_and_none_is_forgotten():
     random = np.random.default_rng(0)
     X = random.random((900, 2))
@@ -249,3 +302,18 @@ def test_rows_from_a_new_place_get_a_chart_there_and_the_old_place_keeps_its_bit
     assert model.model_.is_extended
     assert np.abs(model.predict(X[250:]) - y[250:]).mean() < 0.2
     assert np.array_equal(model.predict(GRID), before)
+
+
+def test_further_rows_from_a_new_place_join_the_chart_there():
+    random = np.random.default_rng(3)
+    X = np.array([1.2, 0]) + random.random((400, 2))
+    y = np.sin(6 * X[:, 0]) + X[:, 1] ** 2 + 0.1 * random.normal(size=400)
+    model = fitted()
+    known = evidence_of(state_of(model.model_)).total
+    model._update(*model._checked(X[:250], y[:250], None), rest=[(X[250:], y[250:])])
+    (entry,), (chart,) = model.update_log_, model.model_.charts
+    assert (entry.kind, entry.rows) == ("chart", 400)
+    assert entry.reason.endswith("decided on a sample of 250 of 400 rows, all learned")
+    joined = evidence_of(state_of(chart.content)).total.count
+    assert joined > 390
+    assert joined + evidence_of(state_of(model.model_)).total.count == known.count + 400

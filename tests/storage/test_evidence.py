@@ -11,7 +11,7 @@ from command import SMALL, ok, write_csv
 from mutations import File, outputs_of, places, pooled_regressor, small_classifier, small_regressor
 
 from atlas_splines import AtlasRegressor, TableModel, load, save
-from atlas_splines.core.model import Atlas, model_in, state_of, take_state
+from atlas_splines.core.model import Atlas, commit, model_in, state_of, take_state
 from atlas_splines.core.state import Evidence
 from atlas_splines.files.errors import StorageError
 from atlas_splines.storage.models import model_from_archive, model_to_archive
@@ -197,6 +197,20 @@ def test_a_candidate_that_has_overflowed_comes_back(pooled):
     assert [batch.errors.tolist() for batch in state_of(twin).evidence.recent] == [[0, 1, 2, np.inf]] * 3
 
 
+def test_features_that_have_grown_come_back_and_go_with_their_update(pooled, reloaded):
+    model = reloaded(pooled)
+    pool, centres = state_of(model.model_).evidence, [np.array([[0.5, 0.9]]), *[np.zeros((0, 2))] * 2]
+    (X, y), grew = new_rows(60), tuple(map(len, centres))
+    grown = pool.widened(centres).learned(9, model.domain_.to_unit(X), model._targets(y), grew=grew)
+    state = grown.state_like(state_of(model.model_))
+    commit(model.model_, state, replace(model.model_.updates[-1], id=9, rows=60))
+    twin = reloaded(model)
+    assert state_of(twin.model_).evidence.recent[-1].grew == grew
+    assert same_pool(state_of(twin.model_).evidence, state_of(model.model_).evidence)
+    assert len(state_of(twin.revert(9).model_).evidence.features) == len(pool.features)
+    assert twin.predict(X).tobytes() == model.revert(9).predict(X).tobytes()
+
+
 def test_a_table_model_goes_on(reloaded):
     X, y = new_rows(120)
     options = {"terms": 0, "density": 1, "members": 1, "max_iter": 5, "features": 30, "random_state": 0}
@@ -285,6 +299,9 @@ def set_value(*keys, to):
     return edit
 
 
+GREW = "'grew' of a recent update of model.evidence must count bumps of each group, not all of them"
+
+
 @pytest.mark.parametrize(
     ("edit", "what"),
     [
@@ -316,6 +333,12 @@ def set_value(*keys, to):
         (set_value("recent", 2, "update", to=99), "evidence belongs to update 99, which is not in the log or has none there"),
         (set_value("recent", 2, "update", to=6), "evidence belongs to update 6, which is not in the log or has none there"),
         (set_value("recent", 0, "update", to=0), "'update' of model.evidence.recent.0 must be at least 1, not 0"),
+        (set_value("recent", 0, "grew", to=[1, -1]), GREW),
+        (set_value("recent", 0, "grew", to=[1] * 9), GREW),
+        (set_value("recent", 0, "grew", to=[7, 0, 0]), GREW),
+        (set_value("recent", 0, "grew", to=[2**80, 0, 0]), GREW),
+        (set_value("recent", 0, "grew", to=["1", 0, 0]), GREW),
+        (set_value("recent", 0, "grew", to=1), "'grew' of model.evidence.recent.0 must be a list, not 1"),
         (set_value("recent", to=None), "'recent' of model.evidence must be a list, not None"),
         (set_value("base", "inputs", to=3), "tensor 'model.evidence.base.domain' has shape (2, 2) instead of (3, 2)"),
         (set_value("base", "terms", to=2**40), f"tensor 'model.evidence.base.table' has shape (24, 5) instead of (24, {2**41 + 1})"),

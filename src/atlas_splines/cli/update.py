@@ -15,11 +15,12 @@ from atlas_splines.cli.messages import Say
 from atlas_splines.cli.model_files import alone_with, load_table_model
 from atlas_splines.cli.rows import Labels, labelled_pieces, note_unused_columns, sample_size
 from atlas_splines.cli.scores import Score
+from atlas_splines.core.model import state_of
 from atlas_splines.core.records import Record
 from atlas_splines.estimators.column_footprint import SLOPE_STEP
 from atlas_splines.memory.footprints import BoxFootprint, RestFootprint
 from atlas_splines.memory.log import Update
-from atlas_splines.memory.plans import Retention
+from atlas_splines.memory.plans import BY_EVIDENCE, Retention
 from atlas_splines.storage.saving import save
 from atlas_splines.tables.encoding import UNKNOWN, Encoding
 from atlas_splines.tables.reading import Table, TableError, opened
@@ -63,16 +64,23 @@ def update_model(
             unknown = UNKNOWN if refuse_unknown else None
             return labelled_pieces(source, encoding, skip_missing=skip_missing, unknown=unknown)
 
-        before, X, y = score_and_sample(table_model, pieces(), source.name, seed)
+        before, X, sample = score_and_sample(table_model, pieces(), source.name, seed)
         rows = before.rows + before.outside
-        say(f"{source.name}: {counted(rows, 'row')}, {learned_from(len(y), rows, dry_run)}.")
-        old_domain = estimator.model_.domain.copy()
         retention = retention or estimator.retention
-        tell_footprint(table_model, X, retention, say)
+        by_evidence = retention in BY_EVIDENCE and state_of(estimator.model_).evidence is not None
+        learned = rows if by_evidence else len(sample)  # evidence needs no more than a piece at a time
+        say(f"{source.name}: {counted(rows, 'row')}, {learned_from(learned, rows, dry_run)}.")
+        old_domain = estimator.model_.domain.copy()
+        tell_footprint(table_model, X, retention, len(sample) < learned, say)
         if dry_run:
             say(f"Error on these rows: {before}. Nothing was written.")
             return
-        estimator._update(*estimator._checked(X, y, None), retention=retention, random_state=seed)
+        estimator._update(
+            *estimator._checked(X, sample["target"], None),
+            retention=retention,
+            random_state=seed,
+            rest=rest_of(pieces(), sample["number"]) if len(sample) < learned else (),
+        )
         done = estimator.update_log_[-1]
         tell_reason(done, say)
         after = Score()
@@ -88,25 +96,39 @@ def update_model(
 def score_and_sample(
     model: TableModel, pieces: Iterator[tuple[Table, Labels]], name: str, seed: int
 ) -> tuple[Score, Table, Labels]:
-    """Read a table once: the model's error on it, and inputs and targets of a sample of its rows."""
+    """Read a table once: the model's error on it, and a sample of its rows: inputs, numbers and targets."""
     score, reservoir = Score(), Reservoir(sample_size(len(model.encoding.inputs)), seed)
     for X, y in pieces:
         score.add(model.estimator, X, y)
-        reservoir.add(X, y)
+        rows = np.empty(len(y), [("number", np.int64), ("target", y.dtype)])
+        rows["number"], rows["target"] = reservoir.seen + np.arange(len(y)), y
+        reservoir.add(X, rows)
     if not reservoir.seen:
         raise TableError(f"{name} has no rows with a target below its header; check the file")
     return score, *reservoir.sample()
 
 
-def learned_from(sample: int, rows: int, dry_run: bool) -> str:
+def rest_of(
+    pieces: Iterator[tuple[Table, Labels]], numbers: NDArray[np.int64]
+) -> Iterator[tuple[Table, Labels]]:
+    """Rows that are not in a sample, piece by piece; `numbers` are those of the sample, from 0."""
+    seen = 0
+    for X, y in pieces:
+        others = ~np.isin(seen + np.arange(len(y)), numbers)
+        seen += len(y)
+        if others.any():
+            yield X.filter(others), y[others]
+
+
+def learned_from(learned: int, rows: int, dry_run: bool) -> str:
     """How much of a table is learned, or would be."""
-    which = "all of them" if sample == rows else f"a random sample of {sample:,} of them"
+    which = "all of them" if learned == rows else f"a random sample of {learned:,} of them"
     verb = "would be learned" if dry_run else "learned"
     return verb if rows == 1 else f"{which} {verb}"
 
 
-def tell_footprint(model: TableModel, X: Table, retention: Retention, say: Say) -> None:
-    """Say what an update with these inputs can change, and what it cannot."""
+def tell_footprint(model: TableModel, X: Table, retention: Retention, is_part: bool, say: Say) -> None:
+    """Say what an update with these inputs, or with more than these, can change, and what it cannot."""
     estimator = model.estimator
     area = estimator._footprint(X, retention=retention)
     if retention in ("rehearsal", "both"):
@@ -114,7 +136,8 @@ def tell_footprint(model: TableModel, X: Table, retention: Retention, say: Say) 
         return
     share = share_of_domain(area, model.encoding)
     if isinstance(area.area, RestFootprint):
-        where = " outside the charts that these rows are not in" if area.area.fences else ""
+        spares = area.area.fences and not is_part  # others may fall into any chart
+        where = " outside the charts that these rows are not in" if spares else ""
         say(f"Can change: every prediction{where}; --retention chart confines it to boxes around the rows.")
         return
     if share == EVERYTHING:

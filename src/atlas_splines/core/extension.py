@@ -12,10 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from atlas_splines.core import splines
 from atlas_splines.core.checks import check_numbers, check_size
-from atlas_splines.core.lattice import MAX_DENSITY, Lattice, check_reach
+from atlas_splines.core.lattice import MAX_DENSITY, Domain, Lattice, check_reach
 from atlas_splines.core.state import State
 
-__all__ = ["expanded", "extended"]
+__all__ = ["expanded", "extended", "reach", "reaching"]
+
+LEAST_DENSITY = 3  # of a state that reaches further, so that it levels off soon
 
 
 def expanded(state: State, density: int, terms: int) -> State:
@@ -35,18 +37,41 @@ def expanded(state: State, density: int, terms: int) -> State:
 
 def extended(state: State, low: ArrayLike, high: ArrayLike) -> State:
     """The state with a domain that reaches as far, or the state itself if its domain does already."""
-    width = splines.cell_count(state.density)
-    lowest = -splines.whole_cells(-_ends(state, "low", low), state.density) / width
-    highest = splines.whole_cells(_ends(state, "high", high), state.density) / width
-    wanted, domain = np.stack([lowest, highest], axis=1), state.lattice.domain
-    further = np.sign(wanted - domain) == (-1, 1)
-    if not further.any():
+    domain = _wider(state.lattice.domain, state.density, _ends(state, "low", low), _ends(state, "high", high))
+    if np.array_equal(domain, state.lattice.domain):
         return state
-    lattice = Lattice(np.where(further, wanted, domain), state.density, state.dtype)
-    check_reach(lattice.domain, state.density)
+    lattice = Lattice(domain, state.density, state.dtype)
     larger = replace(state, lattice=lattice, table=state.table[lattice.nearest_rows(state.lattice)])
     _level_off(larger, state)
     return larger.with_charts(state.charts)
+
+
+def reaching(state: State, points: NDArray[np.floating]) -> State:
+    """The state with a domain that holds all points, or the state itself if its domain does already."""
+    if np.array_equal(reach(state, points), state.lattice.domain):
+        return state
+    finer = expanded(state, max(LEAST_DENSITY - state.density, 0), 0)
+    return extended(finer, points.min(axis=0), points.max(axis=0))
+
+
+def reach(state: State, points: NDArray[np.floating]) -> Domain:
+    """The domain of `reaching`, without making the state."""
+    domain, low, high = state.lattice.domain, points.min(axis=0), points.max(axis=0)
+    lowest, highest = domain.T.astype(points.dtype)
+    if (low >= lowest).all() and (high <= highest).all():
+        return domain
+    density = max(state.density, LEAST_DENSITY)
+    return _wider(domain, density, low.astype(np.float64), high.astype(np.float64))
+
+
+def _wider(domain: Domain, density: int, low: NDArray[np.floating], high: NDArray[np.floating]) -> Domain:
+    """A domain that reaches as far, by whole cells of a density; where it does already it stays."""
+    width = splines.cell_count(density)
+    lowest, highest = -splines.whole_cells(-low, density) / width, splines.whole_cells(high, density) / width
+    wanted = np.stack([lowest, highest], axis=1)
+    wider = np.where(np.sign(wanted - domain) == (-1, 1), wanted, domain)
+    check_reach(wider, density)
+    return wider
 
 
 def _ends(state: State, name: str, values: ArrayLike) -> NDArray[np.floating]:
@@ -60,16 +85,20 @@ def _ends(state: State, name: str, values: ArrayLike) -> NDArray[np.floating]:
 def _level_off(larger: State, old: State) -> None:
     """Let new functions of the finest density take each spline to its value at the old face, (28)."""
     *coarser, finest = range(larger.density + 1)
+    coarser = old.filled_densities(coarser).tolist()  # the others add exactly nothing
     step = 1 / splines.cell_count(finest)
     for j, faces in enumerate(old.lattice.domain):
         rows = larger.lattice.input_rows(finest, j)
         known = old.lattice.input_rows(finest, j) + larger.lattice.shift(old.lattice, finest, j)
         for face, new in zip(faces, (rows < known[0], rows > known[-1]), strict=True):
+            if not new.any():
+                continue
             level = _along(old, j, np.array([face]), [*coarser, finest])
             centres = (rows[new] - larger.lattice.origins[finest, j] - 1) * step
-            left, middle, right = (
-                level - _along(larger, j, centres + k * step, coarser) for k in (-1, 0, 1)
-            )  # (functions, channels) each
+            around = np.concatenate([centres + k * step for k in (-1, 0, 1)])
+            left, middle, right = np.split(
+                level - _along(larger, j, around, coarser), 3
+            )  # (functions, channels)
             larger.table[rows[new]] = (8 * middle - left - right) / 6  # reproduces cubic polynomials
 
 

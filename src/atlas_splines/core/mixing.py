@@ -33,7 +33,8 @@ def mixture(models: Sequence[Atlas], divisors: Sequence[float]) -> Atlas:
 
     A constant c added to all coefficients of one input adds c to the sum, for the weights sum to one,
     equation (4); so a term k⁻²·exp G of a model divided by d is k'⁻²·exp(G + log(k'²/(d·k²))) in the mixture,
-    with a number k' of its own.
+    with a number k' of its own. The mixture has the damping of the first model; that of another adds the
+    difference to its exponents.
 
     Examples
     --------
@@ -48,7 +49,7 @@ def mixture(models: Sequence[Atlas], divisors: Sequence[float]) -> Atlas:
     numbers = term_numbers([model.terms for model in models])
     for model, divisor, new in zip(models, divisors, numbers, strict=True):
         own = np.arange(1, model.terms + 1)
-        shift = np.log((new + 1) ** 2 / (divisor * own**2))
+        shift = np.log((new + 1) ** 2 / (divisor * own**2)) + (mixed.damping - model.damping)
         for rho in range(model.density + 1):
             mixed.f(rho)[:] += model.f(rho) / divisor
             mixed.g(rho)[:, new] = model.g(rho)

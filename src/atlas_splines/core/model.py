@@ -276,7 +276,7 @@ class Atlas:
         """
         configuration = (self.inputs, self.outputs, self.terms, self.density, self.trainable, self.damping)
         digest = hashlib.sha256(repr((configuration, self.dtype.name)).encode())
-        digest.update(self._state.table.tobytes())
+        digest.update(np.ascontiguousarray(self._state.table).data)
         for chart in self.charts:
             fence = (chart.fence.density, chart.fence.first, chart.fence.last)
             content = (chart_densities(chart), *chart_layout(chart), chart_table(chart))

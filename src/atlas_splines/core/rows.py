@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines.core.evaluation import evaluate
+from atlas_splines.core.lattice import Domain
 from atlas_splines.core.losses import find_loss
 from atlas_splines.core.model import Atlas, state_of
 
@@ -38,6 +39,11 @@ class Rows:
         """Some of the rows, by a mask or by their numbers."""
         offset = None if self.offset is None else self.offset[rows]
         return Rows(self.points[rows], self.targets[rows], self.weights[rows], offset)
+
+    def inside(self, domain: Domain) -> Rows:
+        """The rows at the nearest points of a domain."""
+        points = self.points.clip(*domain.T.astype(self.points.dtype))
+        return Rows(points, self.targets, self.weights, self.offset)
 
     def join(self, other: Rows) -> Rows:
         """These rows and others, neither with an offset."""

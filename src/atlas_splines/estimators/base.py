@@ -15,8 +15,10 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from atlas_splines.core.checks import check_overflow
 from atlas_splines.core.evaluation import evaluate
+from atlas_splines.core.extension import reaching
 from atlas_splines.core.growing import Grown
-from atlas_splines.core.model import Atlas, model_in, state_of
+from atlas_splines.core.lattice import Domain
+from atlas_splines.core.model import Atlas, model_in, state_of, take_state
 from atlas_splines.core.records import Record
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import State
@@ -33,9 +35,8 @@ from atlas_splines.memory.pooling import (
     LEAST_CHART_ROWS,
     add_first_rows,
     forget_rows,
-    in_domain_of,
-    speak_as_fitted,
     solve_rows,
+    speak_as_fitted,
     start_pool,
 )
 from atlas_splines.memory.updates import footprint, update
@@ -44,8 +45,6 @@ __all__ = ["Array", "AtlasEstimator"]
 
 Array = NDArray[Any]
 Self = TypeVar("Self", bound="AtlasEstimator")
-
-LEAST_EXTENDED_DENSITY = 3  # of a model that is extended, so that it levels off soon
 
 
 class AtlasEstimator(Parameters):
@@ -192,27 +191,34 @@ class AtlasEstimator(Parameters):
         *,
         retention: Retention | None = None,
         random_state: int | None = None,
+        rest: Iterable[tuple[Any, Array]] = (),
     ) -> Self:
-        """Teach the fitted model new data, without forgetting; options for this call only may be given."""
+        """Teach the fitted model new data, without forgetting; options for this call only may be given.
+
+        The rest are further rows (X, y) of a table larger than memory, see `atlas_splines.update`.
+        """
         self._check_parameters()
         retention = retention or self.retention
         targets, seed = self._targets(y), self._seed() if random_state is None else seed_of(random_state)
         model, points = self._to_learn(X, retention)
-        done = update(
+        extend = self._levels_off(retention)
+        reach = np.tile([-np.inf, np.inf], (model.inputs, 1)) if extend else model.domain
+        checked = (self._checked(*piece, None) for piece in rest)
+        update(
             model,
             points,
             targets,
             retention=retention,
+            extend=extend,
+            features=self.features,
             batch_size=self.batch_size,
             learning_rate=self.learning_rate,
             loss=self._loss,
             sample_weight=weights,
             random_state=seed,
             progress=self.verbose > 1,
+            rest=((self._points_in(reach, X), self._targets(y)) for X, y, _ in checked),
         )
-        if done.kind == "pool" and self.extrapolation != "error":  # evidence needs no larger domain
-            model = model_in(in_domain_of(state_of(self.model_), state_of(model)), model.updates)
-            done.after = model.fingerprint()
         self.model_ = model
         return self
 
@@ -285,12 +291,17 @@ class AtlasEstimator(Parameters):
 
         Evidence levels off beyond the domain. But where enough rows lie there, a chart may want a larger one.
         """
-        by_evidence = retention in BY_EVIDENCE and state_of(self.model_).evidence is not None
-        levels_off = by_evidence and self.extrapolation != "error"
-        beyond = int((~self._inside(X)).sum())
-        if not levels_off or (retention == "auto" and beyond >= LEAST_CHART_ROWS):
+        if not self._levels_off(retention):
             return self._model_reaching(X)
-        return model_in(state_of(self.model_), self.model_.updates), self._points_inside(X)
+        model = model_in(state_of(self.model_), self.model_.updates)
+        if retention == "auto" and (~self._inside(X)).sum() >= LEAST_CHART_ROWS:
+            return model, self.domain_.to_unit(X).astype(model.dtype)
+        return model, self._points_inside(X)
+
+    def _levels_off(self, retention: Retention) -> bool:
+        """Whether an update can do with the domain that is there."""
+        by_evidence = retention in BY_EVIDENCE and state_of(self.model_).evidence is not None
+        return by_evidence and self.extrapolation != "error"
 
     def _inside(self, X: Array) -> NDArray[np.bool_]:
         """Whether each row lies in the domain."""
@@ -300,15 +311,18 @@ class AtlasEstimator(Parameters):
 
     def _points_inside(self, X: Array) -> Array:
         """Coordinates of the nearest points in the domain."""
-        return self.domain_.to_unit(X).clip(*self.model_.domain.T).astype(self.model_.dtype)
+        return self._points_in(self.model_.domain, X)
+
+    def _points_in(self, domain: Domain, X: Array) -> Array:
+        """Coordinates of the nearest points in some domain."""
+        return self.domain_.to_unit(X).clip(*domain.T).astype(self.model_.dtype)
 
     def _model_reaching(self, X: Array) -> tuple[Atlas, Array]:
         """The model, or a copy whose domain is extended to the rows, and their coordinates in it."""
         model, points = self.model_, self.domain_.to_unit(X)
-        low, high = model.domain.T
-        if (points < low).any() or (points > high).any():
-            model = model.copy().expand(density=max(LEAST_EXTENDED_DENSITY - model.density, 0), terms=0)
-            model.extend(points.min(axis=0), points.max(axis=0))
+        if not self._inside(X).all():
+            model = model.copy()
+            take_state(model, reaching(state_of(model), points))
         return model, points.clip(*model.domain.T).astype(model.dtype)
 
     # --- memory ---------------------------------------------------------------------------------------
@@ -366,6 +380,7 @@ class AtlasEstimator(Parameters):
         check_is_fitted(self, "model_")
         retention = retention or self.retention
         model, points = self._to_learn(self._inputs(X), retention)
+        model = model_in(reaching(state_of(model), points))
         return self._in_columns(footprint(model, points, retention=retention), self.model_.domain)
 
     def revert(self: Self, id: int) -> Self:

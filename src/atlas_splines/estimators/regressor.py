@@ -47,7 +47,8 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
         back, and changes everything a little; "chart" changes nothing outside boxes around the new rows.
     features
         How many features the evidence may be of, or 0 to keep none: then "auto" means "chart". The model
-        keeps a few times features² / 2 numbers of 8 bytes, whatever the number of rows and updates.
+        keeps a few times features² / 2 numbers of 8 bytes, whatever the number of rows and updates. "auto"
+        may add a quarter to them, where rows come to lie that no feature reaches.
     half_life
         Rows after which evidence counts half. By default memories with several half-lives, and one that
         never forgets, are mixed by how well each predicted the latest rows.

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from atlas_splines.core import splines
 from atlas_splines.evidence.features import COARSE, Bumps, Features
 from atlas_splines.evidence.lengths import length_scales
-from atlas_splines.evidence.readout import Prior, Readout, Sums, learn_prior, readout_of, solve
+from atlas_splines.evidence.readout import Prior, Readout, learn_prior, readout_of, solve
 from atlas_splines.evidence.screening import coarse_gains, finer_splines
 from atlas_splines.evidence.statistics import Statistics
 

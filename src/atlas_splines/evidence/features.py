@@ -6,7 +6,8 @@ an ATLAS model, since uniform cubic splines contain quadratics exactly.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,6 +100,25 @@ class Features:
         fine = [spline_values(inside[:, j], density) for j, density in self.fine]
         bumps = [group(inside) for group in self.bumps]
         return np.hstack([np.ones((len(inside), 1)), coarse, *fine, *bumps])
+
+    def with_bumps(self, more: Sequence[Array]) -> Features:
+        """The features with more centres, shape (bumps, inputs), at the end of each group of bumps."""
+        groups = zip(self.bumps, more, strict=True)
+        return replace(self, bumps=tuple(Bumps(np.vstack([g.centres, c]), g.lengths) for g, c in groups))
+
+    def without_bumps(self, fewer: Sequence[int]) -> Features:
+        """The features without the last so many bumps of each group."""
+        groups = zip(self.bumps, fewer, strict=True)
+        return replace(
+            self, bumps=tuple(Bumps(g.centres[: len(g.centres) - count], g.lengths) for g, count in groups)
+        )
+
+    def places_in(self, larger: Features) -> NDArray[np.intp]:
+        """Number of each feature among those with more bumps."""
+        starts = np.cumsum([0, *larger.sizes[:-1]])
+        return np.concatenate(
+            [start + np.arange(size) for start, size in zip(starts, self.sizes, strict=True)]
+        )
 
     def crowding(self, known: Statistics, low: Array, high: Array) -> float:
         """Share of the known rows in a box, as the values of the bumps with a centre there tell.

@@ -8,9 +8,9 @@ by how well they predicted lately; a weighted sum of features and of models is a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, reduce
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,9 @@ SMOOTHING = 500.0  # rows after which an error ahead counts half
 ROWS_A_COMPARISON = 150  # neighbouring rows have errors that are alike: so many count as one
 MOST_COMPARISONS = 30
 FADING_SHARE = 0.1  # of a fading memory that is as good as the exact one, over the share of that
+ROWS_AT_ONCE = 8192  # whose features are held in memory
 LEAST_SHARE = 0.01  # in the mixture; what would have less is left out, so that the model stays small
+MUTE = ("total", "fading", "first", "later")  # what does not depend on who speaks
 SHARPNESS = 2.0  # scores of classes are multiplied by this over the standard deviation of their noise
 
 
@@ -60,7 +62,8 @@ class Track:
     def after(self, errors: Array, rows: float) -> Track:
         """The track with the errors on some more rows."""
         keep = 0.5 ** (rows / SMOOTHING) if self.rows else 0.0
-        return Track(keep * self.errors + (1 - keep) * errors, self.rows + rows)
+        old = keep * self.errors if keep else 0.0  # whose errors can be infinite
+        return Track(old + (1 - keep) * errors, self.rows + rows)
 
     def shares(self, preference: Array) -> Array:
         """Share of each candidate in the mixture; those that are as good as each other share as preferred.
@@ -89,11 +92,28 @@ class Batch:
         Sums of its rows.
     errors
         Mean squared error of each candidate on its rows before they were learned, shape (candidates,).
+    grew
+        Bumps that came with it, for each group; empty if none did.
     """
 
     update: int
     statistics: Statistics
     errors: Array
+    grew: tuple[int, ...] = ()
+
+    @cached_property
+    def sums(self) -> Sums:
+        """Its statistics as floats."""
+        return sums_of(self.statistics)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return stored(self)
+
+    def joined(self, more: Batch) -> Batch:
+        """The evidence of these rows and of more rows of the same update."""
+        counts = np.array([self.statistics.count, more.statistics.count])
+        errors = counts @ [self.errors, more.errors] / counts.sum()
+        return Batch(self.update, self.statistics + more.statistics, errors, self.grew)
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,6 +211,9 @@ class Pool(Evidence):
             features, prior, fading, first, faded, track, base=base, loss=loss, dtype=dtype, weight_unit=unit
         )
 
+    def __getstate__(self) -> dict[str, Any]:
+        return stored(self)
+
     # --- what the candidates say ----------------------------------------------------------------------
 
     @cached_property
@@ -198,41 +221,67 @@ class Pool(Evidence):
         """Exact sums of all rows."""
         return reduce(lambda total, batch: total + batch.statistics, self.recent, self.older)
 
-    @cached_property
+    @property
     def readouts(self) -> list[Readout]:
         """What each memory says, the exact one first."""
-        # fading memories keep the prior of the first data: what they still hold may be too little to find one
-        fading = [self._faded(k).readout(self.prior) for k in range(len(self.half_lives))]
-        return [solve(self.total, self.prior), *fading]
+        return [self.first, *self.later]
 
-    def _faded(self, k: int) -> Sums:
-        life = self.half_lives[k]
-        return reduce(
-            lambda old, batch: old.fade(sums_of(batch.statistics), life), self.recent, self.faded[k]
-        )
-
-    @property
+    @cached_property
     def first(self) -> Readout:
         """What the exact memory says: a function of the data, whatever its order."""
-        return self.readouts[0]
+        return solve(self.total, self.prior)
+
+    @cached_property
+    def later(self) -> list[Readout]:
+        """What each fading memory says."""
+        # they keep the prior of the first data: what they still hold may be too little to find one
+        return [sums.readout(self.prior) for sums in self.fading]
+
+    @cached_property
+    def fading(self) -> tuple[Sums, ...]:
+        """Sums of all rows as each fading memory holds them."""
+        fading = self.faded
+        for batch in self.recent:
+            fading = self._faded(fading, batch)
+        return fading
+
+    def _faded(self, memories: Sequence[Sums], batch: Batch) -> tuple[Sums, ...]:
+        """Fading memories after one more batch."""
+        lives = zip(memories, self.half_lives, strict=True)
+        return tuple(sums.fade(batch.sums, life) for sums, life in lives)
+
+    @property
+    def most_trusted(self) -> Readout:
+        """What the memory with the largest share says."""
+        memory = int(np.argmax(self.trust[: 1 + len(self.half_lives)]))
+        return self.later[memory - 1] if memory else self.first
 
     @cached_property
     def trust(self) -> Array:
         """Share of each candidate: the exact memory, the fading ones, and the first model if it is kept."""
-        candidates = np.eye(len(self.track.errors))
+        return self._trust_by(self.whole_track)
+
+    def _trust_by(self, track: Track) -> Array:
+        candidates = np.eye(len(track.errors))
         if self.voice != "mixture":
             return candidates[1 if self.voice == "fading" else 0]
-        track = self.track
-        for batch in self.recent:
-            track = track.after(batch.errors, batch.statistics.count)
         if not track.rows:  # the model stays what it was fitted to be
             return candidates[-1 if self.base is not None else 0]
         fading = [FADING_SHARE] * len(self.half_lives)
         return track.shares(np.array([1.0, *fading, *[1.0] * (self.base is not None)]))
 
+    @property
+    def whole_track(self) -> Track:
+        """How well the candidates predicted, up to now."""
+        return reduce(
+            lambda track, batch: track.after(batch.errors, batch.statistics.count), self.recent, self.track
+        )
+
     @cached_property
     def weights(self) -> Array:
         """Weights of the features in what the pool says, shape (features, outputs)."""
+        if self.trust[0] == 1:
+            return self.first.weights
         shares = zip(self.trust, self.readouts, strict=False)
         return np.asarray(sum(share * readout.weights for share, readout in shares))
 
@@ -267,39 +316,149 @@ class Pool(Evidence):
 
     def errors_on(self, points: Array, targets: Array) -> Array:
         """Squared error of each candidate on each row, shape (candidates, rows)."""
-        phi = self.features(points)
-        said: list[NDArray[np.floating]] = [phi @ readout.weights for readout in self.readouts]
+        return self._errors(self.features(points), points, targets)
+
+    def _errors(self, phi: Array, points: Array, targets: Array) -> Array:
+        # where nobody listens to the fading memories they are not asked: they count as good as the exact one
+        alone = self.voice == "exact"
+        asked = [self.first] * (1 + len(self.half_lives)) if alone else self.readouts
+        said: list[NDArray[np.floating]] = [phi @ readout.weights for readout in asked]
         if self.base is not None:
             outputs = evaluate(self.base, points.clip(0, 1).astype(self.base.dtype))
-            said.append(find_loss(self.loss).labels(outputs))
-        return np.stack([((outputs - targets) ** 2).mean(axis=1) for outputs in said])
+            with np.errstate(over="ignore", invalid="ignore"):
+                said.append(find_loss(self.loss).labels(outputs))
+        with np.errstate(over="ignore", invalid="ignore"):
+            errors = np.stack([((outputs - targets) ** 2).mean(axis=1) for outputs in said])
+        return np.where(np.isnan(errors), np.inf, errors)  # whoever overflows is infinitely wrong
 
     # --- learning, and taking back --------------------------------------------------------------------
 
-    def learned(self, update: int, points: Array, targets: Array, weights: Array | None = None) -> Pool:
+    def with_voice(self, voice: Voice) -> Pool:
+        """The pool with the same evidence, of which another part speaks."""
+        if voice == self.voice:
+            return self
+        changed = replace(self, voice=voice)
+        vars(changed).update((name, vars(self)[name]) for name in MUTE if name in vars(self))
+        return changed
+
+    def widened(self, centres: Sequence[Array]) -> Pool:
+        """The pool with more bumps in each group, which all rows so far count as zero for."""
+        features = self.features.with_bumps(centres)
+        places, count = self.features.places_in(features), len(features)
+        return self._with_features(
+            features,
+            older=self.older.widened(places, count),
+            faded=tuple(sums.widened(places, count) for sums in self.faded),
+            statistics=[batch.statistics.widened(places, count) for batch in self.recent],
+        )
+
+    def _narrowed(self, grew: Sequence[int]) -> Pool:
+        """The pool without the last so many bumps of each group."""
+        features = self.features.without_bumps(grew)
+        places = features.places_in(self.features)
+        return self._with_features(
+            features,
+            older=self.older.narrowed(places),
+            faded=tuple(sums.narrowed(places) for sums in self.faded),
+            statistics=[batch.statistics.narrowed(places) for batch in self.recent],
+        )
+
+    def _with_features(
+        self, features: Features, older: Statistics, faded: tuple[Sums, ...], statistics: list[Statistics]
+    ) -> Pool:
+        pairs = zip(self.recent, statistics, strict=True)
+        recent = tuple(replace(batch, statistics=sums) for batch, sums in pairs)
+        prior = replace(self.prior, sizes=features.sizes)
+        return replace(self, features=features, prior=prior, older=older, faded=faded, recent=recent)
+
+    def learned(
+        self,
+        update: int,
+        points: Array,
+        targets: Array,
+        weights: Array | None = None,
+        phi: Array | None = None,
+        grew: tuple[int, ...] = (),
+    ) -> Pool:
         """The pool with the rows of an update, after noting how well each candidate predicted them.
 
         Parameters
         ----------
         update
-            Number of the update.
+            Number of the update; more rows of the newest one join those that it has.
         points, targets, weights
             Its rows, shapes (rows, inputs), (rows, outputs) and (rows,).
+        phi
+            Their features, if these are known already.
+        grew
+            Bumps of each group that the pool was widened by for them.
         """
-        errors = np.average(self.errors_on(points, targets), axis=1, weights=weights)
-        statistics = self._summed(points, targets, weights)
-        grown = replace(self, recent=(*self.recent, Batch(update, statistics, errors)))
-        return grown if len(grown.recent) <= RECENT else grown._settled()
+        batch = replace(self._batch(update, points, targets, weights, phi), grew=grew)
+        if self.holds(update):
+            return replace(self, recent=(*self.recent[:-1], self.recent[-1].joined(batch)))
+        grown = replace(self, recent=(*self.recent, batch))
+        grown = grown if len(grown.recent) <= RECENT else grown._settled()
+        # the same additions in the same order as from the start: not a bit differs
+        vars(grown).update(
+            total=self.total + batch.statistics,
+            fading=self._faded(self.fading, batch),
+        )
+        return grown
+
+    def _batch(
+        self, update: int, points: Array, targets: Array, weights: Array | None, known: Array | None
+    ) -> Batch:
+        """The evidence of rows that this pool has not learned."""
+        statistics = Statistics(len(self.features), targets.shape[1])
+        counted, errors = scaled(weights, self.weight_unit), []
+        for rows in pieces_of(len(points)):
+            phi = self.features(points[rows]) if known is None else known[rows]
+            errors.append(self._errors(phi, points[rows], targets[rows]))
+            statistics.add(phi, targets[rows], None if counted is None else counted[rows])
+        return Batch(update, statistics, np.average(np.hstack(errors), axis=1, weights=weights))
+
+    def errors_in_turn(
+        self,
+        before: Pool,
+        phi: Array,
+        points: Array,
+        targets: Array,
+        weights: Array,
+        blocks: Sequence[NDArray[np.intp]],
+    ) -> Array:
+        """Squared error of each row of the newest update, had the rows of its block not come: shape (rows,).
+
+        Parameters
+        ----------
+        before
+            The pool without the update.
+        phi, points, targets, weights
+            All rows of the update, and their features.
+        blocks
+            Numbers of the rows of each block; together all rows.
+        """
+        counted = self.counted(weights)
+        ahead = before._errors(phi, points, targets)  # (candidates, rows)
+        left = [(r.left_in_turn(phi, targets, counted, blocks) ** 2).mean(axis=1) for r in self.readouts]
+        errors = np.stack([*left, *ahead[len(left) :]])
+        found = np.empty(len(points))
+        for held in blocks:
+            rest = np.setdiff1d(np.arange(len(points)), held)
+            track = before.whole_track
+            if len(rest):
+                seen = np.average(ahead[:, rest], axis=1, weights=weights[rest])
+                track = track.after(seen, counted[rest].sum())
+            trust = self._trust_by(track)
+            found[held] = trust[trust > 0] @ errors[trust > 0][:, held]  # others may be infinitely wrong
+        return found
 
     def _settled(self) -> Pool:
         """The oldest of the recent updates joins those that need their rows to be taken back."""
         oldest, *recent = self.recent
-        new = sums_of(oldest.statistics)
-        lives = zip(self.faded, self.half_lives, strict=True)
         return replace(
             self,
             older=self.older + oldest.statistics,
-            faded=tuple(sums.fade(new, life) for sums, life in lives),
+            faded=self._faded(self.faded, oldest),
             track=self.track.after(oldest.errors, oldest.statistics.count),
             recent=tuple(recent),
         )
@@ -309,8 +468,14 @@ class Pool(Evidence):
         return any(batch.update == update for batch in self.recent)
 
     def without(self, update: int) -> Pool:
-        """The pool as if a recent update had never come, to the bit."""
-        return replace(self, recent=tuple(batch for batch in self.recent if batch.update != update))
+        """The pool as if a recent update had never come, to the bit.
+
+        Bumps that came with it go too, unless later updates have learned with them.
+        """
+        rest = replace(self, recent=tuple(batch for batch in self.recent if batch.update != update))
+        newest = self.recent[-1:]
+        grew = newest[0].grew if newest and newest[0].update == update else ()
+        return rest._narrowed(grew) if grew else rest
 
     def revert(self, update: int, state: State) -> State:
         """The state of a model as if a recent update had never come."""
@@ -336,12 +501,27 @@ class Pool(Evidence):
     def _summed(self, points: Array, targets: Array, weights: Array | None) -> Statistics:
         return summed(self.features, points, targets, scaled(weights, self.weight_unit))
 
+    def counted(self, weights: Array) -> Array:
+        """Weights as the statistics count them."""
+        return np.minimum(weights / self.weight_unit, HEAVIEST)
+
+
+def stored(record: Batch | Pool) -> dict[str, Any]:
+    """Fields for a pickle; what follows from them is found again when it is asked for."""
+    return {field.name: getattr(record, field.name) for field in fields(record)}
+
 
 def summed(features: Features, points: Array, targets: Array, weights: Array | None) -> Statistics:
     """Statistics of some rows."""
     statistics = Statistics(len(features), targets.shape[1])
-    statistics.add(features(points), targets, weights)
+    for rows in pieces_of(len(points)):
+        statistics.add(features(points[rows]), targets[rows], None if weights is None else weights[rows])
     return statistics
+
+
+def pieces_of(rows: int) -> list[slice]:
+    """Cuts of rows: their features take much more memory than the rows."""
+    return [slice(begin, begin + ROWS_AT_ONCE) for begin in range(0, rows, ROWS_AT_ONCE)]
 
 
 def scaled(weights: Array | None, unit: float) -> Array | None:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_solve
+from scipy.linalg import cho_solve, solve_triangular
 from scipy.linalg.lapack import dpotrf, dpotri
 
-from atlas_splines.evidence.statistics import UNIT, Statistics
+from atlas_splines.evidence.statistics import UNIT, Statistics, on_grid
 
 __all__ = ["LEAST_NOISE", "Prior", "Readout", "Sums", "learn_prior", "readout_of", "solve", "sums_of"]
 
@@ -24,6 +25,9 @@ PROBES = 8  # random signs for each group that estimate a trace
 SEED = 0  # of these signs: the weights are a function of the statistics
 LEAST_SHARE = 1e-9  # of the rows: a prior is at least as precise as this, as rounding is
 MOST_PRECISION = 1e6  # of a prior
+ROWS_AT_ONCE = 8192  # that are held in memory more than once
+SINGULAR = 1e-12  # more than rounding takes from the share of a block that the other rows leave open
+NOTHING = 2.0**-900  # sums are multiples of 2⁻³² at first
 LEAST_NOISE = UNIT**-2 / 12  # what rounding a target adds
 
 
@@ -97,7 +101,60 @@ class Readout:
 
     def leverage(self, phi: Array) -> Array:
         """φᵀΛ⁻¹φ of each row: times the noise it is the variance of the prediction, shape (rows,)."""
-        return np.einsum("ij,ij->i", phi, cho_solve((self.factor, True), phi.T, check_finite=False).T)
+        pieces = [phi[begin : begin + ROWS_AT_ONCE] for begin in range(0, len(phi), ROWS_AT_ONCE)]
+        return np.concatenate([(self._whitened(piece) ** 2).sum(axis=0) for piece in pieces])
+
+    def left_in_turn(self, phi: Array, y: Array, weights: Array, blocks: Sequence[NDArray[np.intp]]) -> Array:
+        """What remains of each row's targets for a readout of all data but its block of rows, (32).
+
+        Nothing is solved anew: with H = ΦΛ⁻¹Φᵀ of the rows of a block, these are (I − H)⁻¹ times the errors
+        of this readout. The prior is that of all data.
+
+        Parameters
+        ----------
+        phi, y, weights
+            Rows that this readout has learned, as in `Statistics.add`.
+        blocks
+            Numbers of the rows of each block; together all rows.
+
+        Returns
+        -------
+        array of shape (rows, outputs)
+
+        Examples
+        --------
+        >>> phi, y = np.array([[1.0], [1.0], [1.0]]), np.array([[1.0], [2.0], [6.0]])
+        >>> statistics = Statistics(1)
+        >>> statistics.add(phi, y)
+        >>> mean = solve(statistics, Prior.flat([1], 1e-8, steps=0))
+        >>> mean.left_in_turn(phi, y, np.ones(3), [np.array([0, 1]), np.array([2])]).round(6)
+        array([[-5. ],
+               [-4. ],
+               [ 4.5]])
+        """
+        left = np.empty_like(y)
+        for rows in blocks:
+            grid = on_grid(phi[rows], y[rows], weights[rows], self.weights.shape)
+            counted, targets, root = (part / UNIT for part in grid)
+            rest = self._left_by_rest if len(rows) > len(self.factor) else self._left_by_errors
+            left[rows] = rest(counted, targets) / np.maximum(root, 1 / UNIT)
+        return left
+
+    def _left_by_errors(self, phi: Array, y: Array) -> Array:
+        """What all data but these rows leave of them, (32): cheap for few rows."""
+        half = self._whitened(phi)  # (features, rows)
+        kept = (1 + SINGULAR) * np.eye(len(phi)) - half.T @ half
+        return np.asarray(np.linalg.solve(kept, y - phi @ self.weights))
+
+    def _left_by_rest(self, phi: Array, y: Array) -> Array:
+        """The same from the precision of all other data: cheap for more rows than features."""
+        precision = self.factor @ self.factor.T
+        moment = precision @ self.weights - phi.T @ y
+        return np.asarray(y - phi @ np.linalg.solve(precision - phi.T @ phi, moment))
+
+    def _whitened(self, phi: Array) -> Array:
+        """L⁻¹Φᵀ, shape (features, rows)."""
+        return np.asarray(solve_triangular(self.factor, phi.T, lower=True, check_finite=False))
 
 
 def solve(statistics: Statistics, prior: Prior) -> Readout:
@@ -156,6 +213,19 @@ class Sums:
     square: Array
     count: float
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Half of a symmetric matrix is enough for a pickle."""
+        upper = self.gram[np.triu_indices(len(self.gram))]
+        return Sums.from_upper, (upper, self.moment, self.square, self.count)
+
+    @classmethod
+    def from_upper(cls, upper: Array, moment: Array, square: Array, count: float) -> Sums:
+        """Sums of which the upper triangle of the matrix is given, row by row."""
+        gram = np.empty((len(moment), len(moment)))
+        gram[np.triu_indices(len(gram))] = upper
+        gram.T[np.triu_indices(len(gram))] = upper
+        return cls(gram, moment, square, count)
+
     def readout(self, prior: Prior) -> Readout:
         """Weights for a prior, and the log marginal likelihood with the noise at its best."""
         least = LEAST_SHARE * max(self.count, 1.0)
@@ -173,15 +243,36 @@ class Sums:
         log_evidence = outputs * volumes - 0.5 * self.count * np.log(noise).sum()
         return Readout(weights, noise, within, factor, float(log_evidence))
 
+    def widened(self, places: NDArray[np.intp], features: int) -> Sums:
+        """As those of `Statistics`."""
+        gram, moment = np.zeros((features, features)), np.zeros((features, self.moment.shape[1]))
+        gram[np.ix_(places, places)], moment[places] = self.gram, self.moment
+        return replace(self, gram=gram, moment=moment)
+
+    def narrowed(self, places: NDArray[np.intp]) -> Sums:
+        """As those of `Statistics`."""
+        return replace(self, gram=self.gram[np.ix_(places, places)], moment=self.moment[places])
+
     def fade(self, new: Sums, half_life: float) -> Sums:
         """These sums, of which less counts the more is new, and new ones."""
         keep = 0.5 ** (new.count / half_life)
         return Sums(
-            keep * self.gram + new.gram,
-            keep * self.moment + new.moment,
-            keep * self.square + new.square,
+            faded(self.gram, keep) + new.gram,
+            faded(self.moment, keep) + new.moment,
+            faded(self.square, keep) + new.square,
             keep * self.count + new.count,
         )
+
+
+def faded(sums: Array, keep: float) -> Array:
+    """A share of sums; what has faded to nothing is zero, for arithmetic on subnormal numbers is slow.
+
+    Adding a number that is nothing beside any sum, and taking it away again, rounds off what is far below it.
+    """
+    share = keep * sums
+    share += NOTHING
+    share -= NOTHING
+    return share
 
 
 def sums_of(statistics: Statistics) -> Sums:

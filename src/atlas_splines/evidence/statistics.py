@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["HEAVIEST", "UNIT", "Statistics"]
+__all__ = ["HEAVIEST", "UNIT", "Statistics", "on_grid"]
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -135,8 +135,9 @@ class Statistics:
         total._square = [a + sign * b for a, b in zip(self._square, other._square, strict=True)]
         total._count = self._count + sign * other._count
         refuse_overflow(total._count, total._square)
-        total._gram = self._gram + sign * other._gram
-        total._moment = self._moment + sign * other._moment
+        combine = np.add if sign > 0 else np.subtract
+        total._gram = combine(self._gram, other._gram)
+        total._moment = combine(self._moment, other._moment)
         return total
 
     def __eq__(self, other: object) -> bool:
@@ -152,6 +153,34 @@ class Statistics:
     def copy(self) -> Statistics:
         """Statistics of the same data that go their own way."""
         return self + Statistics(self.features, self.outputs)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Half of a symmetric matrix is enough for a pickle."""
+        return Statistics.from_arrays, (self.to_arrays(),)
+
+    def widened(self, places: NDArray[np.intp], features: int) -> Statistics:
+        """Statistics of more features, which were zero in all rows so far; the old ones get these places.
+
+        Examples
+        --------
+        >>> statistics = Statistics(1)
+        >>> statistics.add(np.ones((3, 1)), np.ones((3, 1)))
+        >>> statistics.widened(np.array([1]), 2).gram
+        array([[0., 0.],
+               [0., 3.]])
+        """
+        wider = Statistics(features, self.outputs)
+        wider._gram[np.ix_(places, places)] = self._gram
+        wider._moment[places] = self._moment
+        wider._square, wider._count = list(self._square), self._count
+        return wider
+
+    def narrowed(self, places: NDArray[np.intp]) -> Statistics:
+        """Statistics of some of the features."""
+        narrower = Statistics(len(places), self.outputs)
+        narrower._gram, narrower._moment = self._gram[np.ix_(places, places)], self._moment[places]
+        narrower._square, narrower._count = list(self._square), self._count
+        return narrower
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Everything as arrays of integers for a file: of the symmetric matrix the upper triangle alone.

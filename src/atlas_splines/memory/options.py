@@ -36,6 +36,7 @@ class UpdateOptions:
     learning_rate: float
     loss: str
     progress: bool
+    features: int
 
     def __post_init__(self) -> None:
         if self.density is not None:

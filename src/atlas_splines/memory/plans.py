@@ -35,6 +35,8 @@ class UpdatePlan:
         The points whose prediction it can change.
     fences
         Those of the charts it opens.
+    left_alone
+        Those of the charts that evidence of these rows does not touch.
     not_rehearsed
         Where the new data speaks: rehearsal takes its points from elsewhere. None if nothing is rehearsed.
     """
@@ -42,6 +44,7 @@ class UpdatePlan:
     retention: Retention
     footprint: Footprint
     fences: tuple[Fence, ...] = ()
+    left_alone: tuple[Fence, ...] = ()
     not_rehearsed: Footprint | None = None
 
 
@@ -54,7 +57,8 @@ def plan_update(state: State, points: Array, retention: Retention, cover: Cover,
     if retention == "auto" and state.evidence is None:
         retention = "chart"
     if retention in BY_EVIDENCE:
-        return UpdatePlan(retention, RestFootprint(domain, dtype, _left_alone(state, points)))
+        left_alone = _left_alone(state, points)
+        return UpdatePlan(retention, RestFootprint(domain, dtype, left_alone), left_alone=left_alone)
     if retention == "none":
         density = state.trained_densities[0]
         touched = _touched_cells(points, density)
@@ -65,7 +69,7 @@ def plan_update(state: State, points: Array, retention: Retention, cover: Cover,
         return UpdatePlan(retention, BoxFootprint(domain, dtype, fences), fences)
     around_data = fences if cover == "touch" and fences else fences_around(parts, domain, "touch")
     not_rehearsed = BoxFootprint(domain, dtype, around_data)
-    return UpdatePlan(retention, _everything(state), fences, not_rehearsed)
+    return UpdatePlan(retention, _everything(state), fences, not_rehearsed=not_rehearsed)
 
 
 def _left_alone(state: State, points: Array) -> tuple[Fence, ...]:

@@ -6,6 +6,7 @@ Equation numbers refer to docs/math.md.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
@@ -23,11 +24,11 @@ from atlas_splines.core.state import State
 from atlas_splines.core.training import History, Seed, Trainer, TrainingDiverged
 from atlas_splines.memory.chart_learning import learn_chart
 from atlas_splines.memory.covers import Count, Cover
-from atlas_splines.memory.footprints import BoxFootprint, Footprint
+from atlas_splines.memory.footprints import BoxFootprint, Footprint, RestFootprint
 from atlas_splines.memory.log import Update
 from atlas_splines.memory.options import UpdateOptions
 from atlas_splines.memory.plans import BY_EVIDENCE, Retention, UpdatePlan, plan_update
-from atlas_splines.memory.pooling import pool_rows
+from atlas_splines.memory.pooling import FEATURES, pool_rows
 from atlas_splines.memory.sampling import points_in
 
 __all__ = ["footprint", "update"]
@@ -53,6 +54,9 @@ def update(
     sample_weight: ArrayLike | None = None,
     random_state: Seed = None,
     progress: bool = False,
+    extend: bool = False,
+    features: int = FEATURES,
+    rest: Iterable[tuple[ArrayLike, ArrayLike]] = (),
 ) -> Update:
     """Teach a model new data, in place, without breaking it elsewhere.
 
@@ -93,6 +97,16 @@ def update(
         most so many for each density and for each of three falling learning rates.
     batch_size, learning_rate, loss, sample_weight, random_state, progress
         As in `train`.
+    extend
+        Whether X may lie beyond the domain, for "pool" and for "auto" with evidence. Evidence counts such
+        rows at the edge of the domain; charts around them extend it.
+    features
+        How many features evidence may be of. With "auto", rows that none of them reaches get new ones, up to
+        this number and a quarter more; then the result depends on the order of updates.
+    rest
+        Further rows of the new data, in pieces (X, y), for data that does not fit into memory. They are
+        pooled, or join charts, one piece after the other; whether to open charts is decided by X alone, and
+        the errors in the log are those on X. For "pool", and for "auto" with evidence.
 
     Returns
     -------
@@ -112,30 +126,46 @@ def update(
     array([[0.]], dtype=float32)
     """
     start = time.perf_counter()
-    options = UpdateOptions(cover, charts, density, terms, epochs, batch_size, learning_rate, loss, progress)
+    options = UpdateOptions(
+        cover, charts, density, terms, epochs, batch_size, learning_rate, loss, progress, features
+    )
     trainer = Trainer(model, loss=loss, batch_size=batch_size, learning_rate=learning_rate)  # checks options
-    rows = Rows(*trainer.data(X, y, sample_weight))
+    extend = extend and retention in BY_EVIDENCE and state_of(model).evidence is not None
+    rows = _checked(trainer, X, y, sample_weight, extend)
     rows = rows.take(rows.weights > 0)
     plan = plan_update(state_of(model), rows.points, retention, cover, charts)
     id = next_id(model.updates)
-    learned = _learn(model, id, rows, plan, options, np.random.default_rng(random_state))
+    pieces = _Pieces(_checked(trainer, *piece, None, extend) for piece in rest)
+    learned = _learn(model, id, rows, plan, options, np.random.default_rng(random_state), pieces)
     draft = model_in(learned.state)  # whatever fails, the model stays as it is
     done = Update(
         id=id,
         kind=learned.kind,
         time=datetime.now(timezone.utc),
-        rows=len(rows),
+        rows=len(rows) + pieces.rows,
         before=model.fingerprint(),
         after=draft.fingerprint(),
         footprint=learned.footprint,
         seconds=time.perf_counter() - start,
-        error_before=rows.loss(model, loss),
-        error_after=rows.loss(draft, loss),
+        error_before=rows.inside(model.domain).loss(model, loss),
+        error_after=rows.inside(draft.domain).loss(draft, loss),
         history=learned.history,
         reason=learned.reason,
     )
     commit(model, state_of(draft), done)
     return done
+
+
+def _checked(
+    trainer: Trainer, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, extend: bool
+) -> Rows:
+    """Rows of an update; with `extend` they may lie beyond the domain."""
+    model = trainer.model
+    points = check_inputs(
+        X, np.tile([-np.inf, np.inf], (model.inputs, 1)) if extend else model.domain, model.dtype
+    )
+    _, targets, weights = trainer.data(points.clip(*model.domain.T.astype(model.dtype)), y, sample_weight)
+    return Rows(points, targets, weights)
 
 
 def footprint(
@@ -169,6 +199,18 @@ def footprint(
     return plan_update(state_of(model), points, retention, cover, charts).footprint
 
 
+class _Pieces:
+    """Pieces of rows that come one after the other, and how many rows have come."""
+
+    def __init__(self, pieces: Iterable[Rows]) -> None:
+        self.pieces, self.rows = pieces, 0
+
+    def __iter__(self) -> Iterator[Rows]:
+        for piece in self.pieces:
+            self.rows += len(piece)
+            yield piece
+
+
 @dataclass(frozen=True, eq=False)
 class _Learned:
     """What an update has made of a model."""
@@ -181,11 +223,19 @@ class _Learned:
 
 
 def _learn(
-    model: Atlas, id: int, rows: Rows, plan: UpdatePlan, options: UpdateOptions, random: np.random.Generator
+    model: Atlas,
+    id: int,
+    rows: Rows,
+    plan: UpdatePlan,
+    options: UpdateOptions,
+    random: np.random.Generator,
+    rest: _Pieces,
 ) -> _Learned:
     """Learn as planned, on a state of its own."""
     if plan.retention in BY_EVIDENCE:
-        return _learn_by_evidence(state_of(model), id, rows, plan, options)
+        return _learn_by_evidence(state_of(model), id, rows, plan, options, rest)
+    if any(True for _ in rest):
+        raise ValueError(f"retention={plan.retention!r} learns all rows at once; give them as X and y")
     draft = _draft(model, plan.retention)
     try:
         history = _train(draft, id, rows, plan, options, random)
@@ -196,15 +246,18 @@ def _learn(
 
 
 def _learn_by_evidence(
-    state: State, id: int, rows: Rows, plan: UpdatePlan, options: UpdateOptions
+    state: State, id: int, rows: Rows, plan: UpdatePlan, options: UpdateOptions, rest: _Pieces
 ) -> _Learned:
     """Pool the rows, or open charts for them."""
     decide = plan.retention == "auto"
-    done = pool_rows(state, id, rows, decide, options.cover, options.charts)
-    area = plan.footprint
+    done = pool_rows(state, id, rows, decide, options.cover, options.charts, options.features, rest)
+    domain, dtype, reason = done.state.lattice.domain, state.dtype, done.reason
+    area: Footprint = RestFootprint(domain, dtype, () if rest.rows else plan.left_alone)
     if done.is_local:
-        area = BoxFootprint(area.domain, area.dtype, done.fences)
-    return _Learned(done.state, done.kind, area, History(), done.reason)
+        area = BoxFootprint(domain, dtype, done.fences)
+    if rest.rows and decide:
+        reason += f"; decided on a sample of {len(rows):,} of {len(rows) + rest.rows:,} rows, all learned"
+    return _Learned(done.state, done.kind, area, History(), reason)
 
 
 def _draft(model: Atlas, retention: Retention) -> Atlas:

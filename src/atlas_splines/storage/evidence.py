@@ -32,6 +32,7 @@ POOL = (
     *("base", "voice", "loss", "weight_unit"),
 )
 TRACK, BATCH = ("errors", "rows"), ("update", "errors")
+GREW = "grew"  # of a batch that bumps came with; others lack it
 MOST_STEPS = 100  # towards a prior: each costs time
 SHORTEST, LONGEST = 1e-9, 1e9  # length scale of a bump
 FARTHEST_CENTRE = 2.0  # of a bump; centres are means of points of the unit cube
@@ -56,7 +57,9 @@ def pool_header(evidence: Evidence | None) -> dict[str, Any] | None:
         "faded": [_has_faded(sums, pool.older) for sums in pool.faded],
         "track": {"errors": _errors_to_json(pool.track.errors), "rows": float(pool.track.rows)},
         "recent": [
-            {"update": batch.update, "errors": _errors_to_json(batch.errors)} for batch in pool.recent
+            {"update": batch.update, "errors": _errors_to_json(batch.errors)}
+            | ({GREW: list(batch.grew)} if batch.grew else {})
+            for batch in pool.recent
         ],
         "base": None if pool.base is None else configuration_of(model_in(pool.base)),
         "voice": pool.voice,
@@ -134,7 +137,7 @@ def pool_from_archive(archive: Archive, value: object, model: Atlas, name: str) 
     base = None if fields.is_null("base") else _read_base(archive, fields.value["base"], model, name)
     candidates = 1 + len(half_lives) + (base is not None)
     older = _read_statistics(archive, shape, f"{name}.older")
-    recent = _read_recent(archive, fields.items("recent"), shape, candidates, name)
+    recent = _read_recent(archive, fields.items("recent"), features, shape, candidates, name)
     pool = Pool(
         features=features,
         prior=_read_prior(archive, fields, features, name),
@@ -249,17 +252,36 @@ def _is_error(value: object) -> bool:
 
 
 def _read_recent(
-    archive: Archive, items: list[Any], shape: tuple[int, int], candidates: int, name: str
+    archive: Archive,
+    items: list[Any],
+    features: Features,
+    shape: tuple[int, int],
+    candidates: int,
+    name: str,
 ) -> tuple[Batch, ...]:
     """The latest updates; whether the log has them is for the model to check."""
     batches = []
     for k, item in enumerate(items):
-        fields = Fields(item, f"{name}.recent.{k}", BATCH)
+        grows = isinstance(item, dict) and GREW in item
+        fields = Fields(item, f"{name}.recent.{k}", (*BATCH, GREW) if grows else BATCH)
         update, errors = fields.whole("update", least=1), _read_errors(fields, candidates)
-        batches.append(Batch(update, _read_statistics(archive, shape, fields.name), errors))
+        grew = tuple(fields.items(GREW)) if grows else ()
+        batches.append(Batch(update, _read_statistics(archive, shape, fields.name), errors, grew))
+    _check_growth(batches, features, name)
     if any(late.update <= early.update for early, late in pairwise(batches)):
         raise ValueError(f"'recent' of {name} must be rising updates")
     return tuple(batches)
+
+
+def _check_growth(batches: Sequence[Batch], features: Features, name: str) -> None:
+    """Each group keeps a bump, whatever came with the latest updates."""
+    grown = [batch.grew for batch in batches if batch.grew]
+    sizes = [len(group.centres) for group in features.bumps]
+    known = all(len(grew) == len(sizes) and all(type(k) is int and k >= 0 for k in grew) for grew in grown)
+    if not known or any(sum(counts) >= size for *counts, size in zip(*grown, sizes, strict=True)):
+        raise ValueError(
+            f"'grew' of a recent update of {name} must count bumps of each group, not all of them"
+        )
 
 
 # --- sums ---------------------------------------------------------------------------------------------
@@ -318,10 +340,7 @@ def _read_sums(archive: Archive, older: Statistics, name: str) -> Sums:
     _check_sums(upper, moment, square, count, name)
     if _exceeds(count, older.count) or _exceeds(square, older.square):
         raise ValueError(f"{name} holds more than what it has faded from")
-    gram = np.empty((features, features))
-    gram[np.triu_indices(features)] = upper
-    gram.T[np.triu_indices(features)] = upper
-    return Sums(gram, moment, square, count)
+    return Sums.from_upper(upper, moment, square, count)
 
 
 def _check_sums(upper: Array, moment: Array, square: Array, count: float, name: str) -> None:
