@@ -7,12 +7,12 @@ import multiprocessing
 import time
 import warnings
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 import pandas as pd
@@ -139,16 +139,23 @@ def run(missing: list[Cell], path: Path, folder: Path | None, jobs: int) -> None
     spawn = multiprocessing.get_context("spawn")  # libraries with threads of their own do not survive a fork
     with path.open("a", encoding="utf8") as file, ProcessPoolExecutor(jobs, mp_context=spawn) as pool:
         started = {pool.submit(measured, cell, folder): cell for cell in missing}
-        for count, future in enumerate(as_completed(started), 1):
-            cell = started[future]
-            try:
-                result = future.result()
-            except Exception as error:
-                print(f"{cell} failed: {error!r}", flush=True)
-                continue
-            file.write(line(result))
-            file.flush()
-            print(f"{count}/{len(missing)}", shown(result), flush=True)
+        try:
+            for count, future in enumerate(as_completed(started), 1):
+                text = kept(future, started[future], file)
+                print(f"{count}/{len(missing)} {text}", flush=True)
+        finally:
+            pool.shutdown(cancel_futures=True)  # an interrupted run ends with the cells that are being run
+
+
+def kept(future: Future[Result], cell: Cell, file: TextIO) -> str:
+    """Append a result to the file, and say what it is."""
+    try:
+        result = future.result()
+    except Exception as error:
+        return f"{cell} failed: {error!r}"
+    file.write(line(result))
+    file.flush()
+    return shown(result)
 
 
 def shown(result: Result) -> str:
