@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import multiprocessing
 import time
 import warnings
@@ -84,6 +85,7 @@ def warm(method: str, task: str) -> None:
 def measured(cell: Cell, folder: Path | None) -> Result:
     """Errors, and seconds of one core for the fit and for the prediction."""
     warnings.filterwarnings("ignore")  # of opponents: convergence, unknown categories, names of columns
+    logging.disable(logging.WARNING)
     X, y = load(cell.table, folder)
     train, test = folds(cell.table, cell.split, folder)[cell.fold]
     task = TABLES[cell.table].task
