@@ -27,6 +27,12 @@ def colour(method: str) -> str:
     return COLOURS.get(method, GREY)
 
 
+def label(values: pd.DataFrame, method: str) -> str:
+    """The name of a method, and how many cases it ran if not all."""
+    cases = values[method].count()
+    return METHODS[method].label + ("" if cases == len(values) else f" ({cases} of {len(values)})")
+
+
 def draw_methods(lines: pd.DataFrame) -> Figure:
     """Average rank against time to fit."""
     figure, grid_of_axes = panels(1, len(tasks(lines)), 4.2)
@@ -34,14 +40,12 @@ def draw_methods(lines: pd.DataFrame) -> Figure:
         measure, title = SHOWN[task]
         values, seconds = grid(lines, task, measure), grid(lines, task, "fit_seconds")
         average = ranks(values)
-        for method in values:
-            time = 1.0 if method == BOOSTING else geometric_mean(ratios(seconds, method, BOOSTING))
-            axes.plot(time, average[method], "o", color=colour(method), markersize=8)
-            cases = values[method].count()
-            some = "" if cases == len(values) else f" ({cases} of {len(values)})"
+        times = {name: geometric_mean(ratios(seconds, name, BOOSTING)) for name in values}
+        for place, method in enumerate(sorted(times, key=lambda name: times[name])):
+            axes.plot(times[method], average[method], "o", color=colour(method), markersize=8)
             axes.annotate(
-                METHODS[method].label + some, (time, average[method]), xytext=(0, 7), textcoords="offset points",
-                ha="center", fontsize=8,
+                label(values, method), (times[method], average[method]), xytext=(0, -15 if place % 2 else 7),
+                textcoords="offset points", ha="center", fontsize=8,
             )  # fmt: skip
         axes.set(
             xscale="log", xlabel="seconds to fit ÷ HistGradientBoosting", ylabel="average rank", title=title

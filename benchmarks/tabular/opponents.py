@@ -172,8 +172,8 @@ METHODS = {
     "ebm": Method("EBM", "interpret", ebm, most_rows=2500, most_columns=6),
     "forest": Method("random forest", "sklearn", forest),
     "mlp": Method("MLP", "sklearn", mlp),
-    "linear": Method("ridge / logistic", "sklearn", linear),
-    "splines": Method("splines + ridge / logistic", "sklearn", splines),
+    "linear": Method("linear", "sklearn", linear),
+    "splines": Method("splines, linear", "sklearn", splines),
     "realmlp": Method("RealMLP", "pytabkit", realmlp, most_rows=600),
     "tabm": Method("TabM", "pytabkit", tabm, most_rows=600),
 }

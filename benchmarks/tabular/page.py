@@ -25,7 +25,9 @@ HEAD = """# Tables
 ATLAS and other methods, all at their defaults and on one thread, side by side. Five folds at random (three of tables above 20,000
 rows); *by time*, two folds that come after all rows that they are predicted from. *To August 2012* is the mean of five seeds. Categories
 go as they are to those that know them (boosting of all kinds, EBM, RealMLP, TabM), as columns of 0 and 1 to the others, and as numbers
-to the forest. Seconds are of one core, the median of the folds. A dash: it was not run, since a fit takes minutes.
+to the forest. *Linear* is ridge or logistic regression. Seconds are of one core, the median of the folds. A dash: it was not
+run; EBM, RealMLP and TabM, which can take minutes a fit, get small tables only. The rank of a method is over the cases that it ran,
+whose number stands behind it if there are more.
 `results.jsonl` has a line for each fit. To run what is missing, or ATLAS again:
 
 ```
@@ -62,14 +64,19 @@ def error_table(values: pd.DataFrame, digits: int = 3) -> str:
         texts = [shown(x, digits) for x in line]
         best = shown(line.min(), digits)
         rows.append([str(case), *(f"**{text}**" if text == best else text for text in texts)])
-    return markdown([*rows, ["average rank", *(shown(x, 2) for x in ranks(values))]])
+    return markdown([*rows, ["average rank", *(rank_text(values, name) for name in values)]])
+
+
+def rank_text(values: pd.DataFrame, method: str) -> str:
+    cases = values[method].count()
+    return shown(ranks(values)[method], 2) + ("" if cases == len(values) else f" ({cases})")
 
 
 def seconds_table(values: pd.DataFrame) -> str:
     """Cases × methods, and the geometric mean of the ratios to boosting."""
     rows = [["", *labels(values)]]
     rows += [[str(case), *(seconds(x) for x in line)] for case, line in values.iterrows()]
-    means = [ratios(values, name, BOOSTING) if name != BOOSTING else pd.Series([1.0]) for name in values]
+    means = [ratios(values, name, BOOSTING) for name in values]
     return markdown([*rows, ["÷ boosting, geometric mean", *(shown(geometric_mean(x), 2) for x in means)]])
 
 

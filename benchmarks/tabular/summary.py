@@ -63,14 +63,14 @@ def geometric_mean(values: pd.Series) -> float:
 
 def ratios(values: pd.DataFrame, method: str, other: str) -> pd.Series:
     """A method ÷ another, in the cases of both."""
-    both = values.reindex(columns=[method, other]).dropna()
-    return both[method] / both[other]
+    known = values.reindex(columns=list(METHODS))
+    return (known[method] / known[other]).dropna()
 
 
 def to_best_of_others(values: pd.DataFrame) -> pd.Series:
     """ATLAS ÷ the best of all others, in the cases of ATLAS."""
-    known = values[values.reindex(columns=[ATLAS])[ATLAS].notna()] if ATLAS in values else values.iloc[:0]
-    return known.get(ATLAS, pd.Series(dtype=float)) / known.drop(columns=ATLAS, errors="ignore").min(axis=1)
+    known = values.reindex(columns=list(METHODS))
+    return (known[ATLAS] / known.drop(columns=ATLAS).min(axis=1)).dropna()
 
 
 def worst(values: pd.Series) -> str:
@@ -111,7 +111,7 @@ def rank_goal(lines: pd.DataFrame) -> Iterable[Goal]:
 
 
 def best_goal(lines: pd.DataFrame) -> Iterable[Goal]:
-    to_best = to_best_of_others(grid(lines, REGRESSION, "rmse")).dropna()
+    to_best = to_best_of_others(grid(lines, REGRESSION, "rmse"))
     if len(to_best):
         text = f"{worst(to_best)}; geometric mean {geometric_mean(to_best):.2f}"
         yield Goal("RMSE ÷ the best of the others, worst table", text, "≤ 1.10", to_best.max() <= 1.1)
