@@ -135,9 +135,10 @@ class Fitted:
 def fit_model(
     rows: Rows, options: FitOptions, seeds: Sequence[int], run: Mapper, solved: Solved | None = None
 ) -> Fitted:
-    """Fit a model, with as many members as there are seeds. `run` maps a function over numbers, in threads or not.
+    """Fit a model, with as many members as there are seeds.
 
-    Where features are `solved` for, and no size is asked for, they are the larger part of it.
+    Where features are `solved` for, and no size is asked for, they are the larger part of it. `run` maps a
+    function over numbers, in threads or not.
     """
     if solved is None or not options.finds_size:
         return average_members(rows, options, seeds, run)
@@ -151,9 +152,7 @@ def solve_classes(rows: Rows, solved: Solved, seed: int) -> Fitted:
     phi = solved.features(rows.points)
     weights = rows.weights.astype(np.float64) / rows.weights.mean()
     scores, entropy = class_weights(phi, rows.targets.astype(np.float64), weights, solved.readout, seed)
-    return Fitted(
-        fold(solved.features, scores), [Grown(fold(solved.features, scores), entropy, 0, [])], entropy
-    )
+    return Fitted(fold(solved.features, scores), [], entropy)
 
 
 def stack_on(solved: Solved, rows: Rows, options: FitOptions, seeds: Sequence[int], run: Mapper) -> Fitted:

@@ -45,7 +45,7 @@ LEAST_WEIGHT = 0.02  # of a member; one with less is left out
 
 
 def train_member(k: int, rows: Rows, held_out: NDArray[np.bool_], solved: Solved, seed: int) -> Grown:
-    """Train the k-th member on rows of which some are held out: on targets, or on what the solved part leaves.
+    """Train the k-th member: on the targets if k is even, otherwise on what the solved part leaves of them.
 
     Only inputs that matter to the solved part take part.
     """

@@ -1,7 +1,7 @@
 """Classes: the readout that makes classes most likely, by Newton's way with a curvature that bounds all.
 
-The cross-entropy of softmax(φW) curves at most half as much as least squares do (Böhning and Lindsay, 1988), so
-one Cholesky factor serves every step: L-BFGS on W, seen through it, needs a few dozen.
+The cross-entropy of softmax(φW) curves at most half as much as least squares do (Böhning and Lindsay, 1988),
+so one Cholesky factor serves every step: L-BFGS on W, seen through it, needs a few dozen.
 """
 
 from __future__ import annotations

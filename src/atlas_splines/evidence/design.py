@@ -119,7 +119,7 @@ def solve_first(
 
 
 def ahead_of(phi: Array, targets: Array, weights: Array | None, readout: Readout) -> Array:
-    """What the readout of all other rows says of each: y − e/(1 − h), with the row's error e and leverage h."""
+    """What the readout of all other rows says of each: y − e/(1 − h), for its error e and leverage h."""
     leverage = readout.leverage(phi) * (1 if weights is None else weights)
     error = targets - phi @ readout.weights
     return np.asarray(targets - error / (1 - np.minimum(leverage, MOST_LEVERAGE))[:, None])

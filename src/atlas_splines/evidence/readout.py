@@ -192,7 +192,7 @@ def learn_prior(statistics: Statistics, prior: Prior, steps: int = 8) -> Readout
 
 
 def readout_of(phi: Array, targets: Array, prior: Prior, steps: int) -> Readout:
-    """Like `learn_prior`, from features and targets of some rows, whose sums are not kept and may be rounded."""
+    """Like `learn_prior`, from features and targets of some rows, whose sums may be rounded."""
     square = np.einsum("ij,ij->j", targets, targets)
     return learned(Sums(phi.T @ phi, phi.T @ targets, square, float(len(phi))), prior, steps)
 
