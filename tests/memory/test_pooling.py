@@ -5,6 +5,7 @@ import pytest
 
 from atlas_splines import Atlas, AtlasClassifier, AtlasRegressor, footprint, train, update
 from atlas_splines.core.model import state_of
+from atlas_splines.evidence import design
 from atlas_splines.evidence.pool import RECENT
 from atlas_splines.memory.footprints import BoxFootprint, RestFootprint
 from atlas_splines.memory.pooling import CHARTED, DRIFT, NOISE, POOLED, evidence_of
@@ -247,6 +248,11 @@ def ridged(X):
     return np.sin(15 * X[:, 0]) * np.cos(12 * X[:, 1])  # which needs narrow bumps
 
 
+@pytest.fixture
+def narrow_bumps(monkeypatch):
+    monkeypatch.setattr(design, "WIDTHS", ((0.2, 0.2, 0.2),))
+
+
 def moved(retention="auto"):
     """A model of the left part of an announced domain, and batches from the right part."""
     parts = [rows(count, seed)[0] * [0.4, 1] + [shift, 0] for count, seed, shift in MOVES]
@@ -257,7 +263,7 @@ def moved(retention="auto"):
     return model.fit(*first), others
 
 
-def test_features_grow_where_rows_come_to_lie_that_none_reaches():
+def test_features_grow_where_rows_come_to_lie_that_none_reaches(narrow_bumps):
     model, batches = moved()
     before, start = model.predict(GRID), len(evidence_of(state_of(model.model_)).features)
     model.partial_fit(*batches[0])
