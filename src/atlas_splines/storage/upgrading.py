@@ -18,6 +18,7 @@ def upgrade(archive: Archive) -> None:
     if archive.version == 1:
         _add_evidence(archive.header)
         archive.version = 2
+    _add_validation(archive.header)
 
 
 def _add_evidence(header: dict[str, Any]) -> None:
@@ -32,6 +33,13 @@ def _add_evidence(header: dict[str, Any]) -> None:
     for estimator in _objects([header.get("estimator")]):
         for parameters in _objects([estimator.get("parameters")]):
             _add_parameters(parameters)
+
+
+def _add_validation(header: dict[str, Any]) -> None:
+    """A parameter that came within a version, and is at its default where it is not told."""
+    for estimator in _objects([header.get("estimator")]):
+        for parameters in _objects([estimator.get("parameters")]):
+            parameters.setdefault("validation", "auto")
 
 
 def _add_parameters(parameters: dict[str, Any]) -> None:
