@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -16,7 +17,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from atlas_splines.core.checks import check_overflow
 from atlas_splines.core.evaluation import evaluate
 from atlas_splines.core.growing import Grown
-from atlas_splines.core.model import Atlas, model_in, state_of
+from atlas_splines.core.model import Atlas, model_in, snapshot_of, state_of
 from atlas_splines.core.records import Record
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import State
@@ -112,7 +113,8 @@ class AtlasEstimator(Parameters):
         array([ True, False])
         """
         check_is_fitted(self, "model_")
-        return self._inside(self._inputs(X))
+        now = self._now()
+        return now._inside(now._inputs(X))
 
     # --- learning -------------------------------------------------------------------------------------
 
@@ -138,12 +140,10 @@ class AtlasEstimator(Parameters):
 
     def _fit(self: Self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> Self:
         """Fit from nothing; whatever fails leaves the estimator as it was."""
-        before = self.__dict__.copy()
-        try:
-            return self._fit_all(*self._checked(X, y, sample_weight, first=True))
-        except BaseException:
-            self.__dict__ = before
-            raise
+        draft = copy.copy(self)  # readers on other threads see the old model until the new one is whole
+        draft._fit_all(*draft._checked(X, y, sample_weight, first=True))
+        self.__dict__ = draft.__dict__
+        return self
 
     def _fit_all(self: Self, X: Array, y: Array, weights: Array) -> Self:
         self._check_parameters()
@@ -328,10 +328,11 @@ class AtlasEstimator(Parameters):
         """
         check_is_fitted(self, "model_")
         log: list[Record] = []
+        model = snapshot_of(self.model_)
         # Other training may have extended the domain further before an update: then the footprint of its
         # entry is larger than it need be.
-        known = np.tile([0.0, 1.0], (self.model_.inputs, 1))
-        for record in self.model_.updates:
+        known = np.tile([0.0, 1.0], (model.inputs, 1))
+        for record in model.updates:
             log.append(self._in_own_units(record, known))
             known = record.footprint.domain if isinstance(record, Update) else known
         return log
@@ -368,9 +369,9 @@ class AtlasEstimator(Parameters):
     def _footprint(self, X: ArrayLike, *, retention: Retention | None = None) -> ColumnFootprint:
         """The footprint of `_update` with the same parameters."""
         check_is_fitted(self, "model_")
-        retention = retention or self.retention
-        model, points = self._to_learn(self._inputs(X), retention)
-        return self._in_columns(footprint(model, points, retention=retention), self.model_.domain)
+        now, retention = self._now(), retention or self.retention
+        model, points = now._to_learn(now._inputs(X), retention)
+        return now._in_columns(footprint(model, points, retention=retention), now.model_.domain)
 
     def revert(self: Self, id: int) -> Self:
         """Take back the update of this number in `update_log_`, exactly; see `Atlas.revert`.
@@ -416,9 +417,15 @@ class AtlasEstimator(Parameters):
 
     # --- prediction -----------------------------------------------------------------------------------
 
-    def _outputs(self, X: ArrayLike) -> Array:
-        """Outputs of the model in float64, shape (rows, outputs)."""
+    def _now(self: Self) -> Self:
+        """The estimator of this moment without its log, which no later change reaches: to predict with."""
         check_is_fitted(self, "model_")
+        now = copy.copy(self)
+        now.model_ = model_in(state_of(now.model_))
+        return now
+
+    def _outputs(self, X: ArrayLike) -> Array:
+        """Outputs of the model in float64, shape (rows, outputs); to be asked of `_now`."""
         model, points = self.model_, self.domain_.to_unit(self._inputs(X))
         inside = points.clip(*model.domain.T)
         if self.extrapolation == "error":

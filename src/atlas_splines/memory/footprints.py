@@ -18,6 +18,7 @@ from atlas_splines.core import splines
 from atlas_splines.core.charts import Fence
 from atlas_splines.core.checks import check_inputs, check_size
 from atlas_splines.core.lattice import Domain
+from atlas_splines.core.remembering import Remembering
 
 __all__ = ["BoxFootprint", "CrossFootprint", "Footprint", "RestFootprint"]
 
@@ -25,7 +26,7 @@ Interval = tuple[float, float]
 
 
 @dataclass(frozen=True, eq=False)
-class Footprint(ABC):
+class Footprint(Remembering, ABC):
     """The set of inputs whose prediction an update can change; outside it every bit stays.
 
     Attributes

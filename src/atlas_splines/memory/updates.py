@@ -12,7 +12,6 @@ from datetime import datetime, timezone
 import numpy as np
 from numpy.typing import ArrayLike
 
-from atlas_splines.core.checks import check_inputs
 from atlas_splines.core.evaluation import evaluate
 from atlas_splines.core.growing import Split, run_at
 from atlas_splines.core.losses import find_loss
@@ -165,8 +164,8 @@ def footprint(
     >>> round(footprint(Atlas(inputs=2), X, retention="none").volume, 2)
     0.53
     """
-    points = check_inputs(X, model.domain, model.dtype)
-    return plan_update(state_of(model), points, retention, cover, charts).footprint
+    state = state_of(model)
+    return plan_update(state, state.points(X), retention, cover, charts).footprint
 
 
 @dataclass(frozen=True, eq=False)
