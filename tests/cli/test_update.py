@@ -227,3 +227,20 @@ def test_who_does_not_want_to_wait_is_told(work):
                 refused(*command, "--wait", "0")
                 == "another process is updating m.atlas; try again, or wait longer"
             )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("retention", ["auto", "pool", "chart", "none"])
+def test_a_table_of_400_columns_is_updated(retention, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("atlas_splines.memory.options.BATCHES", 20)  # enough to see that it ends
+    X = np.random.default_rng(0).random((90, 400)).round(3)
+    header = [*(f"c{j}" for j in range(400)), "y"]
+    write_csv("first.csv", header, np.column_stack([X, X[:, 0]]).tolist())
+    write_csv("wide.csv", header, np.column_stack([0.2 + 0.5 * X, 1 + X[:, 0]]).tolist())
+    ok("fit", "first.csv", "-t", "y", "-o", "m.atlas", "--members", "1", "--terms", "0", "--density", "0")
+    assert (
+        "wide.csv: 90 rows, all of them learned."
+        in ok("update", "m.atlas", "wide.csv", "--retention", retention).output
+    )
+    assert " 90 " in ok("inspect", "m.atlas").output.splitlines()[-1]
