@@ -244,3 +244,21 @@ def test_a_table_of_400_columns_is_updated(retention, tmp_path, monkeypatch):
         in ok("update", "m.atlas", "wide.csv", "--retention", retention).output
     )
     assert " 90 " in ok("inspect", "m.atlas").output.splitlines()[-1]
+
+
+def test_a_far_row_is_refused_unless_it_is_meant(work):
+    write_csv("far.csv", HEADER, [*homes(40, seed=3), (90000, 10, "Cadiz", "no", 300)])
+    size = os.path.getsize("m.atlas")
+    line = refused("update", "m.atlas", "far.csv", "--retention", "chart")
+    assert re.fullmatch(
+        r"far\.csv: row 40 of X has 90000 in column 0, far outside its domain, .* to .*; correct it or leave it "
+        r"out, or let the domain grow that far with --far",
+        line,
+    )
+    rows = [(size + 20000, *others, 5000) for size, *others, _ in homes(200, seed=3)]
+    write_csv("far.csv", HEADER, rows)  # all of them are far, and a chart is needed
+    refused("update", "m.atlas", "far.csv", "--retention", "chart")
+    output = ok("update", "m.atlas", "far.csv", "--retention", "chart", "--far").output
+    assert "Domain: size is now" in output
+    assert "is as it was before, to the bit" in ok("revert", "m.atlas", "1").output
+    assert os.path.getsize("m.atlas") < size + 10_000  # one more entry of the log

@@ -17,6 +17,7 @@ from atlas_splines.cli.rows import Labels, labelled_pieces, note_unused_columns,
 from atlas_splines.cli.scores import Score
 from atlas_splines.core.records import Record
 from atlas_splines.estimators.column_footprint import SLOPE_STEP
+from atlas_splines.estimators.reaching import FarRowError
 from atlas_splines.memory.footprints import BoxFootprint, RestFootprint
 from atlas_splines.memory.log import Update
 from atlas_splines.memory.plans import Retention
@@ -42,6 +43,7 @@ def update_model(
     dry_run: bool = False,
     skip_missing: bool = False,
     refuse_unknown: bool = True,
+    far: bool = False,
     seed: int = 0,
     wait: float = 600,
     say: Say,
@@ -68,11 +70,18 @@ def update_model(
         say(f"{source.name}: {counted(rows, 'row')}, {learned_from(len(y), rows, dry_run)}.")
         old_domain = estimator.model_.domain.copy()
         retention = retention or estimator.retention
-        tell_footprint(table_model, X, retention, say)
+        try:
+            tell_footprint(table_model, X, retention, far, say)
+        except FarRowError as error:
+            raise TableError(
+                f"{source.name}: {error.what}; correct it or leave it out, or let the domain grow that far "
+                "with --far"
+            ) from None
         if dry_run:
             say(f"Error on these rows: {before}. Nothing was written.")
             return
-        estimator._update(*estimator._checked(X, y, None), retention=retention, random_state=seed)
+        checked = estimator._checked(X, y, None)
+        estimator._update(*checked, retention=retention, random_state=seed, far=far)
         done = estimator.update_log_[-1]
         tell_reason(done, say)
         after = Score()
@@ -105,10 +114,10 @@ def learned_from(sample: int, rows: int, dry_run: bool) -> str:
     return verb if rows == 1 else f"{which} {verb}"
 
 
-def tell_footprint(model: TableModel, X: Table, retention: Retention, say: Say) -> None:
+def tell_footprint(model: TableModel, X: Table, retention: Retention, far: bool, say: Say) -> None:
     """Say what an update with these inputs can change, and what it cannot."""
     estimator = model.estimator
-    area = estimator._footprint(X, retention=retention)
+    area = estimator._footprint(X, retention=retention, far=far)
     if retention in ("rehearsal", "both"):
         say(f"Can change: every prediction, a little; that is how {retention!r} learns.")
         return

@@ -17,7 +17,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from atlas_splines.core.checks import check_overflow
 from atlas_splines.core.evaluation import evaluate
 from atlas_splines.core.growing import Grown
-from atlas_splines.core.model import Atlas, model_in, snapshot_of, state_of
+from atlas_splines.core.model import model_in, snapshot_of, state_of, take_state
 from atlas_splines.core.records import Record
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import State
@@ -25,13 +25,12 @@ from atlas_splines.estimators.column_footprint import ColumnFootprint, seen_thro
 from atlas_splines.estimators.column_map import ColumnMap
 from atlas_splines.estimators.fitting import fit_model, train_on
 from atlas_splines.estimators.log import EstimatorUpdate
-from atlas_splines.estimators.parameters import Parameters
+from atlas_splines.estimators.reaching import Reaching, given_back
 from atlas_splines.memory.consolidation import consolidate
 from atlas_splines.memory.footprints import Footprint
 from atlas_splines.memory.log import Consolidation, Update
-from atlas_splines.memory.plans import BY_EVIDENCE, Retention
+from atlas_splines.memory.plans import Retention
 from atlas_splines.memory.pooling import (
-    LEAST_CHART_ROWS,
     add_first_rows,
     forget_rows,
     in_domain_of,
@@ -45,10 +44,8 @@ __all__ = ["Array", "AtlasEstimator"]
 Array = NDArray[Any]
 Self = TypeVar("Self", bound="AtlasEstimator")
 
-LEAST_EXTENDED_DENSITY = 3  # of a model that is extended, so that it levels off soon
 
-
-class AtlasEstimator(Parameters):
+class AtlasEstimator(Reaching):
     """What the regressor and the classifier share; they say what targets and outputs mean."""
 
     # --- what targets mean, for subclasses to say -----------------------------------------------------
@@ -95,26 +92,6 @@ class AtlasEstimator(Parameters):
         check_is_fitted(self, "n_features_in_")
         names = getattr(self, "feature_names_in_", [f"column {j}" for j in range(self.n_features_in_)])
         return tuple(map(str, names))
-
-    def in_domain(self, X: ArrayLike) -> NDArray[np.bool_]:
-        """Whether each row of X lies in the domain, where nothing is extrapolated.
-
-        Parameters
-        ----------
-        X
-            Inputs, shape (rows, columns).
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from atlas_splines import AtlasRegressor
-        >>> model = AtlasRegressor(terms=0, density=0, domain=[(0, 10)]).fit([[1.0], [9.0]], [1.0, 2.0])
-        >>> model.in_domain([[5.0], [11.0]])
-        array([ True, False])
-        """
-        check_is_fitted(self, "model_")
-        now = self._now()
-        return now._inside(now._inputs(X))
 
     # --- learning -------------------------------------------------------------------------------------
 
@@ -196,12 +173,16 @@ class AtlasEstimator(Parameters):
         *,
         retention: Retention | None = None,
         random_state: int | None = None,
+        far: bool = False,
     ) -> Self:
-        """Teach the fitted model new data, without forgetting; options for this call only may be given."""
+        """Teach the fitted model new data, without forgetting; options for this call only may be given.
+
+        With `far` the domain grows to every row; otherwise a few that are far outside are refused.
+        """
         self._check_parameters()
         retention = retention or self.retention
         targets, seed = self._targets(y), self._seed() if random_state is None else seed_of(random_state)
-        model, points = self._to_learn(X, retention)
+        model, points = self._to_learn(X, retention, far)
         done = update(
             model,
             points,
@@ -217,6 +198,11 @@ class AtlasEstimator(Parameters):
         if done.kind == "pool" and self.extrapolation != "error":  # evidence needs no larger domain
             model = model_in(in_domain_of(state_of(self.model_), state_of(model)), model.updates)
             done.after = model.fingerprint()
+        if model is not self.model_:  # an extension is a part of the update: the log goes on where it was
+            if done.after == done.before:  # nothing was learned, so nothing needs a larger domain
+                take_state(model, state_of(self.model_))
+                done.after = self.model_.fingerprint()
+            done.before = self.model_.fingerprint()
         self.model_ = model
         return self
 
@@ -284,37 +270,6 @@ class AtlasEstimator(Parameters):
         self.model_ = model_in(state, self.model_.updates)
         return self
 
-    def _to_learn(self, X: Array, retention: Retention) -> tuple[Atlas, Array]:
-        """A model that an update can change, and the coordinates of the rows in it.
-
-        Evidence levels off beyond the domain. But where enough rows lie there, a chart may want a larger one.
-        """
-        by_evidence = retention in BY_EVIDENCE and state_of(self.model_).evidence is not None
-        levels_off = by_evidence and self.extrapolation != "error"
-        beyond = int((~self._inside(X)).sum())
-        if not levels_off or (retention == "auto" and beyond >= LEAST_CHART_ROWS):
-            return self._model_reaching(X)
-        return model_in(state_of(self.model_), self.model_.updates), self._points_inside(X)
-
-    def _inside(self, X: Array) -> NDArray[np.bool_]:
-        """Whether each row lies in the domain."""
-        points = self.domain_.to_unit(X)
-        low, high = self.model_.domain.T
-        return np.asarray(((points >= low) & (points <= high)).all(axis=1))
-
-    def _points_inside(self, X: Array) -> Array:
-        """Coordinates of the nearest points in the domain."""
-        return self.domain_.to_unit(X).clip(*self.model_.domain.T).astype(self.model_.dtype)
-
-    def _model_reaching(self, X: Array) -> tuple[Atlas, Array]:
-        """The model, or a copy whose domain is extended to the rows, and their coordinates in it."""
-        model, points = self.model_, self.domain_.to_unit(X)
-        low, high = model.domain.T
-        if (points < low).any() or (points > high).any():
-            model = model.copy().expand(density=max(LEAST_EXTENDED_DENSITY - model.density, 0), terms=0)
-            model.extend(points.min(axis=0), points.max(axis=0))
-        return model, points.clip(*model.domain.T).astype(model.dtype)
-
     # --- memory ---------------------------------------------------------------------------------------
 
     @property
@@ -334,7 +289,8 @@ class AtlasEstimator(Parameters):
         known = np.tile([0.0, 1.0], (model.inputs, 1))
         for record in model.updates:
             log.append(self._in_own_units(record, known))
-            known = record.footprint.domain if isinstance(record, Update) else known
+            if isinstance(record, Update) and not record.reverted:  # that may have given the domain back
+                known = record.footprint.domain
         return log
 
     def _in_own_units(self, record: Record, known: Array) -> Record:
@@ -366,18 +322,21 @@ class AtlasEstimator(Parameters):
         """
         return self._footprint(X)
 
-    def _footprint(self, X: ArrayLike, *, retention: Retention | None = None) -> ColumnFootprint:
+    def _footprint(
+        self, X: ArrayLike, *, retention: Retention | None = None, far: bool = False
+    ) -> ColumnFootprint:
         """The footprint of `_update` with the same parameters."""
         check_is_fitted(self, "model_")
         now, retention = self._now(), retention or self.retention
-        model, points = now._to_learn(now._inputs(X), retention)
+        model, points = now._to_learn(now._inputs(X), retention, far)
         return now._in_columns(footprint(model, points, retention=retention), now.model_.domain)
 
     def revert(self: Self, id: int) -> Self:
         """Take back the update of this number in `update_log_`, exactly; see `Atlas.revert`.
 
-        If it extended the domain, the domain stays as it is now: inside the domain of before, every
-        prediction has its bits again.
+        If it extended the domain and was the newest, the domain is again what it was, and the model no larger
+        than before. If later updates stand, the domain stays: inside that of before, every prediction has its
+        bits again.
 
         Parameters
         ----------
@@ -386,7 +345,13 @@ class AtlasEstimator(Parameters):
             older ones can be given to `forget`.
         """
         check_is_fitted(self, "model_")
-        self.model_.revert(id)
+        model = model_in(state_of(self.model_), self.model_.updates)
+        model.revert(id)
+        before = next(record.before for record in model.updates if record.id == id)
+        earlier = [r.footprint.domain for r in model.updates if isinstance(r, Update) and r.id != id]
+        unit = np.tile([0.0, 1.0], (model.inputs, 1))
+        take_state(model, given_back(state_of(model), before, [*reversed(earlier), unit]))
+        self.model_ = model
         return self
 
     def consolidate(

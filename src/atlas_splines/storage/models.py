@@ -341,7 +341,7 @@ def _read_footprint(archive: Archive, value: object, model: Atlas, name: str) ->
         type(d) is not int or not 0 <= d <= MAX_DENSITY for d in densities
     ):
         raise ValueError(f"{fields.name} needs densities from 0 to {MAX_DENSITY}")
-    domain = read_domain(archive, f"{name}.domain", model.inputs, model.domain)
+    domain = read_domain(archive, f"{name}.domain", model.inputs)  # that of then: it may be given back
     if kind == "cross":
         if len(densities) != 1:
             raise ValueError(f"{fields.name} is a cross, and needs one density")
