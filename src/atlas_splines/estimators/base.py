@@ -14,7 +14,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from atlas_splines.core.checks import check_overflow
+from atlas_splines.core.checks import check_overflow, check_weight_sizes
 from atlas_splines.core.evaluation import evaluate
 from atlas_splines.core.growing import Grown
 from atlas_splines.core.model import model_in, snapshot_of, state_of, take_state
@@ -434,6 +434,7 @@ class AtlasEstimator(Reaching):
         )
         self._refuse_missing(checked[0])
         weights = _check_sample_weight(sample_weight, checked[0], dtype=np.float32, ensure_non_negative=True)
+        check_weight_sizes("sample_weight", weights)
         return *checked, weights
 
     def _inputs(self, X: ArrayLike) -> Array:
