@@ -22,8 +22,9 @@ __all__ = ["FarRowError", "Reaching", "far_outside", "given_back", "model_reachi
 Array = NDArray[Any]
 Self = TypeVar("Self", bound="Reaching")
 
-FAR = 3  # widths of the domain beyond it, where a few rows are more likely wrong than new
-FARTHEST = 30  # widths beyond it, where any number of rows is: a model grows with its domain
+# In widths of the first domain, so that one update after the other does not make it grow like a power.
+FAR = 3  # beyond the domain, where a few rows are more likely wrong than new
+FARTHEST = 30  # beyond the domain, where any number of rows is: a model grows with its domain
 LEAST_EXTENDED_DENSITY = 3  # of a model that is extended, so that it levels off soon
 
 
@@ -152,9 +153,9 @@ def far_outside(points: Array, domain: Domain) -> NDArray[np.bool_]:
     array([False, False,  True])
     """
     low, high = domain.T
-    widths = np.maximum(low - points, points - high) / (high - low)
-    is_news = (widths > FAR).any(axis=1).sum() >= LEAST_CHART_ROWS
-    return np.asarray(widths > (FARTHEST if is_news else FAR))
+    beyond = np.maximum(low - points, points - high)
+    is_news = (beyond > FAR).any(axis=1).sum() >= LEAST_CHART_ROWS
+    return np.asarray(beyond > (FARTHEST if is_news else FAR))
 
 
 def model_reaching(model: Atlas, points: Array) -> Atlas:
