@@ -80,6 +80,20 @@ def test_a_file_that_is_made_during_a_revert_is_of_one_moment(path, monkeypatch)
     np.testing.assert_array_equal(load(path)(QUERIES), expected)
 
 
+def test_an_estimator_can_be_saved_during_a_revert(path, monkeypatch):
+    X = QUERIES[:60]
+    estimator = AtlasRegressor(terms=0, density=0, members=1, features=30, retention="auto", random_state=0)
+    estimator.fit(X, X.sum(axis=1)).partial_fit(0.4 + 0.2 * X, np.full(60, 9.0))
+    expected = estimator.predict(QUERIES)
+    assert estimator.model_.charts
+    monkeypatch.setattr(
+        "atlas_splines.estimators.base.given_back", lambda state, *_: [state, save(estimator, path)][0]
+    )
+    estimator.revert(1)
+    np.testing.assert_array_equal(load(path).predict(QUERIES), expected)
+    assert load(path).update_log_[0].reverted is None
+
+
 def test_a_copy_can_be_made_while_others_read():
     model = oracle.randomize(Atlas(2, terms=1, density=1))
 

@@ -345,7 +345,9 @@ class AtlasEstimator(Reaching):
             older ones can be given to `forget`.
         """
         check_is_fitted(self, "model_")
-        model = model_in(state_of(self.model_), self.model_.updates)
+        model = snapshot_of(
+            self.model_
+        )  # with entries of its own: until it is done, readers see the old ones
         model.revert(id)
         before = next(record.before for record in model.updates if record.id == id)
         earlier = [r.footprint.domain for r in model.updates if isinstance(r, Update) and r.id != id]
