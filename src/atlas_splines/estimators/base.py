@@ -345,9 +345,7 @@ class AtlasEstimator(Reaching):
             older ones can be given to `forget`.
         """
         check_is_fitted(self, "model_")
-        model = snapshot_of(
-            self.model_
-        )  # with entries of its own: until it is done, readers see the old ones
+        model = snapshot_of(self.model_)  # entries of its own: readers see the old ones until it is done
         model.revert(id)
         before = next(record.before for record in model.updates if record.id == id)
         earlier = [r.footprint.domain for r in model.updates if isinstance(r, Update) and r.id != id]
