@@ -114,6 +114,11 @@ def test_rows_without_weight_do_not_count():
     assert model.score(X, y) > 0.98
     with pytest.raises(ValueError, match="Sample weights must contain at least one non-zero number"):
         model.fit(X, y, sample_weight=np.zeros(400))
+    for learn in (model.fit, model.partial_fit):
+        with pytest.raises(
+            ValueError, match=r"sample_weight\[0\] is 3e\+38, .* give all weights in another unit"
+        ):
+            learn(X, y, sample_weight=np.full(400, 3e38))
 
 
 def test_warm_start_goes_on():

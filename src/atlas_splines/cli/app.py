@@ -154,6 +154,7 @@ def update(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what could change.")] = False,
     skip_missing: SkipMissing = False,
     unknown: UnknownOption = Unknown.error,
+    far: Annotated[bool, typer.Option("--far", help="Let the domain grow to rows far outside it.")] = False,
     seed: Seed = 0,
     wait: Wait = 600,
 ) -> None:
@@ -169,6 +170,7 @@ def update(
             dry_run=dry_run,
             skip_missing=skip_missing,
             refuse_unknown=unknown is Unknown.error,
+            far=far,
             seed=seed,
             wait=wait,
             say=typer.echo,

@@ -112,7 +112,7 @@ def share_of_update(loaded: Loaded, record: Update) -> str:
     area = record.footprint
     if isinstance(loaded, TableModel) and isinstance(area, ColumnFootprint):
         return share_of_domain(area, loaded.encoding)
-    return f"{area.volume:.2%}"
+    return area.share.percent()
 
 
 def draw(estimator: Estimator, plot: Path) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 import typer
 
@@ -29,9 +30,26 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 @contextlib.contextmanager
 def sentences() -> Iterator[None]:
-    """Turn whatever is wrong with files and options into one line and exit code 2."""
+    """Turn whatever is wrong with files and options into one line and exit code 2; warnings are lines too."""
+    show_others = warnings.showwarning
+
+    def show(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        if category.__module__.startswith("atlas_splines"):
+            note(f"atlas: {message}")
+        else:
+            show_others(message, category, filename, lineno, file, line)
+
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.showwarning = show
+            yield
     except BrokenPipeError:
         raise
     except (ValueError, OSError, ArithmeticError, MemoryError, RuntimeError) as error:

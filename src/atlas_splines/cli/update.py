@@ -18,6 +18,7 @@ from atlas_splines.cli.scores import Score
 from atlas_splines.core.model import state_of
 from atlas_splines.core.records import Record
 from atlas_splines.estimators.column_footprint import SLOPE_STEP
+from atlas_splines.estimators.reaching import FarRowError
 from atlas_splines.memory.footprints import BoxFootprint, RestFootprint
 from atlas_splines.memory.log import Update
 from atlas_splines.memory.plans import BY_EVIDENCE, Retention
@@ -43,6 +44,7 @@ def update_model(
     dry_run: bool = False,
     skip_missing: bool = False,
     refuse_unknown: bool = True,
+    far: bool = False,
     seed: int = 0,
     wait: float = 600,
     say: Say,
@@ -71,7 +73,13 @@ def update_model(
         learned = rows if by_evidence else len(sample)  # evidence needs no more than a piece at a time
         say(f"{source.name}: {counted(rows, 'row')}, {learned_from(learned, rows, dry_run)}.")
         old_domain = estimator.model_.domain.copy()
-        tell_footprint(table_model, X, retention, len(sample) < learned, say)
+        try:
+            tell_footprint(table_model, X, retention, far, len(sample) < learned, say)
+        except FarRowError as error:
+            raise TableError(
+                f"{source.name}: {error.what}; correct it or leave it out, or let the domain grow that far "
+                "with --far"
+            ) from None
         if dry_run:
             say(f"Error on these rows: {before}. Nothing was written.")
             return
@@ -79,6 +87,7 @@ def update_model(
             *estimator._checked(X, sample["target"], None),
             retention=retention,
             random_state=seed,
+            far=far,
             rest=rest_of(pieces(), sample["number"]) if len(sample) < learned else (),
         )
         done = estimator.update_log_[-1]
@@ -127,10 +136,12 @@ def learned_from(learned: int, rows: int, dry_run: bool) -> str:
     return verb if rows == 1 else f"{which} {verb}"
 
 
-def tell_footprint(model: TableModel, X: Table, retention: Retention, is_part: bool, say: Say) -> None:
+def tell_footprint(
+    model: TableModel, X: Table, retention: Retention, far: bool, is_part: bool, say: Say
+) -> None:
     """Say what an update with these inputs, or with more than these, can change, and what it cannot."""
     estimator = model.estimator
-    area = estimator._footprint(X, retention=retention)
+    area = estimator._footprint(X, retention=retention, far=far)
     if retention in ("rehearsal", "both"):
         say(f"Can change: every prediction, a little; that is how {retention!r} learns.")
         return

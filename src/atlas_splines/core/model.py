@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from atlas_splines.core.charts import Chart, chart_densities, chart_layout, chart_table
-from atlas_splines.core.checks import check_inputs, check_number, check_overflow, check_size
+from atlas_splines.core.checks import check_number, check_overflow, check_size
 from atlas_splines.core.evaluation import evaluate
 from atlas_splines.core.extension import expanded, extended
 from atlas_splines.core.gradients import gradient_matrix
@@ -193,7 +193,8 @@ class Atlas:
         >>> Atlas(inputs=2, terms=10, density=4).n_parameters
         5208
         """
-        return self._state.lattice.row_count * self.outputs * self._state.width
+        state = self._state
+        return state.lattice.row_count * state.outputs * state.width
 
     @property
     def n_trainable(self) -> int:
@@ -204,8 +205,8 @@ class Atlas:
         >>> Atlas(inputs=2, terms=10, density=4).n_trainable
         2688
         """
-        rows = self._state.lattice.row_count - self._state.first_trained_row
-        return rows * self.outputs * self._state.width
+        state = self._state
+        return (state.lattice.row_count - state.first_trained_row) * state.outputs * state.width
 
     @property
     def nbytes(self) -> int:
@@ -216,7 +217,8 @@ class Atlas:
         >>> Atlas(inputs=2, terms=10, density=4).nbytes
         23808
         """
-        return self._state.table.nbytes + sum(chart_table(chart).nbytes for chart in self.charts)
+        state = self._state
+        return state.table.nbytes + sum(chart_table(chart).nbytes for chart in state.charts)
 
     # --- predictions --------------------------------------------------------------------------------
 
@@ -237,7 +239,8 @@ class Atlas:
         >>> Atlas(inputs=2)([[0.1, 0.2]])
         array([[0.]], dtype=float32)
         """
-        out = evaluate(self._state, check_inputs(X, self.domain, self.dtype))
+        state = self._state
+        out = evaluate(state, state.points(X))
         check_overflow(out)
         return out
 
@@ -262,7 +265,8 @@ class Atlas:
         >>> gradient.shape, gradient.nnz
         ((1, 48), 24)
         """
-        return gradient_matrix(self._state, check_inputs(X, self.domain, self.dtype))
+        state = self._state
+        return gradient_matrix(state, state.points(X))
 
     # --- updates ------------------------------------------------------------------------------------
 
@@ -274,17 +278,19 @@ class Atlas:
         >>> Atlas(inputs=1).fingerprint() == Atlas(inputs=1).fingerprint()
         True
         """
-        configuration = (self.inputs, self.outputs, self.terms, self.density, self.trainable, self.damping)
-        digest = hashlib.sha256(repr((configuration, self.dtype.name)).encode())
-        digest.update(np.ascontiguousarray(self._state.table).data)
-        for chart in self.charts:
+        state, domain = self._state, self._state.lattice.domain
+        sizes = (state.lattice.inputs, state.outputs, state.terms, state.density)
+        configuration = (*sizes, state.trainable, state.damping)
+        digest = hashlib.sha256(repr((configuration, state.dtype.name)).encode())
+        digest.update(np.ascontiguousarray(state.table).data)
+        for chart in state.charts:
             fence = (chart.fence.density, chart.fence.first, chart.fence.last)
             content = (chart_densities(chart), *chart_layout(chart), chart_table(chart))
             for part in (*fence, chart.replaces, *content):
                 digest.update(np.asarray(part).tobytes())
-        if self.is_extended:
-            for domain in (self.domain, *(chart.fence.domain for chart in self.charts)):
-                digest.update(np.broadcast_to(domain, self.domain.shape).tobytes())
+        if state.lattice.is_extended:
+            for part in (domain, *(chart.fence.domain for chart in state.charts)):
+                digest.update(np.broadcast_to(part, domain.shape).tobytes())
         return digest.hexdigest()
 
     def revert(self, id: int) -> Atlas:
@@ -310,7 +316,10 @@ class Atlas:
             ids = ", ".join(str(record.id) for record in revertible) or "none"
             raise ValueError(f"update {id} cannot be reverted; of this model's updates, {ids} can")
         state, now = state_without(self._state, id), datetime.now(timezone.utc)
-        self._state, record.reverted = state, now  # signals wait for a call, and there is none in this line
+        taken_back = replace(record, reverted=now)
+        log = [taken_back if entry is record else entry for entry in self.updates]
+        self.__dict__.update(_state=state, updates=log)
+        record.reverted = now  # for who still holds the old entry
         return self
 
     def _can_revert(self, record: Record) -> bool:
@@ -387,6 +396,9 @@ class Atlas:
         """
         return copy.deepcopy(self)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(snapshot_of(self))
+
     def __repr__(self) -> str:
         count = len(self.charts)
         charts = f", and {count} chart{'s' if count > 1 else ''}" if count else ""
@@ -411,6 +423,25 @@ def model_in(state: State, updates: Iterable[Record] = ()) -> Atlas:
     model = Atlas.__new__(Atlas)
     model._state, model.updates = state, list(updates)
     return model
+
+
+def snapshot_of(model: Atlas) -> Atlas:
+    """The model of this moment, which no later change reaches: for reading while another thread writes.
+
+    It costs next to nothing, for coefficients and charts are shared. Only `train` changes them in place.
+
+    Examples
+    --------
+    >>> model = Atlas(inputs=1, density=1)
+    >>> now = snapshot_of(model)
+    >>> model.expand().density, now.density
+    (2, 1)
+    """
+    while True:
+        taken = vars(model).copy()  # state and log of one moment
+        log = [copy.copy(record) for record in taken["updates"]]
+        if state_of(model) is taken["_state"]:  # `revert` marks an old entry after it has changed the state
+            return model_in(taken["_state"], log)
 
 
 def take_state(model: Atlas, state: State) -> None:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from atlas_splines.core.lattice import Domain
 from atlas_splines.estimators.column_map import ColumnMap
 from atlas_splines.memory.footprints import Footprint, Interval
+from atlas_splines.memory.volumes import Volume
 
 __all__ = ["SLOPE_STEP", "ColumnFootprint", "seen_through", "steps_inward"]
 
@@ -82,9 +83,9 @@ class ColumnFootprint(Footprint):
         return super().intervals(self.names.index(input) if isinstance(input, str) else input)
 
     @property
-    def volume(self) -> float:
+    def share(self) -> Volume:
         """Share of the domain that is in the footprint, measured in the model's coordinates."""
-        return self.area.volume
+        return self.area.share
 
     def _contains(self, points: Array) -> NDArray[np.bool_]:
         units = self.columns.to_unit(points)
@@ -107,7 +108,7 @@ class ColumnFootprint(Footprint):
         for j, name in enumerate(self.names):
             parts = " and ".join(f"{low:.4g} to {high:.4g}" for low, high in self.intervals(j)) or "nowhere"
             lines.append(f"  {name:{width}}  {parts}")
-        return f"<Footprint: {self.volume:.3g} of the domain\n" + "\n".join(lines) + ">"
+        return f"<Footprint: {self.share} of the domain\n" + "\n".join(lines) + ">"
 
 
 def seen_through(

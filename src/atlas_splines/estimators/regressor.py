@@ -140,7 +140,8 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
         -------
         array of shape (rows,), or (rows, targets) if there were several
         """
-        return self._predictions(self._outputs(X))
+        now = self._now()
+        return now._predictions(now._outputs(X))
 
     def _predictions(self, outputs: Array) -> Array:
         values = outputs * self.target_scale_ + self.target_mean_

@@ -43,7 +43,7 @@ class Update(Record):
         gone = ", reverted" if self.reverted else ""
         return (
             f"<Update {self.id}: {self.kind}, {self.rows} rows, {measure} {self.error_before:.4g} before and "
-            f"{self.error_after:.4g} after, {self.footprint.volume:.3g} of the domain, "
+            f"{self.error_after:.4g} after, {self.footprint.share} of the domain, "
             f"{self.seconds:.3g} s{gone}>"
         )
 

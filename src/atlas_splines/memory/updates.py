@@ -195,8 +195,8 @@ def footprint(
     >>> round(footprint(Atlas(inputs=2), X, retention="none").volume, 2)
     0.53
     """
-    points = check_inputs(X, model.domain, model.dtype)
-    return plan_update(state_of(model), points, retention, cover, charts).footprint
+    state = state_of(model)
+    return plan_update(state, state.points(X), retention, cover, charts).footprint
 
 
 class _Pieces:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from atlas_splines.core import splines
 from atlas_splines.core.charts import Chart, Fence, chart_densities, chart_layout, chart_table
 from atlas_splines.core.lattice import MAX_DENSITY, Domain, Lattice, cell_range
-from atlas_splines.core.model import Atlas, model_in, state_of
+from atlas_splines.core.model import Atlas, model_in, snapshot_of, state_of
 from atlas_splines.core.records import Record
 from atlas_splines.core.state import State
 from atlas_splines.core.training import History
@@ -53,6 +53,7 @@ def model_to_archive(model: Atlas, name: str = "model") -> Archive:
     The header has one entry of that name, and the names of all tensors start with it. To embed a model, merge
     its header and tensors into those of another archive.
     """
+    model = snapshot_of(model)
     tensors = table_tensors(model, name) | pool_tensors(state_of(model).evidence, f"{name}.evidence")
     for k, chart in enumerate(model.charts):
         tensors |= _chart_tensors(chart, f"{name}.charts.{k}")
@@ -340,7 +341,7 @@ def _read_footprint(archive: Archive, value: object, model: Atlas, name: str) ->
         type(d) is not int or not 0 <= d <= MAX_DENSITY for d in densities
     ):
         raise ValueError(f"{fields.name} needs densities from 0 to {MAX_DENSITY}")
-    domain = read_domain(archive, f"{name}.domain", model.inputs, model.domain)
+    domain = read_domain(archive, f"{name}.domain", model.inputs)  # that of then: it may be given back
     if kind == "cross":
         if len(densities) != 1:
             raise ValueError(f"{fields.name} is a cross, and needs one density")
