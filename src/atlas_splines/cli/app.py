@@ -62,6 +62,7 @@ Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file, such a
 SkipMissing = Annotated[bool, typer.Option("--skip-missing", help="Skip rows without a target.")]
 UnknownOption = Annotated[Unknown, typer.Option(help="Categories that were not there in fit.")]
 Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of everything random.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace a file that is there already.")]
 Wait = Annotated[float, typer.Option(min=0, help="Seconds to wait for another process on the same file.")]
 
 
@@ -154,6 +155,10 @@ def update(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what could change.")] = False,
     skip_missing: SkipMissing = False,
     unknown: UnknownOption = Unknown.error,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="With -o: replace a model that has been updated, or any other file."),
+    ] = False,
     seed: Seed = 0,
     wait: Wait = 600,
 ) -> None:
@@ -169,6 +174,7 @@ def update(
             dry_run=dry_run,
             skip_missing=skip_missing,
             refuse_unknown=unknown is Unknown.error,
+            force=force,
             seed=seed,
             wait=wait,
             say=typer.echo,
@@ -183,13 +189,23 @@ def predict(
     output: Annotated[str, typer.Option("--output", "-o", help="Table to write, or -.")] = "-",
     probabilities: Annotated[bool, typer.Option("--probabilities", help="A column for each class.")] = False,
     unknown: UnknownOption = Unknown.error,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a file that is no table of predictions.")
+    ] = False,
 ) -> None:
     """Write a table again with a column of predictions."""
     with sentences():
         from atlas_splines.cli.predict import predict_table
 
-        refuse = unknown is Unknown.error
-        predict_table(model, rows, output, probabilities=probabilities, refuse_unknown=refuse, note=note)
+        predict_table(
+            model,
+            rows,
+            output,
+            probabilities=probabilities,
+            refuse_unknown=unknown is Unknown.error,
+            force=force,
+            note=note,
+        )
 
 
 @app.command()
@@ -198,12 +214,13 @@ def inspect(
     plot: Annotated[
         Path | None, typer.Option(help="Draw what each input does, and the footprint of each update.")
     ] = None,
+    force: Force = False,
 ) -> None:
     """Tell what a model file holds: configuration, size, domain, and the log of its updates."""
     with sentences():
         from atlas_splines.cli.inspect import inspect_model
 
-        inspect_model(model, plot, typer.echo)
+        inspect_model(model, plot, typer.echo, force=force)
 
 
 @app.command()
@@ -225,6 +242,7 @@ def revert(
 def export(
     model: Model,
     output: Annotated[Path, typer.Argument(metavar="ONNX", help="File to write, such as model.onnx.")],
+    force: Force = False,
 ) -> None:
     """Write a model as ONNX, to predict without this package.
 
@@ -233,7 +251,7 @@ def export(
     with sentences():
         from atlas_splines.cli.export import export_model
 
-        export_model(model, output, typer.echo)
+        export_model(model, output, typer.echo, force=force)
 
 
 @app.command()
@@ -241,12 +259,13 @@ def demo(
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the picture.")] = Path(
         "atlas-demo.png"
     ),
+    force: Force = False,
 ) -> None:
     """Run the commands above on a small table, and draw what was forgotten."""
     with sentences():
         from atlas_splines.cli.demo import demonstrate
 
-        demonstrate(output, run=run_or_stop, say=typer.echo)
+        demonstrate(output, run=run_or_stop, say=typer.echo, force=force)
 
 
 def run_or_stop(arguments: list[str]) -> None:

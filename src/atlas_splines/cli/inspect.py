@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from atlas_splines.cli.checks import check_picture, check_there
+from atlas_splines.cli.checks import check_absent, check_picture, check_there
 from atlas_splines.cli.footprint_lines import share_of_domain
 from atlas_splines.cli.messages import Say, aligned
 from atlas_splines.cli.model_files import Loaded, model_of, without_table
@@ -24,9 +24,11 @@ from atlas_splines.tables.wording import counted, listed
 __all__ = ["inspect_model"]
 
 
-def inspect_model(path: Path, plot: Path | None, say: Say) -> None:
+def inspect_model(path: Path, plot: Path | None, say: Say, *, force: bool = False) -> None:
     """Say what a file holds: configuration, size, domain and log."""
     check_there(path)
+    if plot is not None and not force:
+        check_absent(plot)
     loaded = load(path)
     model = model_of(loaded)
     inner = without_table(loaded)

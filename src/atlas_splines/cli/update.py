@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from atlas_splines.cli.checks import check_folder, check_other, check_there
+from atlas_splines.cli.checks import check_folder, check_other, check_replaceable, check_there
 from atlas_splines.cli.footprint_lines import footprint_lines, share_of_domain
 from atlas_splines.cli.messages import Say
 from atlas_splines.cli.model_files import alone_with, load_table_model
@@ -42,6 +42,7 @@ def update_model(
     dry_run: bool = False,
     skip_missing: bool = False,
     refuse_unknown: bool = True,
+    force: bool = False,
     seed: int = 0,
     wait: float = 600,
     say: Say,
@@ -50,9 +51,12 @@ def update_model(
     """Teach a saved model new rows; say what can change and what cannot, and how well it did."""
     check_there(path)
     output = output or path
+    replaces = force or is_same_file(output, path)
     if not dry_run:
         check_folder(output)
     check_other(data, output)
+    if not (dry_run or replaces):
+        check_replaceable(output)
     with opened(data) as source, contextlib.nullcontext() if dry_run else alone_with(output, wait, note):
         table_model = load_table_model(path)
         estimator, encoding = table_model.estimator, table_model.encoding
@@ -81,8 +85,15 @@ def update_model(
         tell_extension(estimator, encoding, old_domain, say)
         say(f"Error on these rows before: {before}")
         say(f"Error on these rows after:  {after}")
+        if not replaces:
+            check_replaceable(output)  # it may have come meanwhile
         save(table_model, output)
     tell_id(done, output, say)
+
+
+def is_same_file(one: Path, other: Path) -> bool:
+    """Whether two names are of the same file."""
+    return one.exists() and one.samefile(other)
 
 
 def score_and_sample(
