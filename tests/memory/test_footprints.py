@@ -120,3 +120,12 @@ def test_bad_queries_are_named():
         area.contains([[0.1, 0.2, 0.3]])
     with pytest.raises(ValueError, match="input must be at most 1, not 2"):
         area.intervals(2)
+
+
+def test_a_footprint_is_not_printed_narrower_than_it_is():
+    for seed in range(20):
+        area = footprint(Atlas(1), cloud([0.2001], [0.3003], rows=30, seed=seed))
+        [(low, high)] = area.intervals(0)
+        first, last = map(float, repr(area).rstrip(">").split("input 0: ")[1].split(" to "))
+        assert first <= low
+        assert high <= last

@@ -78,9 +78,8 @@ def kind_and_domain(model: TableModel, column: Column) -> tuple[str, str]:
 
 def domain_text(estimator: Estimator, j: int) -> str:
     """Domain of an input that is a number."""
-    low, high = estimator.domain_.to_raw(j, estimator.model_.domain[j])
     missing = ", or missing" if j in estimator.domain_.indicators else ""
-    return f"{low:.6g} to {high:.6g}{missing}"
+    return f"{estimator._domain_text(j)}{missing}"
 
 
 def tell_log(loaded: Loaded, say: Say) -> None:

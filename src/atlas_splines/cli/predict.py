@@ -92,6 +92,6 @@ def refuse_outside(model: TableModel, piece: Piece, X: Table) -> None:
     point = columns.to_unit(np.asarray(X)[[row]])[0]
     j = int(np.argmax(point != point.clip(*ends.T)))
     name = next(c.name for c in model.encoding.columns if model.encoding.inputs[j] in c.inputs)
-    low, high = columns.to_raw(j, ends[j])
-    what = f"the model knows {low:.6g} to {high:.6g} only; teach it such rows with atlas update"
+    known = model.estimator._domain_text(j)
+    what = f"the model knows {known} only; teach it such rows with atlas update"
     Cells.of(piece, name).fail(row, what)

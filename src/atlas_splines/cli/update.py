@@ -153,8 +153,8 @@ def tell_extension(estimator: Estimator, encoding: Encoding, old: NDArray[np.flo
     new = estimator.model_.domain
     for j, name in enumerate(encoding.inputs):
         if (new[j] != old[j]).any():
-            (was_low, was_high), (low, high) = (estimator.domain_.to_raw(j, ends[j]) for ends in (old, new))
-            say(f"Domain: {name} is now {low:.6g} to {high:.6g}; it was {was_low:.6g} to {was_high:.6g}.")
+            is_now, was = (estimator._domain_text(j, domain) for domain in (new, old))
+            say(f"Domain: {name} is now {is_now}; it was {was}.")
 
 
 def tell_id(record: Record, output: Path, say: Say) -> None:

@@ -18,6 +18,7 @@ from atlas_splines.core.evaluation import evaluate
 from atlas_splines.core.growing import Grown
 from atlas_splines.core.model import Atlas, model_in, state_of
 from atlas_splines.core.records import Record
+from atlas_splines.core.rounding import inwards
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import State
 from atlas_splines.estimators.column_footprint import ColumnFootprint, seen_through, steps_inward
@@ -437,11 +438,16 @@ class AtlasEstimator(Parameters):
     def _refuse_outside(self, points: Array, inside: Array) -> None:
         if (points != inside).any():
             row, j = np.argwhere(points != inside)[0].tolist()
-            low, high = self.domain_.to_raw(j, self.model_.domain[j])
             raise ValueError(
-                f"row {row} of X lies outside the domain, which is {low:.6g} to {high:.6g} in column {j}; "
+                f"row {row} of X lies outside the domain, which is {self._domain_text(j)} in column {j}; "
                 "use extrapolation='constant' or 'linear', or teach such rows with partial_fit"
             )
+
+    def _domain_text(self, j: int, domain: Array | None = None) -> str:
+        """Where the domain of a column begins and ends, or another domain of the model."""
+        ends = self.model_.domain if domain is None else domain
+        low, high = self.domain_.to_raw(j, ends[j]).tolist()
+        return " to ".join(inwards((low, high), high - low))
 
     # --- checks ---------------------------------------------------------------------------------------
 
