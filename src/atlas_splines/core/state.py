@@ -18,7 +18,7 @@ from atlas_splines.core import kernels
 from atlas_splines.core.charts import Chart, pack, seen_charts
 from atlas_splines.core.lattice import Domain, Lattice
 
-__all__ = ["Evidence", "State", "Trainable"]
+__all__ = ["Evidence", "State", "Trainable", "padded"]
 
 Trainable = Literal["finest", "all"]
 

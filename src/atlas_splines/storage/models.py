@@ -28,6 +28,7 @@ from atlas_splines.memory.log import Consolidation, Update
 from atlas_splines.memory.plans import RETENTIONS
 from atlas_splines.storage.bare_models import (
     configuration_of,
+    padded_size,
     read_bare_model,
     read_domain,
     table_tensors,
@@ -145,6 +146,7 @@ def _read_chart(archive: Archive, value: object, model: Atlas, name: str) -> Cha
     lattice = Lattice.of_unit_cube(model.inputs, density, model.dtype)
     shape = (lattice.row_count, table_width(model.outputs, terms))
     table = archive.tensor(f"{name}.table", model.dtype.name, shape)
+    archive.reserve(2 * padded_size(table))  # the kernels want all charts in one piece as well
     open_range = archive.tensor(f"{name}.fence", "int32", (model.inputs, 2))
     domain = read_domain(archive, f"{name}.domain", model.inputs, model.domain)
     bare = Atlas(model.inputs, model.outputs, terms, density, dtype=model.dtype)
