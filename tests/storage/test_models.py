@@ -254,7 +254,7 @@ def test_the_format_is_as_documented(rich_bytes):
     assert list(file.envelope) == ["format", "version", "sha256", "kind", "header"]
     assert (file.envelope["format"], file.envelope["version"], file.envelope["kind"]) == (
         "atlas-splines",
-        2,
+        3,
         "model",
     )
     documented = (Path(__file__).parents[2] / "docs" / "format.md").read_text(encoding="utf8")

@@ -224,6 +224,20 @@ def inspect(
 
 
 @app.command()
+def log(
+    model: Model,
+    output: Annotated[str, typer.Option("--output", "-o", help="File to write, or -.")] = "-",
+    after: Annotated[int, typer.Option(min=0, help="Only updates with a larger number.")] = 0,
+    force: Force = False,
+) -> None:
+    """Write the log of a model as lines of JSON, before its oldest entries are folded into one."""
+    with sentences():
+        from atlas_splines.cli.log import write_log
+
+        write_log(model, output, after=after, force=force, say=typer.echo)
+
+
+@app.command()
 def revert(
     model: Model,
     id: Annotated[

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from atlas_splines.cli.model_files import model_of
+from atlas_splines.core.records import count_of
 from atlas_splines.files.errors import StorageError
 from atlas_splines.storage.saving import load
 from atlas_splines.tables.reading import Source, TableError
@@ -54,7 +55,7 @@ def check_replaceable(output: Path) -> None:
         raise TableError(
             f"{output} is there already, and is not a model that can be read; {WAY_OUT}"
         ) from None
-    count = len(model_of(loaded).updates)
+    count = count_of(model_of(loaded).updates)
     if count:
         raise TableError(f"{output} has a log of {counted(count, 'update')}, which would be lost; {WAY_OUT}")
 

@@ -218,6 +218,8 @@ class AtlasEstimator(Parameters):
         if done.kind == "pool" and self.extrapolation != "error":  # evidence needs no larger domain
             model = model_in(in_domain_of(state_of(self.model_), state_of(model)), model.updates)
             done.after = model.fingerprint()
+        if model is not self.model_:  # an extension is a part of the update: the log goes on where it was
+            done.before = self.model_.fingerprint()
         self.model_ = model
         return self
 

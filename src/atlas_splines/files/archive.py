@@ -26,11 +26,11 @@ from atlas_splines.files.writer import replace_file
 
 __all__ = ["Archive", "read_archive", "write_archive"]
 
-FORMAT, VERSION = "atlas-splines", 2
+FORMAT, VERSION = "atlas-splines", 3
 ENVELOPE = ("format", "version", "sha256", "kind", "header")
 DTYPES = ("F32", "F64", "I32", "I64", "U8", "BOOL")
 
-# Bytes of a header: enough for a log of some ten thousand updates.
+# Bytes of a header: enough for the logs of old files, of some ten thousand updates.
 MOST_HEADER = 32 * 2**20
 
 # Values in a header, enough for the same log: many small values take far more memory than their text.
@@ -39,8 +39,8 @@ MOST_VALUES = 700_000
 # Digits of a whole number in a header: all that a float can hold, and no more.
 MOST_DIGITS = 308
 
-# What is made of a file may take so many times the bytes of its tensors, or so many bytes if that is more. Rows of tables are
-# padded to whole vectors of the processor, so a file of very short rows could take sixteen times its size.
+# What is made of a file may take so many times the bytes of its tensors, or so many bytes if that is more.
+# Rows of tables are padded to whole vectors of the processor: very short ones could take sixteen times these.
 GROWTH, ALLOWANCE = 6, 512 * 2**20
 
 # Stands where the digest will be while the digest is computed.
