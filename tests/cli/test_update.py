@@ -227,3 +227,25 @@ def test_who_does_not_want_to_wait_is_told(work):
                 refused(*command, "--wait", "0")
                 == "another process is updating m.atlas; try again, or wait longer"
             )
+
+
+def run_unread(*arguments):
+    """Run the command with an output that nobody reads."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([*COMMAND, *arguments], stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    return done
+
+
+@pytest.mark.slow
+def test_an_update_is_saved_when_nobody_reads_on(work):
+    """As with `atlas update … | head -1`."""
+    done = run_unread("update", "m.atlas", "new.csv")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(estimator_of("m.atlas").update_log_) == 1
+    done = run_unread("revert", "m.atlas", "1")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert estimator_of("m.atlas").update_log_[0].reverted is not None
+    done = run_unread("predict", "m.atlas", "new.csv")
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from atlas_splines import __version__
-from atlas_splines.cli.messages import fail, note, sentences, silent
+from atlas_splines.cli.messages import fail, note, say, sentences, silent
 
 
 class Optimizer(str, Enum):
@@ -136,7 +136,7 @@ def fit(
             skip_missing=skip_missing,
             force=force,
             seed=seed,
-            say=silent if quiet else typer.echo,
+            say=silent if quiet else say,
             members=members,
             extrapolation=extrapolation.value,
             verbose=int(verbose),
@@ -177,7 +177,7 @@ def update(
             force=force,
             seed=seed,
             wait=wait,
-            say=typer.echo,
+            say=say,
             note=note,
         )
 
@@ -249,7 +249,7 @@ def revert(
     with sentences():
         from atlas_splines.cli.revert import revert_update
 
-        revert_update(model, id, wait=wait, say=typer.echo, note=note)
+        revert_update(model, id, wait=wait, say=say, note=note)
 
 
 @app.command()
