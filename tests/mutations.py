@@ -17,7 +17,7 @@ import pandas as pd
 
 from atlas_splines import Atlas, AtlasClassifier, AtlasRegressor, TableModel, consolidate, train, update
 from atlas_splines.core.evaluation import evaluate
-from atlas_splines.core.model import state_of
+from atlas_splines.core.model import commit, state_of
 from atlas_splines.core.records import Record
 from atlas_splines.tables.encoding import Column, Encoding
 

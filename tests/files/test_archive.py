@@ -28,7 +28,9 @@ def test_an_archive_holds_any_header_and_tensors(path):
 
 
 def test_a_header_that_could_not_be_loaded_is_not_written(path):
-    with pytest.raises(StorageError, match=r"was not written: its header would be too long; fold its charts with consolidate"):
+    with pytest.raises(
+        StorageError, match=r"was not written: its header would be too long; fold its charts with consolidate"
+    ):
         write_archive(path, Archive("thing", {"many": [0] * 700_001}, {}))
     assert not path.exists()
 

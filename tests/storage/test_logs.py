@@ -59,7 +59,9 @@ def test_updates_with_charts_can_be_taken_back_when_their_neighbours_are_folded(
     first = update(model, X, np.ones(60), epochs=5, density=1, terms=1, random_state=0)
     charted = model(X)
     for number in range(2, 11):
-        commit(model, state_of(model), records.Record(number, "none", first.time, 0, first.after, first.after))
+        commit(
+            model, state_of(model), records.Record(number, "none", first.time, 0, first.after, first.after)
+        )
     save(model, path)
     twin = load(path)
     assert isinstance(twin.updates[0], Folded)

@@ -99,12 +99,12 @@ class ColumnFootprint(Footprint):
 
     def _intervals(self, input: int) -> list[Interval]:
         """Intervals with all values that are rounded into them on their way to the model."""
-        parts = self.area.reach(input)
+        parts = self.area._reach(input)
         rounding = 4 * np.spacing(np.abs(self.domain[input]).max())  # of values, in the map and back
         raw = (self.columns.to_raw(input, np.array(part)) for part in parts)
         return merge((float(low - rounding), float(high + rounding)) for low, high in raw)
 
-    def reach(self, input: int) -> list[Interval]:
+    def _reach(self, input: int) -> list[Interval]:
         """The intervals of one column: they have all that is rounded into them already."""
         return self._intervals(input)
 

@@ -263,7 +263,8 @@ def write_archive(path: str | os.PathLike[str], archive: Archive) -> None:
     """Write a file all at once: whatever happens, the path holds all of the old content or all of the new."""
     head, body = _seal(archive)
     if len(head) > MOST_HEADER or _count_values(head[8:].decode()) > MOST_VALUES:
-        raise StorageError(f"{path} was not written: its header would be too long; fold its charts with consolidate")
+        what = "its header would be too long; fold its charts with consolidate"
+        raise StorageError(f"{path} was not written: {what}")
     replace_file(path, head, body)
 
 

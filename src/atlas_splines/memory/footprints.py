@@ -82,7 +82,7 @@ class Footprint(ABC):
     @abstractmethod
     def _intervals(self, input: int) -> list[Interval]: ...
 
-    def reach(self, input: int) -> list[Interval]:
+    def _reach(self, input: int) -> list[Interval]:
         """The intervals of one input with all points that are rounded into them on their way to the model."""
         step = 4 * float(np.finfo(self.dtype).eps)
         return merge(
@@ -95,7 +95,7 @@ class Footprint(ABC):
         lines = []
         for j, name in enumerate(names):
             low, high = self.domain[j].tolist()
-            parts = [" to ".join(outwards(part, high - low, DIGITS)) for part in self.reach(j)]
+            parts = [" to ".join(outwards(part, high - low, DIGITS)) for part in self._reach(j)]
             lines.append(f"  {name} {' and '.join(parts) or 'nowhere'}")
         return lines
 
