@@ -5,7 +5,7 @@ import pytest
 from planes import corner, plane
 
 from atlas_splines import Atlas, Footprint, footprint
-from atlas_splines.estimators.column_footprint import ColumnFootprint
+from atlas_splines.estimators.column_footprint import seen_through
 from atlas_splines.estimators.column_map import ColumnMap
 
 
@@ -48,7 +48,7 @@ def test_a_footprint_of_columns_is_a_footprint(model):
 def test_no_value_outside_the_intervals_is_in_the_footprint(limits, retention):
     model, columns = Atlas(inputs=1), ColumnMap.of(np.array([[limits[0]], [limits[1]]]), [limits])
     X = np.random.default_rng(0).uniform(0.3, 0.4, (200, 1))
-    area = ColumnFootprint.of(footprint(model, X, retention=retention), columns, ("time",), model.domain)
+    area = seen_through(columns, footprint(model, X, retention=retention), ("time",), model.domain)
     [(low, high)] = area.intervals("time")
     steps = np.geomspace(1e-16, 1e-5, 400) * (limits[1] - limits[0])
     outside = np.concatenate([low - steps, high + steps])
