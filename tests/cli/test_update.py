@@ -90,7 +90,9 @@ def test_a_large_table_is_pooled_whole_whatever_its_pieces(work, streams, monkey
     said = []
     for block in (4096, 30_000):
         monkeypatch.setattr(reading, "BLOCK", block)
-        output = ok("update", "m.atlas", "large.csv", "-o", "l.atlas", "--retention", "pool").output
+        output = ok(
+            "update", "m.atlas", "large.csv", "-o", "l.atlas", "--retention", "pool", "--force"
+        ).output
         assert "large.csv: 1,400 rows, all of them learned." in output
         assert "Done: pooled with all rows before." in output
         said.append(estimator_of("l.atlas"))
@@ -315,3 +317,25 @@ def test_a_far_row_is_refused_unless_it_is_meant(work):
     assert "Domain: size is now" in output
     assert "is as it was before, to the bit" in ok("revert", "m.atlas", "1").output
     assert os.path.getsize("m.atlas") < size + 10_000  # one more entry of the log
+
+
+def run_unread(*arguments):
+    """Run the command with an output that nobody reads."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([*COMMAND, *arguments], stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    return done
+
+
+@pytest.mark.slow
+def test_an_update_is_saved_when_nobody_reads_on(work):
+    """As with `atlas update … | head -1`."""
+    done = run_unread("update", "m.atlas", "new.csv")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(estimator_of("m.atlas").update_log_) == 1
+    done = run_unread("revert", "m.atlas", "1")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert estimator_of("m.atlas").update_log_[0].reverted is not None
+    done = run_unread("predict", "m.atlas", "new.csv")
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False)

@@ -126,3 +126,12 @@ def test_an_estimated_volume_says_so():
     points = np.random.default_rng(0).random((4000, 8))
     assert area.volume == pytest.approx(area.contains(points).mean(), abs=area.share.error + 0.03)
     assert f"{area.volume:.3g} ± 0.0" in repr(area)
+
+
+def test_a_footprint_is_not_printed_narrower_than_it_is():
+    for seed in range(20):
+        area = footprint(Atlas(1), cloud([0.2001], [0.3003], rows=30, seed=seed))
+        [(low, high)] = area.intervals(0)
+        first, last = map(float, repr(area).rstrip(">").split("input 0: ")[1].split(" to "))
+        assert first <= low
+        assert high <= last

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import NoReturn, TextIO
 
 import typer
 
-__all__ = ["Say", "aligned", "fail", "note", "sentences", "silent"]
+__all__ = ["Say", "aligned", "fail", "note", "say", "sentences", "silent"]
 
 Say = Callable[[str], None]
 
@@ -56,6 +58,14 @@ def sentences() -> Iterator[None]:
         if isinstance(error, typer.Exit | typer.Abort):
             raise
         fail(" ".join(str(error).split()) or type(error).__name__)
+
+
+def say(message: str) -> None:
+    """Print a line of a command that changes a file: if nobody reads on, it is finished all the same."""
+    try:
+        typer.echo(message)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def note(message: str) -> None:

@@ -32,6 +32,6 @@ def revert_update(path: Path, id: int, *, wait: float = 600, say: Say, note: Say
     exact = f"every prediction{where} is as it was before, to the bit"
     if later:
         exact = f"later updates stay: {', '.join(map(str, later))}"
-    elif model.fingerprint() != record.before:
+    elif any(r.reverted and r.id < id and r.reverted > record.time for r in model.updates):
         exact = "updates that had been taken back before it are still gone"
     say(f"Update {id} of {path} ({counted(record.rows, 'row')}) was taken back; {exact}.")

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from atlas_splines.cli.checks import check_folder, check_other, check_there
+from atlas_splines.cli.checks import check_folder, check_other, check_replaceable, check_there
 from atlas_splines.cli.footprint_lines import footprint_lines, share_of_domain
 from atlas_splines.cli.messages import Say
 from atlas_splines.cli.model_files import alone_with, load_table_model
@@ -45,6 +45,7 @@ def update_model(
     skip_missing: bool = False,
     refuse_unknown: bool = True,
     far: bool = False,
+    force: bool = False,
     seed: int = 0,
     wait: float = 600,
     say: Say,
@@ -53,9 +54,12 @@ def update_model(
     """Teach a saved model new rows; say what can change and what cannot, and how well it did."""
     check_there(path)
     output = output or path
+    replaces = force or is_same_file(output, path)
     if not dry_run:
         check_folder(output)
     check_other(data, output)
+    if not (dry_run or replaces):
+        check_replaceable(output)
     with opened(data) as source, contextlib.nullcontext() if dry_run else alone_with(output, wait, note):
         table_model = load_table_model(path)
         estimator, encoding = table_model.estimator, table_model.encoding
@@ -98,8 +102,15 @@ def update_model(
         tell_extension(estimator, encoding, old_domain, say)
         say(f"Error on these rows before: {before}")
         say(f"Error on these rows after:  {after}")
+        if not replaces:
+            check_replaceable(output)  # it may have come meanwhile
         save(table_model, output)
     tell_id(done, output, say)
+
+
+def is_same_file(one: Path, other: Path) -> bool:
+    """Whether two names are of the same file."""
+    return one.exists() and one.samefile(other)
 
 
 def score_and_sample(
@@ -176,8 +187,8 @@ def tell_extension(estimator: Estimator, encoding: Encoding, old: NDArray[np.flo
     new = estimator.model_.domain
     for j, name in enumerate(encoding.inputs):
         if (new[j] != old[j]).any():
-            (was_low, was_high), (low, high) = (estimator.domain_.to_raw(j, ends[j]) for ends in (old, new))
-            say(f"Domain: {name} is now {low:.6g} to {high:.6g}; it was {was_low:.6g} to {was_high:.6g}.")
+            is_now, was = (estimator._domain_text(j, domain) for domain in (new, old))
+            say(f"Domain: {name} is now {is_now}; it was {was}.")
 
 
 def tell_id(record: Record, output: Path, say: Say) -> None:

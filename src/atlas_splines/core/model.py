@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timezone
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from atlas_splines.core.evaluation import evaluate
 from atlas_splines.core.extension import expanded, extended
 from atlas_splines.core.gradients import gradient_matrix
 from atlas_splines.core.lattice import MAX_DENSITY, Domain, Lattice
-from atlas_splines.core.records import Record
+from atlas_splines.core.records import Record, shortened
 from atlas_splines.core.state import State, Trainable
 
 if TYPE_CHECKING:
@@ -282,11 +283,11 @@ class Atlas:
         sizes = (state.lattice.inputs, state.outputs, state.terms, state.density)
         configuration = (*sizes, state.trainable, state.damping)
         digest = hashlib.sha256(repr((configuration, state.dtype.name)).encode())
-        digest.update(np.ascontiguousarray(state.table).data)
+        digest.update(_without_padding(state.table, state.outputs * state.width).data)
         for chart in state.charts:
             fence = (chart.fence.density, chart.fence.first, chart.fence.last)
-            content = (chart_densities(chart), *chart_layout(chart), chart_table(chart))
-            for part in (*fence, chart.replaces, *content):
+            table = _without_padding(chart_table(chart), state.outputs * state_of(chart.content).width)
+            for part in (*fence, chart.replaces, chart_densities(chart), *chart_layout(chart), table):
                 digest.update(np.asarray(part).tobytes())
         if state.lattice.is_extended:
             for part in (domain, *(chart.fence.domain for chart in state.charts)):
@@ -324,11 +325,7 @@ class Atlas:
 
     def _can_revert(self, record: Record) -> bool:
         """Whether the update of a record has charts, or evidence that is kept."""
-        states = [self._state, *(chart.content._state for chart in self.charts)]
-        return record.kind in ("chart", "pool") and (
-            any(chart.update == record.id for chart in self.charts)
-            or any(state.has_evidence_of(record.id) for state in states)
-        )
+        return record.kind in ("chart", "pool") and is_held(self._state, record.id)
 
     # --- growth -------------------------------------------------------------------------------------
 
@@ -450,8 +447,19 @@ def take_state(model: Atlas, state: State) -> None:
 
 
 def commit(model: Atlas, state: State, record: Record) -> None:
-    """Let a model be in another state, and log what made it, in one step that nothing can interrupt."""
-    model.__dict__.update(_state=state, updates=[*model.updates, record])
+    """Let a model be in another state, and log what made it, in one step that nothing can interrupt.
+
+    A long log is shortened: its oldest entries become one, `Folded`, unless they can be taken back.
+    """
+    log = shortened([*model.updates, record], partial(is_held, state))
+    model.__dict__.update(_state=state, updates=log)
+
+
+def is_held(state: State, update: int) -> bool:
+    """Whether a state can do without an update: it has charts of its own, or evidence of it is kept."""
+    states = (state, *(state_of(chart.content) for chart in state.charts))
+    is_charted = any(chart.update == update for chart in state.charts)
+    return is_charted or any(each.has_evidence_of(update) for each in states)
 
 
 def state_without(state: State, update: int) -> State:
@@ -469,6 +477,13 @@ def chart_without(chart: Chart, update: int) -> Chart:
     if not state.has_evidence_of(update):
         return chart
     return replace(chart, content=model_in(state_without(state, update)))
+
+
+def _without_padding(table: NDArray[np.floating], width: int) -> NDArray[np.floating]:
+    """A table with zeros after its channels: files do not keep what may stand there."""
+    clean = np.zeros(table.shape, table.dtype)
+    clean[:, :width] = table[:, :width]
+    return clean
 
 
 def check_sizes(inputs: int, outputs: int, terms: int, density: int) -> tuple[int, int, int, int]:

@@ -20,7 +20,7 @@ from atlas_splines.core.checks import check_inputs
 from atlas_splines.core.lattice import Domain, Lattice
 from atlas_splines.core.remembering import Remembering
 
-__all__ = ["Evidence", "State", "Trainable"]
+__all__ = ["Evidence", "State", "Trainable", "padded"]
 
 Trainable = Literal["finest", "all"]
 

@@ -411,9 +411,8 @@ class AtlasEstimator(Reaching):
     def _refuse_outside(self, points: Array, inside: Array) -> None:
         if (points != inside).any():
             row, j = np.argwhere(points != inside)[0].tolist()
-            low, high = self.domain_.to_raw(j, self.model_.domain[j])
             raise ValueError(
-                f"row {row} of X lies outside the domain, which is {low:.6g} to {high:.6g} in column {j}; "
+                f"row {row} of X lies outside the domain, which is {self._domain_text(j)} in column {j}; "
                 "use extrapolation='constant' or 'linear', or teach such rows with partial_fit"
             )
 

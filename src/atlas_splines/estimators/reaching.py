@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from atlas_splines.core.extension import cropped, reaching
 from atlas_splines.core.lattice import Domain
 from atlas_splines.core.model import Atlas, model_in, state_of, take_state
+from atlas_splines.core.rounding import inwards
 from atlas_splines.core.state import State
 from atlas_splines.estimators.parameters import Parameters
 from atlas_splines.memory.plans import BY_EVIDENCE, Retention
@@ -119,11 +120,16 @@ class Reaching(Parameters):
         far = np.argwhere(self._far(X))
         if len(far):
             row, j = far[0].tolist()
-            low, high = self.domain_.to_raw(j, self.model_.domain[j])
             raise FarRowError(
                 f"row {row} of X has {X[row, j]:.6g} in column {j}, far outside its domain, "
-                f"{low:.6g} to {high:.6g}"
+                f"{self._domain_text(j)}"
             )
+
+    def _domain_text(self, j: int, domain: Array | None = None) -> str:
+        """Where the domain of a column begins and ends, or another domain of the model."""
+        ends = self.model_.domain if domain is None else domain
+        low, high = self.domain_.to_raw(j, ends[j]).tolist()
+        return " to ".join(inwards((low, high), high - low))
 
     def reach(self: Self, X: ArrayLike) -> Self:
         """Let the domain reach these rows, however far they are, for `partial_fit` to learn them.

@@ -144,7 +144,11 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
         return now._predictions(now._outputs(X))
 
     def _predictions(self, outputs: Array) -> Array:
-        values = outputs * self.target_scale_ + self.target_mean_
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = outputs * self.target_scale_ + self.target_mean_
+        if not np.isfinite(values).all():
+            row = int(np.argwhere(~np.isfinite(values))[0, 0])
+            raise OverflowError(f"row {row} is predicted beyond what a float can hold; fit again")
         return values[:, 0] if self._one_column else values
 
     @property

@@ -18,11 +18,15 @@ from atlas_splines.core.charts import Fence
 from atlas_splines.core.checks import check_inputs, check_size
 from atlas_splines.core.lattice import Domain
 from atlas_splines.core.remembering import Remembering
+from atlas_splines.core.rounding import outwards
 from atlas_splines.memory.volumes import EXACTLY_ALL, Volume, union_volume
 
 __all__ = ["BoxFootprint", "CrossFootprint", "Footprint", "RestFootprint"]
 
 Interval = tuple[float, float]
+
+# Digits of the domain's width in the texts of footprints.
+DIGITS = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,12 +88,26 @@ class Footprint(Remembering, ABC):
     @abstractmethod
     def _intervals(self, input: int) -> list[Interval]: ...
 
+    def _reach(self, input: int) -> list[Interval]:
+        """The intervals of one input with all points that are rounded into them on their way to the model."""
+        step = 4 * float(np.finfo(self.dtype).eps)
+        return merge(
+            (low - step * max(1, abs(low)), high + step * max(1, abs(high)))
+            for low, high in self._intervals(input)
+        )
+
+    def _lines(self, names: Iterable[str]) -> list[str]:
+        """One line for each of the first inputs, with intervals that are not narrower than they are."""
+        lines = []
+        for j, name in enumerate(names):
+            low, high = self.domain[j].tolist()
+            parts = [" to ".join(outwards(part, high - low, DIGITS)) for part in self._reach(j)]
+            lines.append(f"  {name} {' and '.join(parts) or 'nowhere'}")
+        return lines
+
     def _describe(self, joint: str) -> str:
         """One line for each input, for the first few inputs."""
-        lines = []
-        for j in range(min(self.inputs, 8)):
-            parts = " and ".join(f"{low:.4g} to {high:.4g}" for low, high in self.intervals(j)) or "nowhere"
-            lines.append(f"  input {j}: {parts}")
+        lines = self._lines(f"input {j}:" for j in range(min(self.inputs, 8)))
         if self.inputs > 8:
             lines.append(f"  and {self.inputs - 8} more inputs")
         return f"<{joint}, {self.share} of the domain\n" + "\n".join(lines) + ">"

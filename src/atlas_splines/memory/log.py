@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from atlas_splines.core.records import Record
+from atlas_splines.core.records import Folded, Record
 from atlas_splines.core.training import History
 from atlas_splines.memory.footprints import Footprint
 
-__all__ = ["Consolidation", "Record", "Update"]
+__all__ = ["Consolidation", "Folded", "Record", "Update"]
 
 
 @dataclass(eq=False)

@@ -18,6 +18,9 @@ def upgrade(archive: Archive) -> None:
     if archive.version == 1:
         _add_evidence(archive.header)
         archive.version = 2
+    if archive.version == 2:
+        _add_chain(archive.header)
+        archive.version = 3
 
 
 def _add_evidence(header: dict[str, Any]) -> None:
@@ -32,6 +35,12 @@ def _add_evidence(header: dict[str, Any]) -> None:
     for estimator in _objects([header.get("estimator")]):
         for parameters in _objects([estimator.get("parameters")]):
             _add_parameters(parameters)
+
+
+def _add_chain(header: dict[str, Any]) -> None:
+    """Version 3 knows the hash of a log; an older one may have been made in any way."""
+    for model in _objects([header.get("model")]):
+        model["chain"] = None
 
 
 def _add_parameters(parameters: dict[str, Any]) -> None:
