@@ -5,7 +5,7 @@ BIN := .venv/bin
 .PHONY: demo test quick clean
 
 demo: .venv/installed
-	$(BIN)/atlas demo
+	$(BIN)/atlas demo --force
 
 test: .venv/dev
 	$(BIN)/ruff check .

@@ -1,99 +1,66 @@
-"""Ten thousand wrong files for the loader: each must be refused with a StorageError, quickly and in little memory.
+"""An attack suite: wrong files, kills, full disks, readers during writes, threads, hostile tables.
 
-python benchmarks/fuzz.py [cases] [seed]
+python benchmarks/fuzz.py [--seconds 60] [--seed 0] [--only "wrong files"]
 
-Bytes that were changed without care must always be refused. Files that were edited and then sealed again, with the
-right checksum, may happen to be valid: then what was loaded must predict, and survive being saved and loaded again.
+It prints how often what happened, and each failure with the case that repeats it; it ends with 1 if there was any.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 import tempfile
 import time
-import tracemalloc
+import traceback
 from collections import Counter
 from pathlib import Path
 from random import Random
 
-import numpy as np
-
-from atlas_splines import StorageError, load, save
-
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
-from mutations import CARELESS, SEALED, outputs_of, stored_things
+from attacks import Attack, WrongFiles, attacks
 
-SECONDS, MEGABYTES = 1.0, 50.0  # what a wrong file may cost at most, in processor time
-
-
-class Verdict(Exception):
-    """A wrong file was not treated as it should be."""
+SECONDS = 1.0  # of processor time that a wrong file may cost at most
 
 
-def check_valid(loaded: object, path: Path) -> None:
-    """What was loaded must be a model like any other."""
-    predictions = outputs_of(loaded)
-    save(loaded, path)
-    if not np.array_equal(outputs_of(load(path)), predictions, equal_nan=True):
-        raise Verdict("predictions changed when the loaded model was saved and loaded again")
-
-
-def try_file(data: bytes, original: bytes, sealed: bool, path: Path) -> tuple[str, float, float]:
-    """Load a file; return what happened, the seconds and the megabytes."""
-    path.write_bytes(data)
-    tracemalloc.reset_peak()
-    before, start = tracemalloc.get_traced_memory()[0], time.process_time()
-    model, outcome = None, "refused"
-    try:
-        model = load(path)
-    except StorageError as error:
-        if len(str(error)) > 1000 or str(path) not in str(error):
-            raise Verdict(f"not a clear sentence: {error}") from error
-    seconds = time.process_time() - start
-    megabytes = (tracemalloc.get_traced_memory()[1] - before) / 2**20
-    if model is not None:
-        outcome = "loaded, as its bytes are unchanged" if data == original else "loaded, as the edit is valid"
-        if data != original and not sealed:
-            raise Verdict("bytes were changed, and nobody noticed")
-        check_valid(model, path)
-    if seconds > SECONDS or megabytes > MEGABYTES:
-        raise Verdict(f"took {seconds:.2f} s and {megabytes:.0f} MB")
-    return outcome, seconds, megabytes
-
-
-def main(cases: int = 10_000, seed: int = 0) -> int:
-    outcomes, failures, costs = Counter[tuple[str, str]](), 0, []
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--seconds", type=float, default=60, help="how long to attack, in all")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", help="name of the one attack to run")
+    parser.add_argument("--case", type=int, help="number of the one case to run")
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        path, originals = Path(folder) / "model.atlas", []
-        for model in stored_things().values():
-            save(model, path)
-            originals.append(path.read_bytes())
-            check_valid(load(path), path)  # compile before anything is measured
-        tracemalloc.start()
-        for case in range(cases):
-            random = Random(f"{seed}/{case}")
-            original, mutate = random.choice(originals), random.choice(CARELESS + SEALED)
-            try:
-                outcome, *cost = try_file(mutate(random, original), original, mutate in SEALED, path)
-                outcomes[mutate.__name__, outcome] += 1
-                costs.append(cost)
-            except Exception as error:  # whatever it is, it is a failure of the loader, and is told
-                failures += 1
-                print(f"FAILED: case {case}, {mutate.__name__}: {type(error).__name__}: {error}")
-    report(outcomes, failures, np.array(costs))
+        every = attacks(Path(folder), SECONDS)
+        chosen = {name: attack for name, attack in every.items() if options.only in (None, name)}
+        failures = sum(
+            run(name, attack, options.seconds / len(chosen), options.seed, options.case)
+            for name, attack in chosen.items()
+        )
+    print(f"{failures} failures")
     return 1 if failures else 0
 
 
-def report(outcomes: Counter[tuple[str, str]], failures: int, costs: np.ndarray) -> None:
-    for (mutation, outcome), count in sorted(outcomes.items()):
-        print(f"{mutation:15} {outcome:35} {count:6}")
-    totals = Counter[str]()
-    for (_, outcome), count in outcomes.items():
-        totals[outcome] += count
-    print("; ".join(f"{count:,} {outcome}" for outcome, count in totals.items()) + f"; {failures} failures")
-    seconds, megabytes = costs.max(axis=0)
-    print(f"worst time {1000 * seconds:.1f} ms, most memory {megabytes:.2f} MB, while memory is traced")
+def run(name: str, attack: Attack, seconds: float, seed: int, case: int | None) -> int:
+    """Attack for some time, or with one case; print what happened, and return how often it failed."""
+    outcomes, failures, number, end = Counter[str](), 0, case or 0, time.monotonic() + seconds
+    while True:
+        try:
+            outcomes[attack(Random(f"{seed}/{number}"))] += 1
+        except Exception as error:  # whatever it is, it is a failure, and is told
+            failures += 1
+            print(f"FAILED: --only {name!r} --seed {seed} --case {number}: {type(error).__name__}: {error}")
+            if case is not None:
+                traceback.print_exc()
+        number += 1
+        if case is not None or time.monotonic() > end:
+            break
+    for outcome, count in sorted(outcomes.items()):
+        print(f"{name:22} {outcome:50} {count:7,}", flush=True)
+    if isinstance(attack, WrongFiles):
+        worst, most = (max(costs) for costs in zip(*attack.costs, strict=True))
+        print(f"{name:22} worst {1000 * worst:.0f} ms, most {most:.1f} MB, while memory is traced")
+    return failures
 
 
 if __name__ == "__main__":
-    sys.exit(main(*map(int, sys.argv[1:])))
+    sys.exit(main())

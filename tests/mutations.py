@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
+from datetime import datetime, timedelta, timezone
 from random import Random
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ import pandas as pd
 
 from atlas_splines import Atlas, AtlasClassifier, AtlasRegressor, TableModel, consolidate, train, update
 from atlas_splines.core.evaluation import evaluate
-from atlas_splines.core.model import state_of
+from atlas_splines.core.model import commit, state_of
 from atlas_splines.core.records import Record
 from atlas_splines.tables.encoding import Column, Encoding
 
@@ -91,6 +92,16 @@ def rich_model(dtype: str = "float32", outputs: int = 1) -> Atlas:
     return model
 
 
+def long_lived_model() -> Atlas:
+    """A model whose log is so long that its oldest entries are folded."""
+    model = small_model()
+    hashed, start = model.fingerprint(), datetime(2024, 1, 1, tzinfo=timezone.utc)
+    for number in range(1, 206):
+        time = start + timedelta(days=number)
+        commit(model, state_of(model), Record(number, "none", time, number, hashed, hashed))
+    return model
+
+
 def small_regressor() -> AtlasRegressor:
     """A regressor with missing values, names of columns, a trained chart and an extended domain."""
     random = np.random.default_rng(0)
@@ -138,6 +149,7 @@ def stored_things() -> dict[str, Atlas | AtlasRegressor | AtlasClassifier]:
         "model": rich_model(),
         "model_float64": rich_model("float64", outputs=3),
         "model_small": small_model(),
+        "model_long_lived": long_lived_model(),
         "regressor": small_regressor(),
         "classifier": small_classifier(),
         "pooled": pooled_regressor(),

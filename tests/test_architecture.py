@@ -27,7 +27,7 @@ LEVELS = [
     ["cli"],
 ]
 ONLY_IMPORTER = {
-    "numba": "core/kernels.py",
+    "numba": "core/kernel",  # kernels.py and kernel_cache.py
     "llvmlite": "core/kernels.py",
     "matplotlib": "plots/",
     "pyarrow": "tables/",

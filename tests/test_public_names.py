@@ -15,6 +15,7 @@ SCIKIT_LEARN = {
 }
 ESTIMATOR = SCIKIT_LEARN | {
     *("fit_more", "forget", "revert", "consolidate", "footprint", "update_log_", "column_names", "in_domain"),
+    "reach",
 }
 MEMBERS = {
     Atlas: {
@@ -23,9 +24,9 @@ MEMBERS = {
         *("revert", "expand", "extend", "copy"),
     },
     Chart: {"update", "fence", "content", "size", "replaces"},
-    Footprint: {"domain", "dtype", "inputs", "contains", "intervals", "volume"},
+    Footprint: {"domain", "dtype", "inputs", "contains", "intervals", "volume", "share"},
     ColumnFootprint: {
-        *("domain", "dtype", "inputs", "contains", "intervals", "volume"),
+        *("domain", "dtype", "inputs", "contains", "intervals", "volume", "share"),
         *("area", "columns", "names", "known"),
     },
     AtlasRegressor: ESTIMATOR,
@@ -63,6 +64,7 @@ def test_names_of_the_package():
     assert set(atlas_splines.__all__) == {
         *("Atlas", "train", "Trainer", "History", "TrainingDiverged"),
         *("update", "footprint", "consolidate", "Update", "Consolidation", "Footprint", "ColumnFootprint"),
+        *("Folded", "export_log"),
         *("AtlasRegressor", "AtlasClassifier", "TableModel"),
         *("save", "load", "lock", "StorageError"),
         *("sparsity", "gradient_norm", "gradient_bound", "orthogonality_distance", "overlap"),

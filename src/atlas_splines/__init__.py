@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from atlas_splines.files.locks import lock
     from atlas_splines.memory.consolidation import consolidate
     from atlas_splines.memory.footprints import Footprint
-    from atlas_splines.memory.log import Consolidation, Update
+    from atlas_splines.memory.log import Consolidation, Folded, Update
     from atlas_splines.memory.updates import footprint, update
+    from atlas_splines.storage.log_export import export_log
     from atlas_splines.storage.saving import load, save
     from atlas_splines.tables.table_model import TableModel
 
@@ -40,6 +41,7 @@ __all__ = [
     "AtlasRegressor",
     "ColumnFootprint",
     "Consolidation",
+    "Folded",
     "Footprint",
     "History",
     "StorageError",
@@ -49,6 +51,7 @@ __all__ = [
     "Update",
     "consolidate",
     "expected_off_target",
+    "export_log",
     "footprint",
     "from_polynomial",
     "gradient_bound",
@@ -69,6 +72,7 @@ _MODULE_OF = {
     "AtlasRegressor": "estimators.regressor",
     "ColumnFootprint": "estimators.column_footprint",
     "Consolidation": "memory.log",
+    "Folded": "memory.log",
     "Footprint": "memory.footprints",
     "History": "core.training",
     "StorageError": "files.errors",
@@ -78,6 +82,7 @@ _MODULE_OF = {
     "Update": "memory.log",
     "consolidate": "memory.consolidation",
     "expected_off_target": "analysis",
+    "export_log": "storage.log_export",
     "footprint": "memory.updates",
     "from_polynomial": "analysis.polynomials",
     "gradient_bound": "analysis",

@@ -2,8 +2,10 @@ import os
 from pathlib import Path
 
 import pytest
-from command import app, files, ok, refused, run
+from command import app, estimator_of, files, ok, records, refused, run
 from filelock import FileLock
+
+from atlas_splines.cli import update
 
 
 @pytest.mark.parametrize(
@@ -86,3 +88,73 @@ def test_predictions_do_not_take_the_place_of_their_table_or_model(work):
         "model.csv is the model itself, and would be lost; give the predictions another name"
     )
     assert files(work) == before
+
+
+def test_update_does_not_replace_what_would_be_lost(work):
+    ok("update", "m.atlas", "new.csv", "-o", "updated.atlas")
+    (work / "notes.txt").write_text("all my notes", encoding="utf8")
+    before = files(work)
+    way_out = "choose another name, or replace it with --force"
+    for output, wrong in (
+        ("homes.csv", f"is there already, and is not a model that can be read; {way_out}"),
+        ("notes.txt", f"is there already, and is not a model that can be read; {way_out}"),
+        ("updated.atlas", f"has a log of 1 update, which would be lost; {way_out}"),
+    ):
+        assert refused("update", "m.atlas", "new.csv", "-o", output) == f"{output} {wrong}"
+        assert files(work) == before
+    ok("update", "m.atlas", "new.csv", "-o", "notes.txt", "--force")
+    assert len(estimator_of("notes.txt").update_log_) == 1
+
+
+def test_update_may_replace_its_own_model_and_one_that_has_no_log(work):
+    (work / "fresh.atlas").write_bytes((work / "m.atlas").read_bytes())
+    (work / "link.atlas").symlink_to("m.atlas")
+    ok("update", "m.atlas", "new.csv", "-o", "fresh.atlas")
+    ok("update", "m.atlas", "new.csv", "-o", "m.atlas")
+    ok("update", "m.atlas", "new.csv", "-o", "link.atlas")
+    assert len(estimator_of("m.atlas").update_log_) == 2
+    ok("update", "m.atlas", "new.csv", "-o", "homes.csv", "--dry-run")  # writes nothing
+
+
+def test_an_output_that_appears_during_an_update_is_not_replaced(work, monkeypatch):
+    def slow_score(*arguments):
+        (work / "out.atlas").write_text("from someone else", encoding="utf8")
+        return score_and_sample(*arguments)
+
+    score_and_sample = update.score_and_sample
+    monkeypatch.setattr(update, "score_and_sample", slow_score)
+    says = refused("update", "m.atlas", "new.csv", "-o", "out.atlas")
+    assert says.startswith("out.atlas is there already, and is not a model that can be read")
+    assert (work / "out.atlas").read_text(encoding="utf8") == "from someone else"
+
+
+def test_predictions_replace_predictions_and_nothing_else(work):
+    before = files(work)
+    says = "homes.csv is there already, and has no column 'price_predicted'; choose another name, or replace it with --force"
+    assert refused("predict", "m.atlas", "new.csv", "-o", "homes.csv") == says
+    assert files(work) == before
+    (work / "broken.csv").write_bytes(b"\xff\n")
+    assert "'price_predicted'" in refused("predict", "m.atlas", "new.csv", "-o", "broken.csv")
+    ok("predict", "m.atlas", "new.csv", "-o", "out.csv")
+    ok("predict", "m.atlas", "homes.csv", "-o", "out.csv")
+    assert len(records("out.csv")) == 120
+    ok("predict", "m.atlas", "new.csv", "-o", "homes.csv", "--force")
+    assert len(records("homes.csv")) == 60
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["inspect", "m.atlas", "--plot", "p.png"], ["export", "m.atlas", "p.onnx"], ["demo", "-o", "p.png"]],
+)
+def test_pictures_and_onnx_do_not_replace_a_file(work, command):
+    (output,) = (name for name in command if name.startswith("p."))
+    (work / output).write_bytes(b"a photograph")
+    before = files(work)
+    assert refused(*command) == f"{output} is there already; choose another name, or replace it with --force"
+    assert files(work) == before
+
+
+def test_a_picture_is_replaced_with_force(work):
+    (work / "p.png").write_bytes(b"a photograph")
+    ok("inspect", "m.atlas", "--plot", "p.png", "--force")
+    assert (work / "p.png").read_bytes().startswith(b"\x89PNG")

@@ -3,6 +3,7 @@ import re
 import numpy as np
 import pytest
 from command import app, ok, refused, run
+from mutations import long_lived_model
 
 from atlas_splines import Atlas, AtlasRegressor, save
 
@@ -35,3 +36,13 @@ def test_inspect_of_other_files(work):
     for command in (["predict", "plain.atlas", "new.csv"], ["update", "bare.atlas", "new.csv"]):
         assert "does not know the columns of a table; make it with atlas fit" in refused(*command)
     assert "bare.atlas is a bare model" in run(app, ["inspect", "bare.atlas", "--plot", "a.png"]).stderr
+
+
+def test_inspect_shows_folded_entries_as_one(work):
+    save(long_lived_model(), "old.atlas")
+    head, folded, first = ok("inspect", "old.atlas").output.splitlines()[2:5]
+    assert head.startswith("id   time (UTC)")
+    assert re.fullmatch(r"1-5  2024-01-06 00:00  folded  15    since 2024-01-02", folded)
+    assert first.startswith("6    2024-01-07 00:00  none    6")
+    says = refused("fit", "homes.csv", "-t", "price", "-o", "old.atlas")
+    assert says.startswith("old.atlas has a log of 205 updates, which would be lost")

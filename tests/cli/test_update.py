@@ -90,7 +90,9 @@ def test_a_large_table_is_pooled_whole_whatever_its_pieces(work, streams, monkey
     said = []
     for block in (4096, 30_000):
         monkeypatch.setattr(reading, "BLOCK", block)
-        output = ok("update", "m.atlas", "large.csv", "-o", "l.atlas", "--retention", "pool").output
+        output = ok(
+            "update", "m.atlas", "large.csv", "-o", "l.atlas", "--retention", "pool", "--force"
+        ).output
         assert "large.csv: 1,400 rows, all of them learned." in output
         assert "Done: pooled with all rows before." in output
         said.append(estimator_of("l.atlas"))
@@ -280,3 +282,60 @@ def test_who_does_not_want_to_wait_is_told(work):
                 refused(*command, "--wait", "0")
                 == "another process is updating m.atlas; try again, or wait longer"
             )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("retention", ["auto", "pool", "chart", "none"])
+def test_a_table_of_400_columns_is_updated(retention, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("atlas_splines.memory.options.BATCHES", 20)  # enough to see that it ends
+    X = np.random.default_rng(0).random((90, 400)).round(3)
+    header = [*(f"c{j}" for j in range(400)), "y"]
+    write_csv("first.csv", header, np.column_stack([X, X[:, 0]]).tolist())
+    write_csv("wide.csv", header, np.column_stack([0.2 + 0.5 * X, 1 + X[:, 0]]).tolist())
+    ok("fit", "first.csv", "-t", "y", "-o", "m.atlas", "--members", "1", "--terms", "0", "--density", "0")
+    assert (
+        "wide.csv: 90 rows, all of them learned."
+        in ok("update", "m.atlas", "wide.csv", "--retention", retention).output
+    )
+    assert " 90 " in ok("inspect", "m.atlas").output.splitlines()[-1]
+
+
+def test_a_far_row_is_refused_unless_it_is_meant(work):
+    write_csv("far.csv", HEADER, [*homes(40, seed=3), (90000, 10, "Cadiz", "no", 300)])
+    size = os.path.getsize("m.atlas")
+    line = refused("update", "m.atlas", "far.csv", "--retention", "chart")
+    assert re.fullmatch(
+        r"far\.csv: row 40 of X has 90000 in column 0, far outside its domain, .* to .*; correct it or leave it "
+        r"out, or let the domain grow that far with --far",
+        line,
+    )
+    rows = [(size + 20000, *others, 5000) for size, *others, _ in homes(200, seed=3)]
+    write_csv("far.csv", HEADER, rows)  # all of them are far, and a chart is needed
+    refused("update", "m.atlas", "far.csv", "--retention", "chart")
+    output = ok("update", "m.atlas", "far.csv", "--retention", "chart", "--far").output
+    assert "Domain: size is now" in output
+    assert "is as it was before, to the bit" in ok("revert", "m.atlas", "1").output
+    assert os.path.getsize("m.atlas") < size + 10_000  # one more entry of the log
+
+
+def run_unread(*arguments):
+    """Run the command with an output that nobody reads."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([*COMMAND, *arguments], stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    return done
+
+
+@pytest.mark.slow
+def test_an_update_is_saved_when_nobody_reads_on(work):
+    """As with `atlas update … | head -1`."""
+    done = run_unread("update", "m.atlas", "new.csv")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(estimator_of("m.atlas").update_log_) == 1
+    done = run_unread("revert", "m.atlas", "1")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert estimator_of("m.atlas").update_log_[0].reverted is not None
+    done = run_unread("predict", "m.atlas", "new.csv")
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False)

@@ -335,6 +335,16 @@ def test_classification_by_cross_entropy():
         ({"sample_weight": np.ones(3)}, ValueError, r"sample_weight has shape \(3,\); expected \(2000,\)"),
         ({"sample_weight": -np.ones(2000)}, ValueError, r"sample_weight\[0\] is -1.0; weights must not be"),
         ({"sample_weight": np.zeros(2000)}, ValueError, "sample_weight is zero for every row"),
+        (
+            {"sample_weight": np.full(2000, 3e38)},
+            ValueError,
+            r"sample_weight\[0\] is 3e\+38, the largest of all, which is too large; give all weights in another unit",
+        ),
+        (
+            {"sample_weight": np.full(2000, 1e-45)},
+            ValueError,
+            r"sample_weight\[0\] is 1.4013e-45, the largest of all, which is too small",
+        ),
         ({"loss": "cross-entropy"}, ValueError, "cross-entropy needs a model with two outputs"),
         ({"X": [[0.1, 0.2], [0.3]]}, ValueError, "X is not a table; give all rows the same number of values"),
         ({"y": np.full(2000, 1e39)}, ValueError, r"y\[0\] is 1e\+39; float32 does not reach that far"),

@@ -34,7 +34,7 @@ def test_frames_and_their_names(frame):
     model = AtlasRegressor(**QUICK).fit(table, y)
     assert model.feature_names_in_.tolist() == ["low", "high", "fixed", "whole"]
     assert model.score(table, y) > 0.98
-    assert "high   9.1" in repr(model.footprint(table[:100]))
+    assert "high   91030 to 309850" in repr(model.footprint(table[:100]))
     assert model.footprint(table[:100]).intervals("high") == model.footprint(table[:100]).intervals(1)
     with pytest.raises(ValueError, match="feature names should match"):
         model.predict(
@@ -114,6 +114,11 @@ def test_rows_without_weight_do_not_count():
     assert model.score(X, y) > 0.98
     with pytest.raises(ValueError, match="Sample weights must contain at least one non-zero number"):
         model.fit(X, y, sample_weight=np.zeros(400))
+    for learn in (model.fit, model.partial_fit):
+        with pytest.raises(
+            ValueError, match=r"sample_weight\[0\] is 3e\+38, .* give all weights in another unit"
+        ):
+            learn(X, y, sample_weight=np.full(400, 3e38))
 
 
 def test_warm_start_goes_on():

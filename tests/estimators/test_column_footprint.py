@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from planes import corner, plane
 
-from atlas_splines import Footprint
+from atlas_splines import Atlas, Footprint, footprint
+from atlas_splines.estimators.column_footprint import seen_through
+from atlas_splines.estimators.column_map import ColumnMap
 
 
 def test_footprints_name_what_is_wrong(model):
@@ -39,3 +41,20 @@ def test_a_footprint_of_columns_is_a_footprint(model):
     assert area.volume == area.area.volume
     with pytest.raises(ValueError, match="input must be at most 1, not 2"):
         area.intervals(2)
+
+
+@pytest.mark.parametrize("retention", ["chart", "none"])
+@pytest.mark.parametrize("limits", [(1.69e9, 1.71e9), (-3.0, 5.0), (1e6, 1e6 + 1e-3)])
+def test_no_value_outside_the_intervals_is_in_the_footprint(limits, retention):
+    model, columns = Atlas(inputs=1), ColumnMap.of(np.array([[limits[0]], [limits[1]]]), [limits])
+    X = np.random.default_rng(0).uniform(0.3, 0.4, (200, 1))
+    area = seen_through(columns, footprint(model, X, retention=retention), ("time",), model.domain)
+    [(low, high)] = area.intervals("time")
+    steps = np.geomspace(1e-16, 1e-5, 400) * (limits[1] - limits[0])
+    outside = np.concatenate([low - steps, high + steps])
+    outside = outside[(outside < low) | (outside > high)][:, None]
+    assert not area.contains(outside).any()
+    first, last = map(float, repr(area).rstrip(">").split("  ")[-1].split(" to "))
+    assert first <= low
+    assert high <= last
+    assert last - first < high - low + 1e-3 * (limits[1] - limits[0])

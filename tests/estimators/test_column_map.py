@@ -97,6 +97,13 @@ def test_a_column_too_wide_for_its_map():
         ColumnMap.of(np.array([[0.0, -1e308], [1.0, 1.7e308]]), "data")
 
 
+@pytest.mark.parametrize("choice", ["data", "quantiles", [(0, 1), (0, 1e-310)]])
+def test_a_column_too_narrow_for_its_map(choice):
+    X = np.linspace([0, 0], [1, 1e-310], 50)
+    with pytest.raises(ValueError, match="column 1 spans less than a float can divide by; rescale it"):
+        ColumnMap.of(X, choice)
+
+
 @pytest.mark.parametrize("choice", ["data", "quantiles"])
 def test_constant_columns_are_known(choice):
     columns = [np.full(9, 0.0), np.full(9, -7.3), np.arange(9), np.where(np.arange(9) < 4, np.nan, 2.0)]

@@ -28,7 +28,9 @@ def test_an_archive_holds_any_header_and_tensors(path):
 
 
 def test_a_header_that_could_not_be_loaded_is_not_written(path):
-    with pytest.raises(StorageError, match=r"was not written: its header would be too long; shorten the log"):
+    with pytest.raises(
+        StorageError, match=r"was not written: its header would be too long; fold its charts with consolidate"
+    ):
         write_archive(path, Archive("thing", {"many": [0] * 700_001}, {}))
     assert not path.exists()
 
@@ -87,8 +89,8 @@ def test_other_files_are_told_apart(data, refusal):
 
 def test_a_newer_file_asks_for_an_upgrade(rich_bytes, refusal):
     file = File.open(rich_bytes)
-    file.envelope.update(version=3, checksum="of a kind not yet known")
-    newer = "was written by a newer atlas-splines (format 3); this one reads up to 2: upgrade"
+    file.envelope.update(version=4, checksum="of a kind not yet known")
+    newer = "was written by a newer atlas-splines (format 4); this one reads up to 3: upgrade"
     assert refusal(file.seal()) == newer
 
 
@@ -116,13 +118,25 @@ def test_a_tensor_of_terabytes(size, refusal_of_edit):
         ("[]," * 400_000, "its header has more than 700,000 values"),
         ("NaN", "its header holds NaN"),
         ("[1,]", "its header is not JSON at character 3"),
+        ("1" + "0" * 400, "its header holds a number of 401 digits"),
+        ("1e999", "its header holds a number that is too large"),
+        ('{\\"version\\":2,\\"a\\":1,\\"version\\":3}', "its header has 'version' twice in one object"),
     ],
-    ids=["nested", "many", "NaN", "comma"],
+    ids=["nested", "many", "NaN", "comma", "long", "large", "twice"],
 )
 def test_a_header_that_json_does_not_have(value, what, refusal):
     text = '{"__metadata__":{"atlas-splines":"' + value + '"}}'
     data = len(text).to_bytes(8, "little") + text.encode()
     assert refusal(data) == f"cannot be loaded: {what}{AGAIN}"
+
+
+def test_a_tensor_that_is_there_twice(rich_bytes, refusal):
+    name = b'"model.domain":'
+    start = rich_bytes.index(name)
+    entry = rich_bytes[start : rich_bytes.index(b"}", start) + 1] + b","
+    size = int.from_bytes(rich_bytes[:8], "little") + len(entry)
+    twice = size.to_bytes(8, "little") + rich_bytes[8:start] + entry + rich_bytes[start:]
+    assert refusal(twice) == f"cannot be loaded: its header has 'model.domain' twice in one object{AGAIN}"
 
 
 def test_a_number_of_too_many_digits(refusal):
@@ -196,3 +210,18 @@ def test_what_cannot_be_read(tmp_path):
         os.mkfifo(tmp_path / "pipe")
         with pytest.raises(StorageError, match="is not a file; check the name"):
             load(tmp_path / "pipe")
+
+
+def test_what_is_made_of_a_file_may_not_be_far_larger(monkeypatch):
+    archive = Archive("thing", {}, {"a": np.zeros(1000)})
+    archive.reserve(4000)
+    archive.reserve(512 * 2**20 - 4000)
+    with pytest.raises(
+        ValueError, match=r"it would take 536,870,913 bytes of memory, far more than its size"
+    ):
+        archive.reserve(1)
+    monkeypatch.setattr("atlas_splines.files.archive.ALLOWANCE", 0)
+    archive = Archive("thing", {}, {"a": np.zeros(1000)})
+    archive.reserve(48_000)
+    with pytest.raises(ValueError, match=r"it would take 48,001 bytes of memory, far more than its size"):
+        archive.reserve(1)

@@ -2,28 +2,17 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from atlas_splines import Atlas, footprint
-from atlas_splines.memory.footprints import merge, union_volume
+from atlas_splines.core.charts import fence_around
+from atlas_splines.memory.footprints import BoxFootprint, merge
 
 
 def cloud(low, high, rows=200, seed=0):
     low, high = np.asarray(low, float), np.asarray(high, float)
     return low + (high - low) * np.random.default_rng(seed).random((rows, low.size))
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.integers(1, 4), st.integers(1, 6), st.integers(0, 999))
-def test_union_volume_agrees_with_counting(inputs, boxes, seed):
-    random = np.random.default_rng(seed)
-    edges = np.sort(random.integers(0, 11, (boxes, inputs, 2)) / 10, axis=2)
-    grid = np.stack(np.meshgrid(*[(np.arange(10) + 0.5) / 10] * inputs, indexing="ij"), -1).reshape(
-        -1, inputs
-    )
-    inside = ((grid[:, None] > edges[:, :, 0]) & (grid[:, None] < edges[:, :, 1])).all(axis=2).any(axis=1)
-    assert union_volume(edges) == pytest.approx(inside.mean(), abs=1e-9)
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)).map(sorted).map(tuple)))
@@ -120,3 +109,29 @@ def test_bad_queries_are_named():
         area.contains([[0.1, 0.2, 0.3]])
     with pytest.raises(ValueError, match="input must be at most 1, not 2"):
         area.intervals(2)
+
+
+@pytest.mark.parametrize("retention", ["chart", "none", "rehearsal"])
+def test_two_thousand_inputs_have_a_footprint(retention):
+    X = cloud([0.2] * 2000, [0.6] * 2000, rows=60)
+    area = footprint(Atlas(2000, terms=0, density=0), X, retention=retention)
+    assert area.contains(X).all()
+    assert 0 <= area.volume <= 1
+    assert "and 1992 more inputs" in repr(area) or area.volume == 1
+
+
+def test_an_estimated_volume_says_so():
+    fences = tuple(fence_around(cloud([0.1] * 8, [0.9] * 8, 3, seed), 5, "touch") for seed in range(64))
+    area = BoxFootprint(np.tile([0.0, 1.0], (8, 1)), np.dtype(np.float32), fences)
+    points = np.random.default_rng(0).random((4000, 8))
+    assert area.volume == pytest.approx(area.contains(points).mean(), abs=area.share.error + 0.03)
+    assert f"{area.volume:.3g} ± 0.0" in repr(area)
+
+
+def test_a_footprint_is_not_printed_narrower_than_it_is():
+    for seed in range(20):
+        area = footprint(Atlas(1), cloud([0.2001], [0.3003], rows=30, seed=seed))
+        [(low, high)] = area.intervals(0)
+        first, last = map(float, repr(area).rstrip(">").split("input 0: ")[1].split(" to "))
+        assert first <= low
+        assert high <= last

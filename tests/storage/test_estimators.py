@@ -1,5 +1,6 @@
 """Estimators in files, with or without the encoding of a table."""
 
+import copy
 import subprocess
 import sys
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from atlas_splines import AtlasClassifier, AtlasRegressor, StorageError, TableModel, load, save
+from atlas_splines import Atlas, AtlasClassifier, AtlasRegressor, StorageError, TableModel, load, save
 from atlas_splines.core.model import state_of
 from atlas_splines.files.archive import Archive, read_archive, write_archive
 from atlas_splines.tables.encoding import Column, Encoding, frame
@@ -183,6 +184,12 @@ def drop_label(header, tensors):
         ("regressor", lambda h, t: t.update({"domain.indicators": np.array([], np.int64)}), "the model and the domain have different numbers"),
         ("regressor", lambda h, t: t.update({"target.scale": np.array([0.0])}), "tensor 'target.scale' must be positive"),
         ("regressor", lambda h, t: t.update({"target.mean": np.array([1.0, 2.0])}), "tensor 'target.mean' has shape (2,) instead of (1)"),
+        ("regressor", lambda h, t: t.update({"target.scale": np.array([1e155])}), "tensor 'target.scale' must be positive, and 1e+154 at most"),
+        ("regressor", lambda h, t: t.update({"domain.knots": np.array([[-1e308, 1e308]] * 3)}), "tensor 'domain.knots' must have rising values"),
+        ("regressor", lambda h, t: t.update({"domain.knots": np.arange(6).reshape(3, 2) * 5e-324}), "tensor 'domain.knots' must have rising values"),
+        ("regressor", lambda h, t: h["estimator"]["parameters"].update(learning_rate=10**400), "its header holds a number of 401 digits"),
+        ("regressor", lambda h, t: h["estimator"]["parameters"].update(domain=[[0, 10**400]] * 3), "its header holds a number of 401 digits"),
+        ("regressor", lambda h, t: h["estimator"].update(validation_loss=[[10**400]]), "its header holds a number of 401 digits"),
         ("regressor", lambda h, t: t.update(extra=np.zeros(1)), "tensor 'extra' has no place in it"),
         ("classifier", drop_label, "'values' of the labels must be 3 sorted classes"),
         ("classifier", lambda h, t: h["estimator"]["labels"].update(values=["b", "a", "c"]), "must be 3 sorted classes"),
@@ -218,3 +225,14 @@ def test_what_version_1_did_not_know_is_at_its_default(kind):
     assert state_of(model.model_).evidence is None
     assert all(state_of(chart.content).evidence is None for chart in model.model_.charts)
     assert [record.reason for record in model.update_log_] == [""] * len(model.model_.updates)
+
+
+def test_a_prediction_that_no_float_holds_is_not_returned(regressor):
+    X, _ = data()
+    for scale, mean in ((1e308, 0.0), (1.0, 1.7e308)):
+        broken = copy.deepcopy(regressor)
+        broken.model_ = Atlas(broken.model_.inputs, dtype="float64", terms=0, density=0)
+        broken.model_.f(0)[:] = 1e307
+        broken.target_scale_, broken.target_mean_ = np.array([scale]), np.array([mean])
+        with pytest.raises(OverflowError, match="row 0 is predicted beyond what a float can hold; fit again"):
+            broken.predict(X)

@@ -321,6 +321,7 @@ GREW = "'grew' of a recent update of model.evidence must count bumps of each gro
         (set_value("steps", to=101), "'steps' of model.evidence must be at most 100, not 101"),
         (set_value("half_lives", to=[1000, 0]), "'half_lives' of model.evidence must be positive numbers"),
         (set_value("half_lives", to=[1000, "1"]), "'half_lives' of model.evidence must be positive numbers"),
+        (set_value("half_lives", to=[1000] * 17), "'half_lives' of model.evidence are 17, and 16 at most have a place"),
         (set_value("half_lives", to=[1000]), "'errors' of model.evidence.recent.0 must be 3 numbers of at least 0"),
         (set_value("faded", to=[True]), "'faded' of model.evidence must be true or false for each of the half-lives"),
         (set_value("faded", to=[1, 1]), "'faded' of model.evidence must be true or false for each of the half-lives"),

@@ -206,6 +206,40 @@ def test_a_fence_that_the_kernels_could_not_count(low, high):
         models._read_fence(20, np.zeros((1, 2), np.int32), model.domain, model, "part")
 
 
+def test_short_rows_do_not_take_many_times_the_file(path, monkeypatch):
+    narrow = Atlas(inputs=1, terms=0, density=6)
+    save(narrow, path)
+    monkeypatch.setattr("atlas_splines.files.archive.ALLOWANCE", 0)
+    with pytest.raises(
+        StorageError, match=r"cannot be loaded: it would take 16,256 bytes of memory, far more"
+    ):
+        load(path)
+    with pytest.raises(
+        StorageError, match=r"was not written: it would take 16,256 bytes of memory, far more"
+    ):
+        save(narrow, path)
+    wide = Atlas(inputs=1, terms=1, density=6)
+    update(wide, np.linspace(0.4, 0.6, 50)[:, None], np.ones(50), terms=1, density=4, epochs=1)
+    save(wide, path)
+    assert load(path).fingerprint() == wide.fingerprint()
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        ("configuration", "damping"),
+        ("configuration", "inputs"),
+        ("updates", 0, "seconds"),
+        ("updates", 0, "error_before"),
+        ("updates", 1, "worst"),
+        ("updates", 0, "history", "seconds"),
+    ],
+)
+@pytest.mark.parametrize("number", [10**400, -(10**400)])
+def test_a_number_that_no_float_holds_is_refused(keys, number, refusal_of_edit):
+    assert refusal_of_edit(set_value(*keys, to=number)) == "its header holds a number of 401 digits"
+
+
 def test_a_fence_without_any_extent():
     # rounded to float32, this face lies a little within a cell more
     cell = next(m for m in range(30, 90) if np.float32(m / 29) * np.float32(29) > m)
@@ -220,7 +254,7 @@ def test_the_format_is_as_documented(rich_bytes):
     assert list(file.envelope) == ["format", "version", "sha256", "kind", "header"]
     assert (file.envelope["format"], file.envelope["version"], file.envelope["kind"]) == (
         "atlas-splines",
-        2,
+        3,
         "model",
     )
     documented = (Path(__file__).parents[2] / "docs" / "format.md").read_text(encoding="utf8")

@@ -19,7 +19,7 @@ from mutations import (
 from atlas_splines import StorageError, load, save
 from atlas_splines.core.model import state_of
 from atlas_splines.files import archive, errors, fields, writer
-from atlas_splines.storage import bare_models, estimators, evidence, models, saving, upgrading
+from atlas_splines.storage import bare_models, estimators, evidence, logs, models, saving, upgrading
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -49,7 +49,7 @@ def test_there_are_golden_files_of_every_version():
 
 
 def test_nothing_in_a_file_is_run():
-    storage = (bare_models, estimators, evidence, models, saving, upgrading)
+    storage = (bare_models, estimators, evidence, logs, models, saving, upgrading)
     for module in (archive, errors, fields, writer, *storage):
         tree = ast.parse(Path(module.__file__).read_text(encoding="utf8"))
         names = {

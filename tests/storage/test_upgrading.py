@@ -1,4 +1,4 @@
-"""Files of version 1 in the words of version 2."""
+"""Files of older versions in the words of the newest."""
 
 import pytest
 
@@ -25,6 +25,7 @@ def test_what_version_1_did_not_know_is_added():
     assert archive.header["model"] == {
         "charts": [{"update": 1, "evidence": None}],
         "updates": [{"type": "update", "reason": ""}, {"type": "record"}],
+        "chain": None,
         "evidence": None,
     }
 
@@ -47,3 +48,10 @@ def test_whatever_is_wrong_stays_wrong(value):
     archive = old({"model": value, "estimator": value})
     upgrade(archive)
     assert type(archive.header["model"]) is type(value)
+
+
+def test_a_log_of_version_2_has_no_hash():
+    archive = Archive("model", {"model": {"charts": [], "evidence": None}}, {}, version=2)
+    upgrade(archive)
+    assert archive.version == VERSION
+    assert archive.header == {"model": {"charts": [], "evidence": None, "chain": None}}

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from atlas_splines.tables.encoding import Column, Encoding
+from atlas_splines.tables.encoding import Column, Encoding, interval_text
 from atlas_splines.tables.reading import TableError
 
 ENCODING = Encoding(
@@ -101,3 +101,12 @@ def test_an_encoding_comes_back_from_json():
 def test_a_wrong_encoding_is_refused(value, says):
     with pytest.raises(ValueError, match=says):
         Encoding.from_json(value)
+
+
+def test_an_interval_of_unix_times_is_not_printed_narrower_than_it_is():
+    interval, limits = (1699998765.4, 1700001234.5), (1.69e9, 1.71e9)
+    low, high = map(float, interval_text(interval, limits).split(" to "))
+    assert 1699998760 <= low <= interval[0]
+    assert interval[1] <= high <= 1700001240
+    assert float(interval_text((1.6e9, interval[1]), limits).removesuffix(" or less")) >= interval[1]
+    assert float(interval_text((interval[0], 1.8e9), limits).removesuffix(" or more")) <= interval[0]

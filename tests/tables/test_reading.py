@@ -1,3 +1,7 @@
+import errno
+import io
+import sys
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
@@ -83,3 +87,58 @@ def test_standard_input_is_either(monkeypatch, tmp_path):
                 assert cells_of(source, "a").numbers().tolist() == [1, 2]
                 kept = source.path
             assert not kept.exists()
+
+
+def test_long_texts_in_many_rows_are_read_in_small_pieces(tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "TEXTS", 10_000)
+    rows = {
+        "text": pa.array(["a" * 1000, None, "b"] * 30),
+        "large": pa.array(["c"] * 90, pa.large_string()),
+        "coded": pa.array(["d", "e", None] * 30).dictionary_encode(),
+        "y": np.arange(90.0),
+    }
+    whole = pa.table(rows)
+    parquet.write_table(whole, tmp_path / "t.parquet")
+    pieces = list(Source.of(tmp_path / "t.parquet").pieces())
+    assert 3 <= len(pieces) <= 5
+    assert [piece.first_row for piece in pieces][:2] == [1, 1 + pieces[0].table.num_rows]
+    joined = pa.concat_tables(piece.table for piece in pieces)
+    assert joined.schema.types == whole.schema.types
+    assert joined.to_pylist() == whole.to_pylist()
+
+
+def test_rows_of_many_cells_are_read_in_small_pieces(tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "CELLS", 100)
+    parquet.write_table(pa.table({f"c{k}": np.zeros(50) for k in range(20)}), tmp_path / "t.parquet")
+    source = Source.of(tmp_path / "t.parquet")
+    assert [piece.table.num_rows for piece in source.pieces()] == [5] * 10
+    assert [piece.table.num_rows for piece in source.pieces(["c1"])] == [50]
+
+
+def test_threads_of_pyarrow_know_no_function_of_python(table, monkeypatch):
+    """They could call it when Python has ended, which aborts the process."""
+    given = []
+
+    def options(**wanted):
+        given.append(wanted)
+        return parse_options(**wanted)
+
+    parse_options = reading.arrow_csv.ParseOptions
+    monkeypatch.setattr(reading.arrow_csv, "ParseOptions", options)
+    assert len(list(table("a,b\n1,2\n").pieces())) == 1
+    assert not any(callable(value) for wanted in given for value in wanted.values())
+
+
+def test_standard_input_that_finds_no_room(monkeypatch, tmp_path):
+    class Endless:
+        buffer = io.BytesIO(b"a,b\n1,2\n")
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(sys, "stdin", Endless)
+    monkeypatch.setattr(reading.shutil, "copyfileobj", full)
+    with pytest.raises(
+        TableError, match=r"^standard input cannot be kept in .*: No space left on device; set TMPDIR"
+    ):
+        opened("-").__enter__()

@@ -1,6 +1,14 @@
+import contextlib
+import errno
+import io
+import sys
+
+import numpy as np
 import pyarrow as pa
 import pytest
 
+from atlas_splines.files.writer import whole_file
+from atlas_splines.tables import writing
 from atlas_splines.tables.reading import Source, TableError
 from atlas_splines.tables.writing import TableWriter
 
@@ -66,3 +74,43 @@ def test_permissions_of_a_table_are_kept(tmp_path):
     with TableWriter(str(path)) as writer:
         writer.write(pa.table({"x": [1.0]}))
     assert path.stat().st_mode & 0o777 == 0o640
+
+
+class FullDisk(io.BytesIO):
+    """A file of which only the first bytes find room."""
+
+    def write(self, data):
+        if self.tell() + len(data) > 50:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return super().write(data)
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.parquet"])
+def test_a_full_disk_is_told_with_the_name_of_the_table(tmp_path, monkeypatch, name):
+    @contextlib.contextmanager
+    def full(path):
+        with whole_file(path):
+            yield FullDisk()
+
+    monkeypatch.setattr(writing, "whole_file", full)
+    path = tmp_path / name
+    path.write_text("old")
+    with pytest.raises(TableError) as caught, TableWriter(str(path)) as writer:
+        writer.write(pa.table({"x": np.random.default_rng(0).random(1000)}))
+    assert str(caught.value) == (
+        f"{path} could not be written: No space left on device; make room or choose another place"
+    )
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_standard_output_that_is_full(monkeypatch):
+    class Output:
+        buffer = FullDisk()
+
+    monkeypatch.setattr(sys, "stdout", Output)
+    with (
+        pytest.raises(TableError, match=r"^standard output could not be written: No space left on device"),
+        TableWriter("-") as writer,
+    ):
+        writer.write(pa.table({"x": np.arange(100.0)}))

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from atlas_splines.core import splines
-from atlas_splines.core.checks import check_inputs, check_size
+from atlas_splines.core.checks import check_size
 from atlas_splines.core.evaluation import ceilings
 from atlas_splines.core.gradients import slopes
-from atlas_splines.core.model import Atlas, state_of
+from atlas_splines.core.model import Atlas, model_in, state_of
 
 __all__ = [
     "expected_off_target",
@@ -57,8 +57,8 @@ def gradient_norm(model: Atlas, X: ArrayLike) -> NDArray[np.floating]:
     array([[2.]], dtype=float32)
     """
     state = state_of(model)
-    sizes = np.abs(slopes(state, check_inputs(X, model.domain, model.dtype)))  # (rows, outputs, 2M + 1)
-    return model.inputs * len(state.trained_densities) * sizes.sum(axis=2)
+    sizes = np.abs(slopes(state, state.points(X)))  # (rows, outputs, 2M + 1)
+    return state.lattice.inputs * len(state.trained_densities) * sizes.sum(axis=2)
 
 
 def gradient_bound(model: Atlas) -> NDArray[np.floating]:
@@ -74,6 +74,7 @@ def gradient_bound(model: Atlas) -> NDArray[np.floating]:
     array([4.29])
     """
     state = state_of(model)
+    model = model_in(state)
     highest = ceilings(state)[: model.outputs * state.width].reshape(model.outputs, -1)
     g, h = highest[:, : model.terms], highest[:, model.terms : -1]
     exponentials = np.exp(g.max(axis=1)) + np.exp(h.max(axis=1)) if model.terms else 0.0

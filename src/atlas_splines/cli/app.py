@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from atlas_splines import __version__
-from atlas_splines.cli.messages import fail, note, sentences, silent
+from atlas_splines.cli.messages import fail, note, say, sentences, silent
 
 
 class Optimizer(str, Enum):
@@ -62,6 +62,7 @@ Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file, such a
 SkipMissing = Annotated[bool, typer.Option("--skip-missing", help="Skip rows without a target.")]
 UnknownOption = Annotated[Unknown, typer.Option(help="Categories that were not there in fit.")]
 Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of everything random.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace a file that is there already.")]
 Wait = Annotated[float, typer.Option(min=0, help="Seconds to wait for another process on the same file.")]
 
 
@@ -135,7 +136,7 @@ def fit(
             skip_missing=skip_missing,
             force=force,
             seed=seed,
-            say=silent if quiet else typer.echo,
+            say=silent if quiet else say,
             members=members,
             extrapolation=extrapolation.value,
             verbose=int(verbose),
@@ -154,6 +155,11 @@ def update(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what could change.")] = False,
     skip_missing: SkipMissing = False,
     unknown: UnknownOption = Unknown.error,
+    far: Annotated[bool, typer.Option("--far", help="Let the domain grow to rows far outside it.")] = False,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="With -o: replace a model that has been updated, or any other file."),
+    ] = False,
     seed: Seed = 0,
     wait: Wait = 600,
 ) -> None:
@@ -169,9 +175,11 @@ def update(
             dry_run=dry_run,
             skip_missing=skip_missing,
             refuse_unknown=unknown is Unknown.error,
+            far=far,
+            force=force,
             seed=seed,
             wait=wait,
-            say=typer.echo,
+            say=say,
             note=note,
         )
 
@@ -183,13 +191,23 @@ def predict(
     output: Annotated[str, typer.Option("--output", "-o", help="Table to write, or -.")] = "-",
     probabilities: Annotated[bool, typer.Option("--probabilities", help="A column for each class.")] = False,
     unknown: UnknownOption = Unknown.error,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a file that is no table of predictions.")
+    ] = False,
 ) -> None:
     """Write a table again with a column of predictions."""
     with sentences():
         from atlas_splines.cli.predict import predict_table
 
-        refuse = unknown is Unknown.error
-        predict_table(model, rows, output, probabilities=probabilities, refuse_unknown=refuse, note=note)
+        predict_table(
+            model,
+            rows,
+            output,
+            probabilities=probabilities,
+            refuse_unknown=unknown is Unknown.error,
+            force=force,
+            note=note,
+        )
 
 
 @app.command()
@@ -198,12 +216,27 @@ def inspect(
     plot: Annotated[
         Path | None, typer.Option(help="Draw what each input does, and the footprint of each update.")
     ] = None,
+    force: Force = False,
 ) -> None:
     """Tell what a model file holds: configuration, size, domain, and the log of its updates."""
     with sentences():
         from atlas_splines.cli.inspect import inspect_model
 
-        inspect_model(model, plot, typer.echo)
+        inspect_model(model, plot, typer.echo, force=force)
+
+
+@app.command()
+def log(
+    model: Model,
+    output: Annotated[str, typer.Option("--output", "-o", help="File to write, or -.")] = "-",
+    after: Annotated[int, typer.Option(min=0, help="Only updates with a larger number.")] = 0,
+    force: Force = False,
+) -> None:
+    """Write the log of a model as lines of JSON, before its oldest entries are folded into one."""
+    with sentences():
+        from atlas_splines.cli.log import write_log
+
+        write_log(model, output, after=after, force=force, say=typer.echo)
 
 
 @app.command()
@@ -218,13 +251,14 @@ def revert(
     with sentences():
         from atlas_splines.cli.revert import revert_update
 
-        revert_update(model, id, wait=wait, say=typer.echo, note=note)
+        revert_update(model, id, wait=wait, say=say, note=note)
 
 
 @app.command()
 def export(
     model: Model,
     output: Annotated[Path, typer.Argument(metavar="ONNX", help="File to write, such as model.onnx.")],
+    force: Force = False,
 ) -> None:
     """Write a model as ONNX, to predict without this package.
 
@@ -233,7 +267,7 @@ def export(
     with sentences():
         from atlas_splines.cli.export import export_model
 
-        export_model(model, output, typer.echo)
+        export_model(model, output, typer.echo, force=force)
 
 
 @app.command()
@@ -241,12 +275,13 @@ def demo(
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the picture.")] = Path(
         "atlas-demo.png"
     ),
+    force: Force = False,
 ) -> None:
     """Run the commands above on a small table, and draw what was forgotten."""
     with sentences():
         from atlas_splines.cli.demo import demonstrate
 
-        demonstrate(output, run=run_or_stop, say=typer.echo)
+        demonstrate(output, run=run_or_stop, say=typer.echo, force=force)
 
 
 def run_or_stop(arguments: list[str]) -> None:

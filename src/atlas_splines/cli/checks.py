@@ -6,12 +6,23 @@ import os
 from pathlib import Path
 
 from atlas_splines.cli.model_files import model_of
+from atlas_splines.core.records import count_of
 from atlas_splines.files.errors import StorageError
 from atlas_splines.storage.saving import load
-from atlas_splines.tables.reading import TableError
+from atlas_splines.tables.reading import Source, TableError
 from atlas_splines.tables.wording import counted
 
-__all__ = ["check_folder", "check_other", "check_picture", "check_replaceable", "check_there"]
+__all__ = [
+    "check_absent",
+    "check_folder",
+    "check_other",
+    "check_picture",
+    "check_predictions",
+    "check_replaceable",
+    "check_there",
+]
+
+WAY_OUT = "choose another name, or replace it with --force"
 
 
 def check_there(path: Path) -> None:
@@ -38,16 +49,33 @@ def check_replaceable(output: Path) -> None:
     """Refuse to replace a model that has learned since its fit, or a file that is no model."""
     if not output.exists():
         return
-    way_out = "choose another name, or replace it with --force"
     try:
         loaded = load(output)
     except (StorageError, OSError):
         raise TableError(
-            f"{output} is there already, and is not a model that can be read; {way_out}"
+            f"{output} is there already, and is not a model that can be read; {WAY_OUT}"
         ) from None
-    count = len(model_of(loaded).updates)
+    count = count_of(model_of(loaded).updates)
     if count:
-        raise TableError(f"{output} has a log of {counted(count, 'update')}, which would be lost; {way_out}")
+        raise TableError(f"{output} has a log of {counted(count, 'update')}, which would be lost; {WAY_OUT}")
+
+
+def check_predictions(output: Path, column: str) -> None:
+    """Refuse to replace a file that is no table with this column of predictions."""
+    if not output.exists():
+        return
+    try:
+        is_predicted = column in Source.of(output).columns
+    except TableError:
+        is_predicted = False
+    if not is_predicted:
+        raise TableError(f"{output} is there already, and has no column {column!r}; {WAY_OUT}")
+
+
+def check_absent(output: Path) -> None:
+    """Refuse to replace any file: pictures and ONNX do not tell what they are of."""
+    if output.exists():
+        raise TableError(f"{output} is there already; {WAY_OUT}")
 
 
 def check_other(data: str, output: Path, what: str = "the model", over: str = "the table") -> None:

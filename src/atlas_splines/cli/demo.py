@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from atlas_splines.cli.checks import check_picture
+from atlas_splines.cli.checks import check_absent, check_picture
 from atlas_splines.cli.messages import Say
 from atlas_splines.cli.model_files import load_table_model
 from atlas_splines.plots import save_maps
@@ -45,7 +45,7 @@ def write_table(name: str, X: Array, y: Array) -> None:
         writer.write(frame(["x1", "x2", "y"], [*X.T, y]))
 
 
-def demonstrate(output: Path, run: Callable[[list[str]], None], say: Say) -> None:
+def demonstrate(output: Path, run: Callable[[list[str]], None], say: Say, *, force: bool = False) -> None:
     """Fit a function on the unit square, update it with new values in one box, and draw what changed.
 
     Parameters
@@ -56,8 +56,12 @@ def demonstrate(output: Path, run: Callable[[list[str]], None], say: Say) -> Non
         Runs the command with these arguments.
     say
         Prints a line.
+    force
+        Whether the picture may replace a file.
     """
     check_picture(output)
+    if not force:
+        check_absent(output)
     output, home = output.resolve(), Path.cwd()
 
     def show(line: str) -> None:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from atlas_splines.cli.checks import check_folder, check_there
+from atlas_splines.cli.checks import check_absent, check_folder, check_there
 from atlas_splines.cli.messages import Say, aligned
 from atlas_splines.core.model import Atlas
 from atlas_splines.estimators.classifier import AtlasClassifier
@@ -20,7 +20,7 @@ from atlas_splines.tables.wording import listed
 __all__ = ["export_model"]
 
 
-def export_model(path: Path, output: Path, say: Say) -> None:
+def export_model(path: Path, output: Path, say: Say, *, force: bool = False) -> None:
     """Write a model as ONNX, and say what goes in and what comes out."""
     check_there(path)
     check_folder(output)
@@ -28,6 +28,8 @@ def export_model(path: Path, output: Path, say: Say) -> None:
         raise TableError(f"{output} cannot be written: the name of an ONNX file ends in .onnx")
     if output.exists() and output.samefile(path):
         raise TableError(f"{output} is the model itself; choose another name for the ONNX file")
+    if not force:
+        check_absent(output)
     try:
         metadata, lines = write_onnx(path, output)
     except ModuleNotFoundError as missing:

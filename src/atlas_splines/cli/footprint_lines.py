@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines.estimators.column_footprint import ColumnFootprint
+from atlas_splines.memory.volumes import Volume
 from atlas_splines.tables.encoding import Column, Encoding, within
 
 __all__ = ["footprint_lines", "share_of_domain"]
@@ -19,7 +20,7 @@ def share_of_domain(area: ColumnFootprint, encoding: Encoding) -> str:
 
     With categories it is the share of random rows: in the model's coordinates, a category is but a point.
     """
-    volume = area.volume
+    share = area.share
     if any(column.categories is not None for column in encoding.columns):
         random = np.random.default_rng(0)
         columns: list[NDArray[np.float64]] = []
@@ -30,8 +31,8 @@ def share_of_domain(area: ColumnFootprint, encoding: Encoding) -> str:
                 columns.append(area.columns.to_raw(j, random.uniform(low, high, RANDOM_ROWS)))
             else:
                 columns += column.random(RANDOM_ROWS, random)
-        volume = float(area.contains(np.stack(columns, axis=1)).mean())
-    return f"{volume:.2%}" if volume >= 0.0001 else "less than 0.01%"
+        share = Volume(float(area.contains(np.stack(columns, axis=1)).mean()))
+    return share.percent()
 
 
 def footprint_lines(area: ColumnFootprint, encoding: Encoding, rim: float) -> list[str]:

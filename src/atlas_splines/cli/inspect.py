@@ -5,12 +5,12 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from atlas_splines.cli.checks import check_picture, check_there
+from atlas_splines.cli.checks import check_absent, check_picture, check_there
 from atlas_splines.cli.footprint_lines import share_of_domain
 from atlas_splines.cli.messages import Say, aligned
 from atlas_splines.cli.model_files import Loaded, model_of, without_table
 from atlas_splines.core.model import Atlas
-from atlas_splines.core.records import Record
+from atlas_splines.core.records import Folded, Record
 from atlas_splines.estimators.column_footprint import ColumnFootprint
 from atlas_splines.estimators.log import EstimatorUpdate
 from atlas_splines.files.writer import replace_file
@@ -24,9 +24,11 @@ from atlas_splines.tables.wording import counted, listed
 __all__ = ["inspect_model"]
 
 
-def inspect_model(path: Path, plot: Path | None, say: Say) -> None:
+def inspect_model(path: Path, plot: Path | None, say: Say, *, force: bool = False) -> None:
     """Say what a file holds: configuration, size, domain and log."""
     check_there(path)
+    if plot is not None and not force:
+        check_absent(plot)
     loaded = load(path)
     model = model_of(loaded)
     inner = without_table(loaded)
@@ -76,9 +78,8 @@ def kind_and_domain(model: TableModel, column: Column) -> tuple[str, str]:
 
 def domain_text(estimator: Estimator, j: int) -> str:
     """Domain of an input that is a number."""
-    low, high = estimator.domain_.to_raw(j, estimator.model_.domain[j])
     missing = ", or missing" if j in estimator.domain_.indicators else ""
-    return f"{low:.6g} to {high:.6g}{missing}"
+    return f"{estimator._domain_text(j)}{missing}"
 
 
 def tell_log(loaded: Loaded, say: Say) -> None:
@@ -96,14 +97,17 @@ def tell_log(loaded: Loaded, say: Say) -> None:
 def log_row(loaded: Loaded, record: Record) -> tuple[str, ...]:
     """Cells of one entry of the log."""
     before = after = share = ""
-    if isinstance(record, Update):
+    number = str(record.id)
+    if isinstance(record, Folded):
+        number, before = f"1-{record.last}", f"since {record.since:%Y-%m-%d}"
+    elif isinstance(record, Update):
         measure = record.measure if isinstance(record, EstimatorUpdate) else "loss"
         before, after = (f"{measure} {error:.4g}" for error in (record.error_before, record.error_after))
         share = share_of_update(loaded, record)
     elif isinstance(record, Consolidation):
         after = f"changed {record.error:.3g}"
     gone = f"reverted {record.reverted:%Y-%m-%d %H:%M}" if record.reverted else ""
-    entry = str(record.id), f"{record.time:%Y-%m-%d %H:%M}", record.kind, f"{record.rows:,}"
+    entry = number, f"{record.time:%Y-%m-%d %H:%M}", record.kind, f"{record.rows:,}"
     return *entry, before, after, share, gone
 
 
@@ -112,7 +116,7 @@ def share_of_update(loaded: Loaded, record: Update) -> str:
     area = record.footprint
     if isinstance(loaded, TableModel) and isinstance(area, ColumnFootprint):
         return share_of_domain(area, loaded.encoding)
-    return f"{area.volume:.2%}"
+    return area.share.percent()
 
 
 def draw(estimator: Estimator, plot: Path) -> None:

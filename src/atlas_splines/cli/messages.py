@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 import typer
 
-__all__ = ["Say", "aligned", "fail", "note", "sentences", "silent"]
+__all__ = ["Say", "aligned", "fail", "note", "say", "sentences", "silent"]
 
 Say = Callable[[str], None]
 
@@ -29,15 +32,40 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 @contextlib.contextmanager
 def sentences() -> Iterator[None]:
-    """Turn whatever is wrong with files and options into one line and exit code 2."""
+    """Turn whatever is wrong with files and options into one line and exit code 2; warnings are lines too."""
+    show_others = warnings.showwarning
+
+    def show(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        if category.__module__.startswith("atlas_splines"):
+            note(f"atlas: {message}")
+        else:
+            show_others(message, category, filename, lineno, file, line)
+
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.showwarning = show
+            yield
     except BrokenPipeError:
         raise
     except (ValueError, OSError, ArithmeticError, MemoryError, RuntimeError) as error:
         if isinstance(error, typer.Exit | typer.Abort):
             raise
         fail(" ".join(str(error).split()) or type(error).__name__)
+
+
+def say(message: str) -> None:
+    """Print a line of a command that changes a file: if nobody reads on, it is finished all the same."""
+    try:
+        typer.echo(message)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def note(message: str) -> None:

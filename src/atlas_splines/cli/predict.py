@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from atlas_splines.cli.checks import check_folder, check_other, check_there
+from atlas_splines.cli.checks import check_folder, check_other, check_predictions, check_there
 from atlas_splines.cli.messages import Say
 from atlas_splines.cli.model_files import load_table_model
 from atlas_splines.cli.rows import note_unused_columns
@@ -31,6 +31,7 @@ def predict_table(
     *,
     probabilities: bool = False,
     refuse_unknown: bool = True,
+    force: bool = False,
     note: Say,
 ) -> None:
     """Write a table with its predictions beside it."""
@@ -40,6 +41,8 @@ def predict_table(
         check_other(rows, Path(output), "the predictions")
         check_other(str(path), Path(output), "the predictions", "the model")
     model = load_table_model(path)
+    if output != "-" and not force:
+        check_predictions(Path(output), predicted_name(model))
     with opened(rows) as source, TableWriter(output) as writer:
         source.need(model.encoding.names)
         note_unused_columns(source, model.encoding, note)
@@ -59,14 +62,19 @@ def predict_table(
     note(f"{counted(count, 'row')} predicted{'' if output == '-' else f', written to {output}'}.")
 
 
+def predicted_name(model: TableModel) -> str:
+    """Name of the column of predictions."""
+    return f"{model.encoding.target}_predicted"
+
+
 def prediction_columns(model: TableModel, X: Table, probabilities: bool) -> dict[str, NDArray[Any]]:
     """New columns by name: the prediction, and probabilities of classes."""
     estimator, target = model.estimator, model.encoding.target
     if isinstance(estimator, AtlasRegressor):
-        return {f"{target}_predicted": estimator.predict(X)}
+        return {predicted_name(model): estimator.predict(X)}
     shares = estimator.predict_proba(X)  # (rows, classes)
     columns = {
-        f"{target}_predicted": estimator.classes_[shares.argmax(axis=1)],
+        predicted_name(model): estimator.classes_[shares.argmax(axis=1)],
         f"{target}_probability": shares.max(axis=1),
     }
     if probabilities:
@@ -84,6 +92,6 @@ def refuse_outside(model: TableModel, piece: Piece, X: Table) -> None:
     point = columns.to_unit(np.asarray(X)[[row]])[0]
     j = int(np.argmax(point != point.clip(*ends.T)))
     name = next(c.name for c in model.encoding.columns if model.encoding.inputs[j] in c.inputs)
-    low, high = columns.to_raw(j, ends[j])
-    what = f"the model knows {low:.6g} to {high:.6g} only; teach it such rows with atlas update"
+    known = model.estimator._domain_text(j)
+    what = f"the model knows {known} only; teach it such rows with atlas update"
     Cells.of(piece, name).fail(row, what)

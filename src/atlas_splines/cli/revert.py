@@ -6,7 +6,7 @@ from pathlib import Path
 
 from atlas_splines.cli.checks import check_folder, check_there
 from atlas_splines.cli.messages import Say
-from atlas_splines.cli.model_files import alone_with, model_of
+from atlas_splines.cli.model_files import alone_with, model_of, without_table
 from atlas_splines.storage.saving import load, save
 from atlas_splines.tables.reading import TableError
 from atlas_splines.tables.wording import counted
@@ -20,18 +20,18 @@ def revert_update(path: Path, id: int, *, wait: float = 600, say: Say, note: Say
     check_folder(path)
     with alone_with(path, wait, note):
         loaded = load(path)
-        model = model_of(loaded)
         try:
-            model.revert(id)
+            without_table(loaded).revert(id)
         except ValueError as error:
             raise TableError(f"{path}: {error}") from None
         save(loaded, path)
+    model = model_of(loaded)
     record = next(record for record in model.updates if record.id == id)
     later = [r.id for r in model.updates if r.id > id and not r.reverted]
     where = " in the domain it had" if model.is_extended else ""
     exact = f"every prediction{where} is as it was before, to the bit"
     if later:
         exact = f"later updates stay: {', '.join(map(str, later))}"
-    elif model.fingerprint() != record.before:
+    elif any(r.reverted and r.id < id and r.reverted > record.time for r in model.updates):
         exact = "updates that had been taken back before it are still gone"
     say(f"Update {id} of {path} ({counted(record.rows, 'row')}) was taken back; {exact}.")

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from atlas_splines.cli.checks import check_folder, check_other, check_there
+from atlas_splines.cli.checks import check_folder, check_other, check_replaceable, check_there
 from atlas_splines.cli.footprint_lines import footprint_lines, share_of_domain
 from atlas_splines.cli.messages import Say
 from atlas_splines.cli.model_files import alone_with, load_table_model
@@ -18,6 +18,7 @@ from atlas_splines.cli.scores import Score
 from atlas_splines.core.model import state_of
 from atlas_splines.core.records import Record
 from atlas_splines.estimators.column_footprint import SLOPE_STEP
+from atlas_splines.estimators.reaching import FarRowError
 from atlas_splines.memory.footprints import BoxFootprint, RestFootprint
 from atlas_splines.memory.log import Update
 from atlas_splines.memory.plans import BY_EVIDENCE, Retention
@@ -43,6 +44,8 @@ def update_model(
     dry_run: bool = False,
     skip_missing: bool = False,
     refuse_unknown: bool = True,
+    far: bool = False,
+    force: bool = False,
     seed: int = 0,
     wait: float = 600,
     say: Say,
@@ -51,9 +54,12 @@ def update_model(
     """Teach a saved model new rows; say what can change and what cannot, and how well it did."""
     check_there(path)
     output = output or path
+    replaces = force or is_same_file(output, path)
     if not dry_run:
         check_folder(output)
     check_other(data, output)
+    if not (dry_run or replaces):
+        check_replaceable(output)
     with opened(data) as source, contextlib.nullcontext() if dry_run else alone_with(output, wait, note):
         table_model = load_table_model(path)
         estimator, encoding = table_model.estimator, table_model.encoding
@@ -71,7 +77,13 @@ def update_model(
         learned = rows if by_evidence else len(sample)  # evidence needs no more than a piece at a time
         say(f"{source.name}: {counted(rows, 'row')}, {learned_from(learned, rows, dry_run)}.")
         old_domain = estimator.model_.domain.copy()
-        tell_footprint(table_model, X, retention, len(sample) < learned, say)
+        try:
+            tell_footprint(table_model, X, retention, far, len(sample) < learned, say)
+        except FarRowError as error:
+            raise TableError(
+                f"{source.name}: {error.what}; correct it or leave it out, or let the domain grow that far "
+                "with --far"
+            ) from None
         if dry_run:
             say(f"Error on these rows: {before}. Nothing was written.")
             return
@@ -79,6 +91,7 @@ def update_model(
             *estimator._checked(X, sample["target"], None),
             retention=retention,
             random_state=seed,
+            far=far,
             rest=rest_of(pieces(), sample["number"]) if len(sample) < learned else (),
         )
         done = estimator.update_log_[-1]
@@ -89,8 +102,15 @@ def update_model(
         tell_extension(estimator, encoding, old_domain, say)
         say(f"Error on these rows before: {before}")
         say(f"Error on these rows after:  {after}")
+        if not replaces:
+            check_replaceable(output)  # it may have come meanwhile
         save(table_model, output)
     tell_id(done, output, say)
+
+
+def is_same_file(one: Path, other: Path) -> bool:
+    """Whether two names are of the same file."""
+    return one.exists() and one.samefile(other)
 
 
 def score_and_sample(
@@ -127,10 +147,12 @@ def learned_from(learned: int, rows: int, dry_run: bool) -> str:
     return verb if rows == 1 else f"{which} {verb}"
 
 
-def tell_footprint(model: TableModel, X: Table, retention: Retention, is_part: bool, say: Say) -> None:
+def tell_footprint(
+    model: TableModel, X: Table, retention: Retention, far: bool, is_part: bool, say: Say
+) -> None:
     """Say what an update with these inputs, or with more than these, can change, and what it cannot."""
     estimator = model.estimator
-    area = estimator._footprint(X, retention=retention)
+    area = estimator._footprint(X, retention=retention, far=far)
     if retention in ("rehearsal", "both"):
         say(f"Can change: every prediction, a little; that is how {retention!r} learns.")
         return
@@ -165,8 +187,8 @@ def tell_extension(estimator: Estimator, encoding: Encoding, old: NDArray[np.flo
     new = estimator.model_.domain
     for j, name in enumerate(encoding.inputs):
         if (new[j] != old[j]).any():
-            (was_low, was_high), (low, high) = (estimator.domain_.to_raw(j, ends[j]) for ends in (old, new))
-            say(f"Domain: {name} is now {low:.6g} to {high:.6g}; it was {was_low:.6g} to {was_high:.6g}.")
+            is_now, was = (estimator._domain_text(j, domain) for domain in (new, old))
+            say(f"Domain: {name} is now {is_now}; it was {was}.")
 
 
 def tell_id(record: Record, output: Path, say: Say) -> None:

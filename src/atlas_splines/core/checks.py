@@ -9,7 +9,16 @@ from typing import Any, SupportsIndex
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["check_inputs", "check_number", "check_numbers", "check_overflow", "check_size"]
+__all__ = [
+    "check_inputs",
+    "check_number",
+    "check_numbers",
+    "check_overflow",
+    "check_size",
+    "check_weight_sizes",
+]
+
+LARGEST_WEIGHT = {"float32": 1e30, "float64": 1e200}  # sums of weights times losses are far from an overflow
 
 
 def check_size(name: str, value: SupportsIndex, *, least: int, most: int | None = None) -> int:
@@ -82,6 +91,17 @@ def check_inputs(
                 f"[{domain[column, 0]:g}, {domain[column, 1]:g}], so rescale column {column}"
             )
     return array
+
+
+def check_weight_sizes(name: str, weights: NDArray[np.floating]) -> None:
+    """Raise if weights are so large or so small that their sums are no longer numbers."""
+    row, most = int(np.argmax(weights)), LARGEST_WEIGHT[weights.dtype.name]
+    if not 1 / most <= weights[row] <= most:
+        kind = "large" if weights[row] > 1 else "small"
+        raise ValueError(
+            f"{name}[{row}] is {weights[row]:g}, the largest of all, which is too {kind}; "
+            "give all weights in another unit"
+        )
 
 
 def check_overflow(values: NDArray[np.floating]) -> None:

@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from atlas_splines.core import splines
+from atlas_splines.core.charts import within
 from atlas_splines.core.checks import check_numbers, check_size
 from atlas_splines.core.lattice import MAX_DENSITY, Domain, Lattice, check_reach
 from atlas_splines.core.state import State
 
-__all__ = ["expanded", "extended", "reach", "reaching"]
+__all__ = ["cropped", "expanded", "extended", "reach", "reaching"]
 
 LEAST_DENSITY = 3  # of a state that reaches further, so that it levels off soon
 
@@ -72,6 +73,24 @@ def _wider(domain: Domain, density: int, low: NDArray[np.floating], high: NDArra
     wider = np.where(np.sign(wanted - domain) == (-1, 1), wanted, domain)
     check_reach(wider, density)
     return wider
+
+
+def cropped(state: State, domain: Domain, density: int) -> State | None:
+    """The state with a smaller domain and less densities: the inverse of `extended` and `expanded`.
+
+    None if that is not smaller, or if a density that would go says something in that domain.
+    """
+    old = state.lattice
+    if density > state.density or not within(domain, old.domain):
+        return None
+    full = Lattice(domain, state.density, state.dtype)
+    families = [(rho, j) for rho in range(state.density + 1) for j in range(full.inputs)]
+    rows = np.concatenate([full.input_rows(rho, j) + old.shift(full, rho, j) for rho, j in families])
+    table = state.table[rows]
+    lattice = Lattice(domain, density, state.dtype)
+    if table[lattice.row_count :].any():
+        return None
+    return replace(state, lattice=lattice, table=table[: lattice.row_count]).with_charts(state.charts)
 
 
 def _ends(state: State, name: str, values: ArrayLike) -> NDArray[np.floating]:

@@ -1,4 +1,4 @@
-"""Every compiled function and its constants: the only importer of numba.
+"""Every compiled function and its constants: with `kernel_cache` the only importer of numba.
 
 Numba's disk cache does not see across files, so nothing compiled lives anywhere else. Equation numbers
 refer to docs/math.md. Throughout:
@@ -20,9 +20,11 @@ from typing import NamedTuple
 
 import numpy as np
 from llvmlite import ir
-from numba import get_num_threads, njit, prange, types
+from numba import get_num_threads, prange, types
 from numba.extending import intrinsic, models, register_model
 from numpy.typing import NDArray
+
+from atlas_splines.core.kernel_cache import compiled
 
 MAE, MSE, HUBER, CROSS_ENTROPY = 0, 1, 2, 3  # losses
 LAZY_ADAM, ADAM, SGD = 0, 1, 2  # optimisers
@@ -42,8 +44,8 @@ PARALLEL_LOCK = threading.Lock()  # held by the one call that uses numba's threa
 FIRST_PROCESS = os.getpid()  # not that of a fork
 
 # `numpy` division never branches, `contract` allows fused multiply-add; nothing reorders a sum.
-exact = njit(cache=True, nogil=True, error_model="numpy")
-fused = njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+exact = compiled(nogil=True, error_model="numpy")
+fused = compiled(nogil=True, error_model="numpy", fastmath={"contract"})
 
 
 class Lanes(types.Type):
@@ -490,7 +492,7 @@ def predict_serial(table, layout, densities, inputs, out):
     predict_range(table, layout, densities, inputs, out, 0, inputs.shape[0])
 
 
-@njit(cache=True, nogil=True, error_model="numpy", parallel=True)
+@compiled(nogil=True, error_model="numpy", parallel=True)
 def predict_parallel(table, layout, densities, inputs, out):
     """Evaluate all rows on numba's threads."""
     points = inputs.shape[0]
@@ -650,7 +652,7 @@ def add_charts_serial(charts, points, out):
     add_charts_range(charts, points, out, 0, points.shape[0])
 
 
-@njit(cache=True, nogil=True, error_model="numpy", parallel=True)
+@compiled(nogil=True, error_model="numpy", parallel=True)
 def add_charts_parallel(charts, points, out):
     """Add the charts to all rows on numba's threads."""
     rows = points.shape[0]

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines.core import splines
+from atlas_splines.core.remembering import Remembering
 
 __all__ = ["MAX_DENSITY", "MAX_FUNCTIONS", "MAX_WIDTH", "Domain", "Lattice", "cell_range", "check_reach"]
 
@@ -23,7 +24,7 @@ MAX_WIDTH = 1000  # of an input's domain
 
 
 @dataclass(frozen=True, eq=False)
-class Lattice:
+class Lattice(Remembering):
     """Rows of a coefficient table: density by density, input by input, the functions of a domain, (27).
 
     Attributes

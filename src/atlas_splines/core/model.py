@@ -10,18 +10,19 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timezone
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from atlas_splines.core.charts import Chart, chart_densities, chart_layout, chart_table
-from atlas_splines.core.checks import check_inputs, check_number, check_overflow, check_size
+from atlas_splines.core.checks import check_number, check_overflow, check_size
 from atlas_splines.core.evaluation import evaluate
 from atlas_splines.core.extension import expanded, extended
 from atlas_splines.core.gradients import gradient_matrix
 from atlas_splines.core.lattice import MAX_DENSITY, Domain, Lattice
-from atlas_splines.core.records import Record
+from atlas_splines.core.records import Record, shortened
 from atlas_splines.core.state import State, Trainable
 
 if TYPE_CHECKING:
@@ -193,7 +194,8 @@ class Atlas:
         >>> Atlas(inputs=2, terms=10, density=4).n_parameters
         5208
         """
-        return self._state.lattice.row_count * self.outputs * self._state.width
+        state = self._state
+        return state.lattice.row_count * state.outputs * state.width
 
     @property
     def n_trainable(self) -> int:
@@ -204,8 +206,8 @@ class Atlas:
         >>> Atlas(inputs=2, terms=10, density=4).n_trainable
         2688
         """
-        rows = self._state.lattice.row_count - self._state.first_trained_row
-        return rows * self.outputs * self._state.width
+        state = self._state
+        return (state.lattice.row_count - state.first_trained_row) * state.outputs * state.width
 
     @property
     def nbytes(self) -> int:
@@ -216,7 +218,8 @@ class Atlas:
         >>> Atlas(inputs=2, terms=10, density=4).nbytes
         23808
         """
-        return self._state.table.nbytes + sum(chart_table(chart).nbytes for chart in self.charts)
+        state = self._state
+        return state.table.nbytes + sum(chart_table(chart).nbytes for chart in state.charts)
 
     # --- predictions --------------------------------------------------------------------------------
 
@@ -237,7 +240,8 @@ class Atlas:
         >>> Atlas(inputs=2)([[0.1, 0.2]])
         array([[0.]], dtype=float32)
         """
-        out = evaluate(self._state, check_inputs(X, self.domain, self.dtype))
+        state = self._state
+        out = evaluate(state, state.points(X))
         check_overflow(out)
         return out
 
@@ -262,7 +266,8 @@ class Atlas:
         >>> gradient.shape, gradient.nnz
         ((1, 48), 24)
         """
-        return gradient_matrix(self._state, check_inputs(X, self.domain, self.dtype))
+        state = self._state
+        return gradient_matrix(state, state.points(X))
 
     # --- updates ------------------------------------------------------------------------------------
 
@@ -274,17 +279,19 @@ class Atlas:
         >>> Atlas(inputs=1).fingerprint() == Atlas(inputs=1).fingerprint()
         True
         """
-        configuration = (self.inputs, self.outputs, self.terms, self.density, self.trainable, self.damping)
-        digest = hashlib.sha256(repr((configuration, self.dtype.name)).encode())
-        digest.update(np.ascontiguousarray(self._state.table).data)
-        for chart in self.charts:
+        state, domain = self._state, self._state.lattice.domain
+        sizes = (state.lattice.inputs, state.outputs, state.terms, state.density)
+        configuration = (*sizes, state.trainable, state.damping)
+        digest = hashlib.sha256(repr((configuration, state.dtype.name)).encode())
+        digest.update(_without_padding(state.table, state.outputs * state.width).data)
+        for chart in state.charts:
             fence = (chart.fence.density, chart.fence.first, chart.fence.last)
-            content = (chart_densities(chart), *chart_layout(chart), chart_table(chart))
-            for part in (*fence, chart.replaces, *content):
+            table = _without_padding(chart_table(chart), state.outputs * state_of(chart.content).width)
+            for part in (*fence, chart.replaces, chart_densities(chart), *chart_layout(chart), table):
                 digest.update(np.asarray(part).tobytes())
-        if self.is_extended:
-            for domain in (self.domain, *(chart.fence.domain for chart in self.charts)):
-                digest.update(np.broadcast_to(domain, self.domain.shape).tobytes())
+        if state.lattice.is_extended:
+            for part in (domain, *(chart.fence.domain for chart in state.charts)):
+                digest.update(np.broadcast_to(part, domain.shape).tobytes())
         return digest.hexdigest()
 
     def revert(self, id: int) -> Atlas:
@@ -310,16 +317,15 @@ class Atlas:
             ids = ", ".join(str(record.id) for record in revertible) or "none"
             raise ValueError(f"update {id} cannot be reverted; of this model's updates, {ids} can")
         state, now = state_without(self._state, id), datetime.now(timezone.utc)
-        self._state, record.reverted = state, now  # signals wait for a call, and there is none in this line
+        taken_back = replace(record, reverted=now)
+        log = [taken_back if entry is record else entry for entry in self.updates]
+        self.__dict__.update(_state=state, updates=log)
+        record.reverted = now  # for who still holds the old entry
         return self
 
     def _can_revert(self, record: Record) -> bool:
         """Whether the update of a record has charts, or evidence that is kept."""
-        states = [self._state, *(chart.content._state for chart in self.charts)]
-        return record.kind in ("chart", "pool") and (
-            any(chart.update == record.id for chart in self.charts)
-            or any(state.has_evidence_of(record.id) for state in states)
-        )
+        return record.kind in ("chart", "pool") and is_held(self._state, record.id)
 
     # --- growth -------------------------------------------------------------------------------------
 
@@ -387,6 +393,9 @@ class Atlas:
         """
         return copy.deepcopy(self)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(snapshot_of(self))
+
     def __repr__(self) -> str:
         count = len(self.charts)
         charts = f", and {count} chart{'s' if count > 1 else ''}" if count else ""
@@ -413,14 +422,44 @@ def model_in(state: State, updates: Iterable[Record] = ()) -> Atlas:
     return model
 
 
+def snapshot_of(model: Atlas) -> Atlas:
+    """The model of this moment, which no later change reaches: for reading while another thread writes.
+
+    It costs next to nothing, for coefficients and charts are shared. Only `train` changes them in place.
+
+    Examples
+    --------
+    >>> model = Atlas(inputs=1, density=1)
+    >>> now = snapshot_of(model)
+    >>> model.expand().density, now.density
+    (2, 1)
+    """
+    while True:
+        taken = vars(model).copy()  # state and log of one moment
+        log = [copy.copy(record) for record in taken["updates"]]
+        if state_of(model) is taken["_state"]:  # `revert` marks an old entry after it has changed the state
+            return model_in(taken["_state"], log)
+
+
 def take_state(model: Atlas, state: State) -> None:
     """Let a model be in another state; its log stays."""
     model._state = state
 
 
 def commit(model: Atlas, state: State, record: Record) -> None:
-    """Let a model be in another state, and log what made it, in one step that nothing can interrupt."""
-    model.__dict__.update(_state=state, updates=[*model.updates, record])
+    """Let a model be in another state, and log what made it, in one step that nothing can interrupt.
+
+    A long log is shortened: its oldest entries become one, `Folded`, unless they can be taken back.
+    """
+    log = shortened([*model.updates, record], partial(is_held, state))
+    model.__dict__.update(_state=state, updates=log)
+
+
+def is_held(state: State, update: int) -> bool:
+    """Whether a state can do without an update: it has charts of its own, or evidence of it is kept."""
+    states = (state, *(state_of(chart.content) for chart in state.charts))
+    is_charted = any(chart.update == update for chart in state.charts)
+    return is_charted or any(each.has_evidence_of(update) for each in states)
 
 
 def state_without(state: State, update: int) -> State:
@@ -438,6 +477,13 @@ def chart_without(chart: Chart, update: int) -> Chart:
     if not state.has_evidence_of(update):
         return chart
     return replace(chart, content=model_in(state_without(state, update)))
+
+
+def _without_padding(table: NDArray[np.floating], width: int) -> NDArray[np.floating]:
+    """A table with zeros after its channels: files do not keep what may stand there."""
+    clean = np.zeros(table.shape, table.dtype)
+    clean[:, :width] = table[:, :width]
+    return clean
 
 
 def check_sizes(inputs: int, outputs: int, terms: int, density: int) -> tuple[int, int, int, int]:

@@ -12,13 +12,15 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from atlas_splines.core import kernels
 from atlas_splines.core.charts import Chart, pack, seen_charts
+from atlas_splines.core.checks import check_inputs
 from atlas_splines.core.lattice import Domain, Lattice
+from atlas_splines.core.remembering import Remembering
 
-__all__ = ["Evidence", "State", "Trainable"]
+__all__ = ["Evidence", "State", "Trainable", "padded"]
 
 Trainable = Literal["finest", "all"]
 
@@ -39,11 +41,11 @@ class Evidence(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class State:
+class State(Remembering):
     """Size, coefficients and charts of a model.
 
     Only training changes a state, and nothing but the numbers in its table. Whatever else changes a model
-    gives it another state.
+    gives it another state: who reads a model on another thread takes its state once, and goes by that.
 
     Attributes
     ----------
@@ -137,6 +139,10 @@ class State:
         slope[: self.outputs * one_output.size] = np.tile(one_output, self.outputs)
         origins = self.lattice.origins if self.lattice.is_extended else self.lattice.origins[:0]
         return kernels.Layout(self.lattice.inputs, self.outputs, self.terms, slope, origins)
+
+    def points(self, X: ArrayLike, name: str = "X") -> NDArray[np.floating]:
+        """Return X checked against the domain, contiguous and in the state's dtype."""
+        return check_inputs(X, self.lattice.domain, self.dtype, name)
 
     def rows_of(self, density: int) -> NDArray[np.floating]:
         """View of a density's coefficients as (rows, outputs, 2M + 1); along the last axis stand G, H, F."""

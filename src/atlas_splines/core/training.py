@@ -14,7 +14,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from atlas_splines.core import kernels
-from atlas_splines.core.checks import check_inputs, check_number, check_numbers, check_size
+from atlas_splines.core.checks import (
+    check_inputs,
+    check_number,
+    check_numbers,
+    check_size,
+    check_weight_sizes,
+)
 from atlas_splines.core.evaluation import (
     add_charts,
     channel_sums,
@@ -376,6 +382,7 @@ class Trainer:
             raise ValueError(f"{name}[{row}] is {weights[row]}; weights must not be negative")
         if weights.max() == 0:
             raise ValueError(f"{name} is zero for every row; give at least one a positive weight")
+        check_weight_sizes(name, weights)
         return weights
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -13,12 +14,11 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from atlas_splines.core.checks import check_overflow
+from atlas_splines.core.checks import check_overflow, check_weight_sizes
 from atlas_splines.core.evaluation import evaluate
 from atlas_splines.core.extension import reaching
 from atlas_splines.core.growing import Grown
-from atlas_splines.core.lattice import Domain
-from atlas_splines.core.model import Atlas, model_in, state_of, take_state
+from atlas_splines.core.model import model_in, snapshot_of, state_of, take_state
 from atlas_splines.core.records import Record
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import State
@@ -26,13 +26,12 @@ from atlas_splines.estimators.column_footprint import ColumnFootprint, seen_thro
 from atlas_splines.estimators.column_map import ColumnMap
 from atlas_splines.estimators.fitting import fit_model, train_on
 from atlas_splines.estimators.log import EstimatorUpdate
-from atlas_splines.estimators.parameters import Parameters
+from atlas_splines.estimators.reaching import Reaching, given_back
 from atlas_splines.memory.consolidation import consolidate
 from atlas_splines.memory.footprints import Footprint
 from atlas_splines.memory.log import Consolidation, Update
-from atlas_splines.memory.plans import BY_EVIDENCE, Retention
+from atlas_splines.memory.plans import Retention
 from atlas_splines.memory.pooling import (
-    LEAST_CHART_ROWS,
     add_first_rows,
     forget_rows,
     solve_rows,
@@ -47,7 +46,7 @@ Array = NDArray[Any]
 Self = TypeVar("Self", bound="AtlasEstimator")
 
 
-class AtlasEstimator(Parameters):
+class AtlasEstimator(Reaching):
     """What the regressor and the classifier share; they say what targets and outputs mean."""
 
     # --- what targets mean, for subclasses to say -----------------------------------------------------
@@ -95,25 +94,6 @@ class AtlasEstimator(Parameters):
         names = getattr(self, "feature_names_in_", [f"column {j}" for j in range(self.n_features_in_)])
         return tuple(map(str, names))
 
-    def in_domain(self, X: ArrayLike) -> NDArray[np.bool_]:
-        """Whether each row of X lies in the domain, where nothing is extrapolated.
-
-        Parameters
-        ----------
-        X
-            Inputs, shape (rows, columns).
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from atlas_splines import AtlasRegressor
-        >>> model = AtlasRegressor(terms=0, density=0, domain=[(0, 10)]).fit([[1.0], [9.0]], [1.0, 2.0])
-        >>> model.in_domain([[5.0], [11.0]])
-        array([ True, False])
-        """
-        check_is_fitted(self, "model_")
-        return self._inside(self._inputs(X))
-
     # --- learning -------------------------------------------------------------------------------------
 
     def fit(self: Self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -138,12 +118,10 @@ class AtlasEstimator(Parameters):
 
     def _fit(self: Self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> Self:
         """Fit from nothing; whatever fails leaves the estimator as it was."""
-        before = self.__dict__.copy()
-        try:
-            return self._fit_all(*self._checked(X, y, sample_weight, first=True))
-        except BaseException:
-            self.__dict__ = before
-            raise
+        draft = copy.copy(self)  # readers on other threads see the old model until the new one is whole
+        draft._fit_all(*draft._checked(X, y, sample_weight, first=True))
+        self.__dict__ = draft.__dict__
+        return self
 
     def _fit_all(self: Self, X: Array, y: Array, weights: Array) -> Self:
         self._check_parameters()
@@ -191,20 +169,22 @@ class AtlasEstimator(Parameters):
         *,
         retention: Retention | None = None,
         random_state: int | None = None,
+        far: bool = False,
         rest: Iterable[tuple[Any, Array]] = (),
     ) -> Self:
         """Teach the fitted model new data, without forgetting; options for this call only may be given.
 
+        With `far` the domain grows to every row; otherwise a few that are far outside are refused.
         The rest are further rows (X, y) of a table larger than memory, see `atlas_splines.update`.
         """
         self._check_parameters()
         retention = retention or self.retention
         targets, seed = self._targets(y), self._seed() if random_state is None else seed_of(random_state)
-        model, points = self._to_learn(X, retention)
+        model, points = self._to_learn(X, retention, far)
         extend = self._levels_off(retention)
         reach = np.tile([-np.inf, np.inf], (model.inputs, 1)) if extend else model.domain
         checked = (self._checked(*piece, None) for piece in rest)
-        update(
+        done = update(
             model,
             points,
             targets,
@@ -219,6 +199,11 @@ class AtlasEstimator(Parameters):
             progress=self.verbose > 1,
             rest=((self._points_in(reach, X), self._targets(y)) for X, y, _ in checked),
         )
+        if not extend and model is not self.model_:  # the domain grew first, as a part of the update
+            if done.kind != "pool" and done.after == done.before:  # nothing learned needs a larger one
+                take_state(model, state_of(self.model_))
+                done.after = self.model_.fingerprint()
+            done.before = self.model_.fingerprint()
         self.model_ = model
         return self
 
@@ -286,45 +271,6 @@ class AtlasEstimator(Parameters):
         self.model_ = model_in(state, self.model_.updates)
         return self
 
-    def _to_learn(self, X: Array, retention: Retention) -> tuple[Atlas, Array]:
-        """A model that an update can change, and the coordinates of the rows in it.
-
-        Evidence levels off beyond the domain. But where enough rows lie there, a chart may want a larger one.
-        """
-        if not self._levels_off(retention):
-            return self._model_reaching(X)
-        model = model_in(state_of(self.model_), self.model_.updates)
-        if retention == "auto" and (~self._inside(X)).sum() >= LEAST_CHART_ROWS:
-            return model, self.domain_.to_unit(X).astype(model.dtype)
-        return model, self._points_inside(X)
-
-    def _levels_off(self, retention: Retention) -> bool:
-        """Whether an update can do with the domain that is there."""
-        by_evidence = retention in BY_EVIDENCE and state_of(self.model_).evidence is not None
-        return by_evidence and self.extrapolation != "error"
-
-    def _inside(self, X: Array) -> NDArray[np.bool_]:
-        """Whether each row lies in the domain."""
-        points = self.domain_.to_unit(X)
-        low, high = self.model_.domain.T
-        return np.asarray(((points >= low) & (points <= high)).all(axis=1))
-
-    def _points_inside(self, X: Array) -> Array:
-        """Coordinates of the nearest points in the domain."""
-        return self._points_in(self.model_.domain, X)
-
-    def _points_in(self, domain: Domain, X: Array) -> Array:
-        """Coordinates of the nearest points in some domain."""
-        return self.domain_.to_unit(X).clip(*domain.T).astype(self.model_.dtype)
-
-    def _model_reaching(self, X: Array) -> tuple[Atlas, Array]:
-        """The model, or a copy whose domain is extended to the rows, and their coordinates in it."""
-        model, points = self.model_, self.domain_.to_unit(X)
-        if not self._inside(X).all():
-            model = model.copy()
-            take_state(model, reaching(state_of(model), points))
-        return model, points.clip(*model.domain.T).astype(model.dtype)
-
     # --- memory ---------------------------------------------------------------------------------------
 
     @property
@@ -338,12 +284,14 @@ class AtlasEstimator(Parameters):
         """
         check_is_fitted(self, "model_")
         log: list[Record] = []
+        model = snapshot_of(self.model_)
         # Other training may have extended the domain further before an update: then the footprint of its
         # entry is larger than it need be.
-        known = np.tile([0.0, 1.0], (self.model_.inputs, 1))
-        for record in self.model_.updates:
+        known = np.tile([0.0, 1.0], (model.inputs, 1))
+        for record in model.updates:
             log.append(self._in_own_units(record, known))
-            known = record.footprint.domain if isinstance(record, Update) else known
+            if isinstance(record, Update) and not record.reverted:  # that may have given the domain back
+                known = record.footprint.domain
         return log
 
     def _in_own_units(self, record: Record, known: Array) -> Record:
@@ -375,19 +323,22 @@ class AtlasEstimator(Parameters):
         """
         return self._footprint(X)
 
-    def _footprint(self, X: ArrayLike, *, retention: Retention | None = None) -> ColumnFootprint:
+    def _footprint(
+        self, X: ArrayLike, *, retention: Retention | None = None, far: bool = False
+    ) -> ColumnFootprint:
         """The footprint of `_update` with the same parameters."""
         check_is_fitted(self, "model_")
-        retention = retention or self.retention
-        model, points = self._to_learn(self._inputs(X), retention)
+        now, retention = self._now(), retention or self.retention
+        model, points = now._to_learn(now._inputs(X), retention, far)
         model = model_in(reaching(state_of(model), points))
-        return self._in_columns(footprint(model, points, retention=retention), self.model_.domain)
+        return now._in_columns(footprint(model, points, retention=retention), now.model_.domain)
 
     def revert(self: Self, id: int) -> Self:
         """Take back the update of this number in `update_log_`, exactly; see `Atlas.revert`.
 
-        If it extended the domain, the domain stays as it is now: inside the domain of before, every
-        prediction has its bits again.
+        If it extended the domain and was the newest, the domain is again what it was, and the model no larger
+        than before. If later updates stand, the domain stays: inside that of before, every prediction has its
+        bits again.
 
         Parameters
         ----------
@@ -396,7 +347,13 @@ class AtlasEstimator(Parameters):
             older ones can be given to `forget`.
         """
         check_is_fitted(self, "model_")
-        self.model_.revert(id)
+        model = snapshot_of(self.model_)  # entries of its own: readers see the old ones until it is done
+        model.revert(id)
+        before = next(record.before for record in model.updates if record.id == id)
+        earlier = [r.footprint.domain for r in model.updates if isinstance(r, Update) and r.id != id]
+        unit = np.tile([0.0, 1.0], (model.inputs, 1))
+        take_state(model, given_back(state_of(model), before, [*reversed(earlier), unit]))
+        self.model_ = model
         return self
 
     def consolidate(
@@ -427,9 +384,15 @@ class AtlasEstimator(Parameters):
 
     # --- prediction -----------------------------------------------------------------------------------
 
-    def _outputs(self, X: ArrayLike) -> Array:
-        """Outputs of the model in float64, shape (rows, outputs)."""
+    def _now(self: Self) -> Self:
+        """The estimator of this moment without its log, which no later change reaches: to predict with."""
         check_is_fitted(self, "model_")
+        now = copy.copy(self)
+        now.model_ = model_in(state_of(now.model_))
+        return now
+
+    def _outputs(self, X: ArrayLike) -> Array:
+        """Outputs of the model in float64, shape (rows, outputs); to be asked of `_now`."""
         model, points = self.model_, self.domain_.to_unit(self._inputs(X))
         inside = points.clip(*model.domain.T)
         if self.extrapolation == "error":
@@ -448,9 +411,8 @@ class AtlasEstimator(Parameters):
     def _refuse_outside(self, points: Array, inside: Array) -> None:
         if (points != inside).any():
             row, j = np.argwhere(points != inside)[0].tolist()
-            low, high = self.domain_.to_raw(j, self.model_.domain[j])
             raise ValueError(
-                f"row {row} of X lies outside the domain, which is {low:.6g} to {high:.6g} in column {j}; "
+                f"row {row} of X lies outside the domain, which is {self._domain_text(j)} in column {j}; "
                 "use extrapolation='constant' or 'linear', or teach such rows with partial_fit"
             )
 
@@ -473,6 +435,7 @@ class AtlasEstimator(Parameters):
         )
         self._refuse_missing(checked[0])
         weights = _check_sample_weight(sample_weight, checked[0], dtype=np.float32, ensure_non_negative=True)
+        check_weight_sizes("sample_weight", weights)
         return *checked, weights
 
     def _inputs(self, X: ArrayLike) -> Array:

@@ -75,8 +75,8 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
         X
             Inputs, shape (rows, columns).
         """
-        scores = self._outputs(X)
-        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
+        scores = self._now()._outputs(X)
+        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """Probability of each class, shape (rows, classes).
@@ -86,7 +86,7 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
         X
             Inputs, shape (rows, columns).
         """
-        return softmax(self._outputs(X), axis=1)
+        return softmax(self._now()._outputs(X), axis=1)
 
     def predict_log_proba(self, X: ArrayLike) -> Array:
         """Logarithm of the probability of each class, shape (rows, classes).
@@ -96,7 +96,7 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
         X
             Inputs, shape (rows, columns).
         """
-        return log_softmax(self._outputs(X), axis=1)
+        return log_softmax(self._now()._outputs(X), axis=1)
 
     def predict(self, X: ArrayLike) -> Array:
         """Predict the most probable class of each row.
@@ -106,7 +106,8 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
         X
             Inputs, shape (rows, columns).
         """
-        return self._predictions(self._outputs(X))
+        now = self._now()
+        return now._predictions(now._outputs(X))
 
     def _predictions(self, outputs: Array) -> Array:
         return self.classes_[outputs.argmax(axis=1)]

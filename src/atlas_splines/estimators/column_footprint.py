@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from atlas_splines.core.lattice import Domain
 from atlas_splines.estimators.column_map import ColumnMap
-from atlas_splines.memory.footprints import Footprint, Interval
+from atlas_splines.memory.footprints import Footprint, Interval, merge
+from atlas_splines.memory.volumes import Volume
 
 __all__ = ["SLOPE_STEP", "ColumnFootprint", "seen_through", "steps_inward"]
 
@@ -82,9 +83,9 @@ class ColumnFootprint(Footprint):
         return super().intervals(self.names.index(input) if isinstance(input, str) else input)
 
     @property
-    def volume(self) -> float:
+    def share(self) -> Volume:
         """Share of the domain that is in the footprint, measured in the model's coordinates."""
-        return self.area.volume
+        return self.area.share
 
     def _contains(self, points: Array) -> NDArray[np.bool_]:
         units = self.columns.to_unit(points)
@@ -98,16 +99,20 @@ class ColumnFootprint(Footprint):
         return found
 
     def _intervals(self, input: int) -> list[Interval]:
-        parts = self.area.intervals(input)
-        return [tuple(self.columns.to_raw(input, np.array(part)).tolist()) for part in parts]
+        """Intervals with all values that are rounded into them on their way to the model."""
+        parts = self.area._reach(input)
+        rounding = 4 * np.spacing(np.abs(self.domain[input]).max())  # of values, in the map and back
+        raw = (self.columns.to_raw(input, np.array(part)) for part in parts)
+        return merge((float(low - rounding), float(high + rounding)) for low, high in raw)
+
+    def _reach(self, input: int) -> list[Interval]:
+        """The intervals of one column: they have all that is rounded into them already."""
+        return self._intervals(input)
 
     def __repr__(self) -> str:
         width = max(map(len, self.names))
-        lines = []
-        for j, name in enumerate(self.names):
-            parts = " and ".join(f"{low:.4g} to {high:.4g}" for low, high in self.intervals(j)) or "nowhere"
-            lines.append(f"  {name:{width}}  {parts}")
-        return f"<Footprint: {self.volume:.3g} of the domain\n" + "\n".join(lines) + ">"
+        lines = self._lines(name.ljust(width + 1) for name in self.names)
+        return f"<Footprint: {self.share} of the domain\n" + "\n".join(lines) + ">"
 
 
 def seen_through(

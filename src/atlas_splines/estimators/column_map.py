@@ -65,6 +65,10 @@ class ColumnMap:
             wide = [j for j, k in enumerate(knots) if not np.isfinite(np.diff(k)).all()]
         if wide:
             raise ValueError(f"column {wide[0]} spans more than a float can hold; rescale it")
+        with np.errstate(over="ignore"):
+            narrow = [j for j, k in enumerate(knots) if not np.isfinite(1 / np.diff(k)).all()]
+        if narrow:
+            raise ValueError(f"column {narrow[0]} spans less than a float can divide by; rescale it")
         return cls(np.array(knots), np.array(fill), np.flatnonzero(missing.any(axis=0)))
 
     @property

@@ -145,10 +145,15 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
         -------
         array of shape (rows,), or (rows, targets) if there were several
         """
-        return self._predictions(self._outputs(X))
+        now = self._now()
+        return now._predictions(now._outputs(X))
 
     def _predictions(self, outputs: Array) -> Array:
-        values = outputs * self.target_scale_ + self.target_mean_
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = outputs * self.target_scale_ + self.target_mean_
+        if not np.isfinite(values).all():
+            row = int(np.argwhere(~np.isfinite(values))[0, 0])
+            raise OverflowError(f"row {row} is predicted beyond what a float can hold; fit again")
         return values[:, 0] if self._one_column else values
 
     @property

@@ -20,6 +20,7 @@ from atlas_splines.core.extension import extended
 from atlas_splines.core.losses import find_loss
 from atlas_splines.core.mixing import mixture
 from atlas_splines.core.model import Atlas, model_in, state_of
+from atlas_splines.core.remembering import Remembering
 from atlas_splines.core.state import Evidence, State
 from atlas_splines.evidence.features import Features
 from atlas_splines.evidence.folding import fold
@@ -117,7 +118,7 @@ class Batch:
 
 
 @dataclass(frozen=True, eq=False)
-class Pool(Evidence):
+class Pool(Remembering, Evidence):
     """Evidence of all rows that a model has learned; never changed in place.
 
     Attributes

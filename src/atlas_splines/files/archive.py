@@ -26,15 +26,22 @@ from atlas_splines.files.writer import replace_file
 
 __all__ = ["Archive", "read_archive", "write_archive"]
 
-FORMAT, VERSION = "atlas-splines", 2
+FORMAT, VERSION = "atlas-splines", 3
 ENVELOPE = ("format", "version", "sha256", "kind", "header")
 DTYPES = ("F32", "F64", "I32", "I64", "U8", "BOOL")
 
-# Bytes of a header: enough for a log of some ten thousand updates.
+# Bytes of a header: enough for the logs of old files, of some ten thousand updates.
 MOST_HEADER = 32 * 2**20
 
 # Values in a header, enough for the same log: many small values take far more memory than their text.
 MOST_VALUES = 700_000
+
+# Digits of a whole number in a header: all that a float can hold, and no more.
+MOST_DIGITS = 308
+
+# What is made of a file may take so many times the bytes of its tensors, or so many bytes if that is more.
+# Rows of tables are padded to whole vectors of the processor: very short ones could take sixteen times these.
+GROWTH, ALLOWANCE = 6, 512 * 2**20
 
 # Stands where the digest will be while the digest is computed.
 UNSEALED = b"0" * 64
@@ -56,6 +63,8 @@ class Archive:
         Names of the tensors that were asked for.
     version
         Format version of the file that it was read from; what is written is of the newest.
+    reserved
+        Bytes that what is made of it takes, so far.
     """
 
     kind: str
@@ -63,6 +72,7 @@ class Archive:
     tensors: dict[str, NDArray[Any]]
     taken: set[str] = field(default_factory=set)
     version: int = VERSION
+    reserved: int = 0
 
     def tensor(self, name: str, dtype: str, shape: tuple[int | None, ...]) -> NDArray[Any]:
         """Return a tensor of finite numbers with that dtype and shape, where None is any size."""
@@ -80,6 +90,13 @@ class Archive:
         self.taken.add(name)
         return array
 
+    def reserve(self, size: int) -> None:
+        """Refuse to take so many bytes more, if a file of this size has no claim to them."""
+        self.reserved += size
+        held = sum(array.nbytes for array in self.tensors.values())
+        if self.reserved > max(GROWTH * held, ALLOWANCE):
+            raise ValueError(f"it would take {self.reserved:,} bytes of memory, far more than its size")
+
     def check_all_taken(self) -> None:
         """Refuse tensors that nothing asked for."""
         left = sorted(self.tensors.keys() - self.taken)
@@ -93,7 +110,7 @@ class Archive:
 def read_archive(path: str | os.PathLike[str]) -> Archive:
     """Read a file and check that it is whole; what it says is for its kind to check.
 
-    Nothing larger than the file is allocated, and nothing but its head before its sizes are known to agree.
+    Nothing but its head is read before its sizes are known to agree.
     """
     with naming(path), _open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
@@ -160,7 +177,13 @@ def _parse(text: str) -> Any:
     if _count_values(text) > MOST_VALUES:
         raise ValueError(f"its header has more than {MOST_VALUES:,} values")
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
+        return json.loads(
+            text,
+            parse_constant=_refuse_constant,
+            parse_int=_read_whole,
+            parse_float=_read_number,
+            object_pairs_hook=_read_object,
+        )
     except json.JSONDecodeError as error:
         raise ValueError(f"its header is not JSON at character {error.pos}") from None
     except RecursionError:
@@ -174,6 +197,29 @@ def _count_values(text: str) -> int:
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"its header holds {name}")
+
+
+def _read_whole(text: str) -> int:
+    if len(text.lstrip("-")) > MOST_DIGITS:
+        raise ValueError(f"its header holds a number of {len(text.lstrip('-'))} digits")
+    return int(text)
+
+
+def _read_number(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError("its header holds a number that is too large")
+    return number
+
+
+def _read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose names are all different: of two with the same name, each reader might take another."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"its header has {shortened(twice)} twice in one object")
+    return found
 
 
 def _end_of_tensor(name: str, entry: object) -> int:
@@ -217,7 +263,8 @@ def write_archive(path: str | os.PathLike[str], archive: Archive) -> None:
     """Write a file all at once: whatever happens, the path holds all of the old content or all of the new."""
     head, body = _seal(archive)
     if len(head) > MOST_HEADER or _count_values(head[8:].decode()) > MOST_VALUES:
-        raise StorageError(f"{path} was not written: its header would be too long; shorten the log")
+        what = "its header would be too long; fold its charts with consolidate"
+        raise StorageError(f"{path} was not written: {what}")
     replace_file(path, head, body)
 
 

@@ -37,7 +37,7 @@ def naming(path: str | os.PathLike[str]) -> Iterator[None]:
         raise FileNotFoundError(f"{path} does not exist; check the name") from None
     except OSError as error:
         raise StorageError(f"{path} cannot be read: {error.strerror}; check its permissions") from error
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, ArithmeticError) as error:
         raise StorageError(
             f"{path} cannot be loaded: {error}; restore it from a copy, or save the model again"
         ) from error

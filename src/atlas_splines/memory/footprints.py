@@ -6,10 +6,9 @@ Equation numbers refer to docs/math.md.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
-from itertools import pairwise
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,14 +17,20 @@ from atlas_splines.core import splines
 from atlas_splines.core.charts import Fence
 from atlas_splines.core.checks import check_inputs, check_size
 from atlas_splines.core.lattice import Domain
+from atlas_splines.core.remembering import Remembering
+from atlas_splines.core.rounding import outwards
+from atlas_splines.memory.volumes import EXACTLY_ALL, Volume, union_volume
 
 __all__ = ["BoxFootprint", "CrossFootprint", "Footprint", "RestFootprint"]
 
 Interval = tuple[float, float]
 
+# Digits of the domain's width in the texts of footprints.
+DIGITS = 4
+
 
 @dataclass(frozen=True, eq=False)
-class Footprint(ABC):
+class Footprint(Remembering, ABC):
     """The set of inputs whose prediction an update can change; outside it every bit stays.
 
     Attributes
@@ -68,9 +73,14 @@ class Footprint(ABC):
         return self._intervals(check_size("input", input, least=0, most=self.inputs - 1))
 
     @property
-    @abstractmethod
     def volume(self) -> float:
-        """Fraction of the domain that is in the footprint."""
+        """Fraction of the domain that is in the footprint; where it is an estimate, `share` says how good."""
+        return self.share.size
+
+    @property
+    @abstractmethod
+    def share(self) -> Volume:
+        """The volume, and how far off it can be: many boxes that overlap in many inputs are estimated."""
 
     @abstractmethod
     def _contains(self, points: NDArray[np.floating]) -> NDArray[np.bool_]: ...
@@ -78,15 +88,29 @@ class Footprint(ABC):
     @abstractmethod
     def _intervals(self, input: int) -> list[Interval]: ...
 
+    def _reach(self, input: int) -> list[Interval]:
+        """The intervals of one input with all points that are rounded into them on their way to the model."""
+        step = 4 * float(np.finfo(self.dtype).eps)
+        return merge(
+            (low - step * max(1, abs(low)), high + step * max(1, abs(high)))
+            for low, high in self._intervals(input)
+        )
+
+    def _lines(self, names: Iterable[str]) -> list[str]:
+        """One line for each of the first inputs, with intervals that are not narrower than they are."""
+        lines = []
+        for j, name in enumerate(names):
+            low, high = self.domain[j].tolist()
+            parts = [" to ".join(outwards(part, high - low, DIGITS)) for part in self._reach(j)]
+            lines.append(f"  {name} {' and '.join(parts) or 'nowhere'}")
+        return lines
+
     def _describe(self, joint: str) -> str:
         """One line for each input, for the first few inputs."""
-        lines = []
-        for j in range(min(self.inputs, 8)):
-            parts = " and ".join(f"{low:.4g} to {high:.4g}" for low, high in self.intervals(j)) or "nowhere"
-            lines.append(f"  input {j}: {parts}")
+        lines = self._lines(f"input {j}:" for j in range(min(self.inputs, 8)))
         if self.inputs > 8:
             lines.append(f"  and {self.inputs - 8} more inputs")
-        return f"<{joint}, {self.volume:.3g} of the domain\n" + "\n".join(lines) + ">"
+        return f"<{joint}, {self.share} of the domain\n" + "\n".join(lines) + ">"
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,10 +126,9 @@ class BoxFootprint(Footprint):
     fences: tuple[Fence, ...]
 
     @cached_property
-    def volume(self) -> float:
-        """Exact volume of the union."""
-        boxes = np.array([fence.box for fence in self.fences])
-        return union_volume(boxes) / float(np.prod(np.diff(self.domain)))
+    def share(self) -> Volume:
+        """Volume of the union."""
+        return union_volume(shares_of(self.domain, [fence.box for fence in self.fences]))
 
     def _contains(self, points: NDArray[np.floating]) -> NDArray[np.bool_]:
         return np.logical_or.reduce([fence.contains(points) for fence in self.fences])
@@ -131,10 +154,12 @@ class RestFootprint(Footprint):
     fences: tuple[Fence, ...]
 
     @cached_property
-    def volume(self) -> float:
+    def share(self) -> Volume:
         """One minus the volume of the charts' cores."""
-        cores = np.array([fence.core_in(self.domain) for fence in self.fences])
-        return 1 - union_volume(cores) / float(np.prod(np.diff(self.domain))) if len(cores) else 1.0
+        if not self.fences:
+            return EXACTLY_ALL
+        cores = union_volume(shares_of(self.domain, [fence.core_in(self.domain) for fence in self.fences]))
+        return Volume(1 - cores.size, cores.error)
 
     def _contains(self, points: NDArray[np.floating]) -> NDArray[np.bool_]:
         found = np.ones(len(points), np.bool_)
@@ -151,7 +176,7 @@ class RestFootprint(Footprint):
         if not count:
             return "<Footprint: everything>"
         charts = f"{count} chart{'s' if count > 1 else ''}"
-        return f"<Footprint: everything outside {charts}, {self.volume:.3g} of the domain>"
+        return f"<Footprint: everything outside {charts}, {self.share} of the domain>"
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,10 +195,10 @@ class CrossFootprint(Footprint):
     touched: tuple[NDArray[np.intp], ...]
 
     @cached_property
-    def volume(self) -> float:
+    def share(self) -> Volume:
         """Exact volume: one minus the share of points that miss the data in every coordinate."""
         lengths = [sum(high - low for low, high in self._intervals(j)) for j in range(self.inputs)]
-        return float(1 - np.prod(1 - lengths / np.diff(self.domain)[:, 0]))
+        return Volume(float(1 - np.prod(1 - lengths / np.diff(self.domain)[:, 0])))
 
     def _contains(self, points: NDArray[np.floating]) -> NDArray[np.bool_]:
         cells, _ = splines.active(points, self.density)
@@ -207,26 +232,6 @@ def merge(intervals: Iterable[Interval]) -> list[Interval]:
     return merged
 
 
-def union_volume(boxes: NDArray[np.float64]) -> float:
-    """Volume of a union of boxes, shape (boxes, inputs, 2), by sweeping one input after the other.
-
-    Examples
-    --------
-    >>> union_volume(np.array([[[0, 0.5], [0, 1]], [[0.25, 0.75], [0, 0.5]]]))
-    0.625
-    """
-
-    @cache
-    def sweep(input: int, alive: frozenset[int]) -> float:
-        if input == boxes.shape[1] or not alive:
-            return float(bool(alive))
-        edges = np.unique(boxes[sorted(alive), input])
-        return sum(
-            (high - low) * sweep(input + 1, frozenset(k for k in alive if spans(k, input, low, high)))
-            for low, high in pairwise(edges.tolist())
-        )
-
-    def spans(box: int, input: int, low: float, high: float) -> bool:
-        return bool(boxes[box, input, 0] <= low and high <= boxes[box, input, 1])
-
-    return sweep(0, frozenset(range(boxes.shape[0])))
+def shares_of(domain: Domain, boxes: Sequence[Domain]) -> NDArray[np.float64]:
+    """Boxes in coordinates where the domain is the unit cube, shape (boxes, inputs, 2)."""
+    return np.asarray((np.stack(boxes) - domain[:, :1]) / np.diff(domain))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from atlas_splines.core.records import Record
+from atlas_splines.core.records import Folded, Record
 from atlas_splines.core.training import History
 from atlas_splines.memory.footprints import Footprint
 
-__all__ = ["Consolidation", "Record", "Update"]
+__all__ = ["Consolidation", "Folded", "Record", "Update"]
 
 
 @dataclass(eq=False)
@@ -43,7 +43,7 @@ class Update(Record):
         gone = ", reverted" if self.reverted else ""
         return (
             f"<Update {self.id}: {self.kind}, {self.rows} rows, {measure} {self.error_before:.4g} before and "
-            f"{self.error_after:.4g} after, {self.footprint.volume:.3g} of the domain, "
+            f"{self.error_after:.4g} after, {self.footprint.share} of the domain, "
             f"{self.seconds:.3g} s{gone}>"
         )
 

@@ -190,13 +190,13 @@ def footprint(
     >>> X = 0.2 + 0.2 * np.random.default_rng(0).random((500, 2))
     >>> footprint(Atlas(inputs=2), X)
     <Footprint: a box, 0.0403 of the domain
-      input 0: 0.1999 to 0.4007
+      input 0: 0.1998 to 0.4007
       input 1: 0.1991 to 0.4>
     >>> round(footprint(Atlas(inputs=2), X, retention="none").volume, 2)
     0.53
     """
-    points = check_inputs(X, model.domain, model.dtype)
-    return plan_update(state_of(model), points, retention, cover, charts).footprint
+    state = state_of(model)
+    return plan_update(state, state.points(X), retention, cover, charts).footprint
 
 
 class _Pieces:

@@ -70,6 +70,7 @@ class EstimatorModule(nn.Module):
             )
         if not hasattr(estimator, "model_"):
             raise ValueError("the estimator is not fitted; call its fit first")
+        estimator = estimator._now()
         self.model = AtlasModule.from_model(estimator.model_)
         self.columns = len(estimator.domain_.knots)
         self.extrapolation = estimator.extrapolation

@@ -16,7 +16,15 @@ from torch import Tensor, nn
 from atlas_splines.core.checks import check_inputs, check_size
 from atlas_splines.core.evaluation import active_densities
 from atlas_splines.core.lattice import MAX_DENSITY, Domain, Lattice, check_reach
-from atlas_splines.core.model import Atlas, Trainable, check_options, check_sizes, model_in, state_of
+from atlas_splines.core.model import (
+    Atlas,
+    Trainable,
+    check_options,
+    check_sizes,
+    model_in,
+    snapshot_of,
+    state_of,
+)
 from atlas_splines.core.records import Record
 from atlas_splines.memory.covers import Cover, plan_fences
 from atlas_splines.nn.charts import AtlasChart
@@ -387,6 +395,7 @@ class AtlasModule(nn.Module):
         >>> AtlasModule.from_model(model)(torch.rand(1, 2)).detach().round(decimals=3)
         tensor([[1.]])
         """
+        model = snapshot_of(model)
         module = cls(
             model.inputs, model.outputs, model.terms, model.density, model.trainable,
             damping=model.damping, sparse=sparse, dtype=getattr(torch, model.dtype.name),

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from atlas_splines.core.records import count_of
 from atlas_splines.plots.columns import PLACES, check_fitted, places_along
 from atlas_splines.plots.footprints import MOST_UPDATES, draw_updates
 from atlas_splines.plots.shapes import SAMPLE_SIZE, draw_shape, effect_curves, sample_points
@@ -64,7 +65,7 @@ def inspection(estimator: AtlasEstimator) -> Figure:
     parts[0].suptitle(f"Effect of {shown}, over random points of the domain")
     if records:
         draw_updates(parts[1].subplots(), estimator, columns)
-        parts[1].suptitle(updates_title(len(estimator.update_log_)))
+        parts[1].suptitle(updates_title(count_of(estimator.update_log_)))
     return figure
 
 

@@ -12,10 +12,18 @@ from numpy.typing import NDArray
 
 from atlas_splines.core.lattice import MAX_DENSITY, MAX_WIDTH, Domain, Lattice, check_reach
 from atlas_splines.core.model import Atlas, model_in, state_of
+from atlas_splines.core.state import padded
 from atlas_splines.files.archive import Archive
 from atlas_splines.files.fields import Fields
 
-__all__ = ["configuration_of", "read_bare_model", "read_domain", "table_tensors", "table_width"]
+__all__ = [
+    "configuration_of",
+    "padded_size",
+    "read_bare_model",
+    "read_domain",
+    "table_tensors",
+    "table_width",
+]
 
 CONFIGURATION = ("inputs", "outputs", "terms", "density", "trainable", "damping", "dtype")
 WIDEST = np.array([[-float(MAX_WIDTH), float(MAX_WIDTH)]])
@@ -47,6 +55,7 @@ def read_bare_model(archive: Archive, value: object, name: str, title: str = "th
     # sizes must agree before anything is allocated: the tensor is there already, so its size can be afforded
     shape = (Lattice(domain, density, np.dtype(dtype)).row_count, table_width(outputs, terms))
     table = archive.tensor(f"{name}.table", dtype, shape)
+    archive.reserve(padded_size(table))
     damping = fields.number("damping", least=0)
     start = Atlas(inputs, outputs, terms, density, cast(Any, trainable), damping, dtype)
     state = state_of(start).emptied(domain)
@@ -62,6 +71,11 @@ def read_domain(archive: Archive, name: str, inputs: int, most: Domain = WIDEST)
     if (domain[:, 0] < most[:, 0]).any() or (domain[:, 1] > most[:, 1]).any():
         raise ValueError(f"tensor {name!r} reaches too far")
     return domain
+
+
+def padded_size(table: NDArray[Any]) -> int:
+    """Bytes of a table whose rows are padded as the kernels need them."""
+    return len(table) * padded(table.shape[1]) * table.itemsize
 
 
 def table_width(outputs: int, terms: int) -> int:

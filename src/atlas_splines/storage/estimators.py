@@ -30,6 +30,7 @@ REGRESSOR, CLASSIFIER = ("one_column",), ("labels",)
 LABELS = ("dtype", "values")
 NUMERIC = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64")
 TEXT = ("str", "object")
+LARGEST_SCALE = 1e154  # of targets: fit refuses those whose squares no float holds
 FLAGS, WHOLE_OR_NULL = ("early_stopping", "warm_start"), ("n_jobs", "random_state")
 
 
@@ -168,7 +169,10 @@ def read_domain(archive: Archive) -> ColumnMap:
     """The map of the columns to the unit cube."""
     knots = archive.tensor("domain.knots", "float64", (None, None))
     columns, count = knots.shape
-    if columns < 1 or count < 2 or (np.diff(knots, axis=1) <= 0).any():
+    with np.errstate(over="ignore", divide="ignore"):
+        steps = np.diff(knots, axis=1)
+        are_usable = (steps > 0).all() and np.isfinite(steps).all() and np.isfinite(1 / steps).all()
+    if columns < 1 or count < 2 or not are_usable:
         raise ValueError("tensor 'domain.knots' must have rising values for each column")
     fill = archive.tensor("domain.fill", "float64", (columns,))
     indicators = archive.tensor("domain.indicators", "int64", (None,))
@@ -203,8 +207,8 @@ def read_targets(estimator: AtlasRegressor, fields: Fields, archive: Archive) ->
     outputs = estimator.model_.outputs
     estimator.target_mean_ = archive.tensor("target.mean", "float64", (outputs,))
     estimator.target_scale_ = archive.tensor("target.scale", "float64", (outputs,))
-    if (estimator.target_scale_ <= 0).any():
-        raise ValueError("tensor 'target.scale' must be positive")
+    if (estimator.target_scale_ <= 0).any() or (estimator.target_scale_ > LARGEST_SCALE).any():
+        raise ValueError(f"tensor 'target.scale' must be positive, and {LARGEST_SCALE:g} at most")
     estimator._one_column = fields.flag("one_column")
     if estimator._one_column and outputs != 1:
         raise ValueError(f"'one_column' does not go with {outputs} targets")

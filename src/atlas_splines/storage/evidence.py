@@ -33,6 +33,7 @@ POOL = (
 )
 TRACK, BATCH = ("errors", "rows"), ("update", "errors")
 GREW = "grew"  # of a batch that bumps came with; others lack it
+MOST_MEMORIES = 16  # that fade: each takes as much room as the exact one
 MOST_STEPS = 100  # towards a prior: each costs time
 SHORTEST, LONGEST = 1e-9, 1e9  # length scale of a bump
 FARTHEST_CENTRE = 2.0  # of a bump; centres are means of points of the unit cube
@@ -167,6 +168,10 @@ def _read_half_lives(fields: Fields) -> tuple[float, ...]:
     lives = fields.items("half_lives")
     if any(type(life) not in (int, float) or not 0 < life <= LARGEST for life in lives):
         raise ValueError(f"'half_lives' of {fields.name} must be positive numbers")
+    if len(lives) > MOST_MEMORIES:
+        raise ValueError(
+            f"'half_lives' of {fields.name} are {len(lives)}, and {MOST_MEMORIES} at most have a place"
+        )
     return tuple(map(float, lives))
 
 
@@ -290,8 +295,10 @@ def _check_growth(batches: Sequence[Batch], features: Features, name: str) -> No
 def _read_statistics(archive: Archive, shape: tuple[int, int], name: str) -> Statistics:
     """Exact sums."""
     features, outputs = shape
+    triangle = archive.tensor(f"{name}.gram", "int64", (features * (features + 1) // 2,))
+    archive.reserve(square_size(features))
     arrays = {
-        "gram": archive.tensor(f"{name}.gram", "int64", (features * (features + 1) // 2,)),
+        "gram": triangle,
         "moment": archive.tensor(f"{name}.moment", "int64", shape),
         "square": archive.tensor(f"{name}.square", "int64", (outputs, 2)),
         "count": archive.tensor(f"{name}.count", "int64", (2,)),
@@ -325,10 +332,16 @@ def _read_faded(
     flags = fields.items("faded")
     if len(flags) != memories or any(type(flag) is not bool for flag in flags):
         raise ValueError(f"'faded' of {name} must be true or false for each of the half-lives")
+    archive.reserve(memories * square_size(older.features))
     return tuple(
         _read_sums(archive, older, f"{name}.faded.{k}") if flag else sums_of(older)
         for k, flag in enumerate(flags)
     )
+
+
+def square_size(features: int) -> int:
+    """Bytes of the products of all pairs of features."""
+    return 8 * features**2
 
 
 def _read_sums(archive: Archive, older: Statistics, name: str) -> Sums:

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from atlas_splines.core import splines
 from atlas_splines.core.charts import Chart, Fence, chart_densities, chart_layout, chart_table
 from atlas_splines.core.lattice import MAX_DENSITY, Domain, Lattice, cell_range
-from atlas_splines.core.model import Atlas, model_in, state_of
-from atlas_splines.core.records import Record
+from atlas_splines.core.model import Atlas, model_in, snapshot_of, state_of
+from atlas_splines.core.records import Folded, Record
 from atlas_splines.core.state import State
 from atlas_splines.core.training import History
 from atlas_splines.evidence.pool import Pool
@@ -28,23 +28,24 @@ from atlas_splines.memory.log import Consolidation, Update
 from atlas_splines.memory.plans import RETENTIONS
 from atlas_splines.storage.bare_models import (
     configuration_of,
+    padded_size,
     read_bare_model,
     read_domain,
     table_tensors,
     table_width,
 )
 from atlas_splines.storage.evidence import pool_from_archive, pool_header, pool_tensors
+from atlas_splines.storage.logs import HASH, chain_header, check_chain, folded_header, read_folded
 
 __all__ = ["loss_to_json", "model_from_archive", "model_to_archive"]
 
-MODEL = ("configuration", "charts", "updates", "evidence")
+MODEL = ("configuration", "charts", "updates", "chain", "evidence")
 CHART = ("update", "replaces", "terms", "density", "filled", "fence", "evidence")
 RECORD = ("type", "id", "kind", "time", "rows", "before", "after", "reverted")
 UPDATE = ("seconds", "error_before", "error_after", "footprint", "history", "reason")
 CONSOLIDATION = ("replaced", "error", "worst", "seconds")
 HISTORY = ("seconds", "steps", "stopped", "best_epoch", "state")
 UPDATE_KINDS = tuple(kind for kind in RETENTIONS if kind != "auto")  # which decides for one of these
-HASH = "[0-9a-f]{64}"
 
 
 def model_to_archive(model: Atlas, name: str = "model") -> Archive:
@@ -53,6 +54,7 @@ def model_to_archive(model: Atlas, name: str = "model") -> Archive:
     The header has one entry of that name, and the names of all tensors start with it. To embed a model, merge
     its header and tensors into those of another archive.
     """
+    model = snapshot_of(model)
     tensors = table_tensors(model, name) | pool_tensors(state_of(model).evidence, f"{name}.evidence")
     for k, chart in enumerate(model.charts):
         tensors |= _chart_tensors(chart, f"{name}.charts.{k}")
@@ -62,6 +64,7 @@ def model_to_archive(model: Atlas, name: str = "model") -> Archive:
         "configuration": configuration_of(model),
         "charts": [_chart_header(chart) for chart in model.charts],
         "updates": [_record_header(record) for record in model.updates],
+        "chain": chain_header(model),
         "evidence": pool_header(state_of(model).evidence),
     }
     return Archive("model", {name: header}, tensors)
@@ -82,6 +85,7 @@ def model_from_archive(archive: Archive, name: str = "model") -> Atlas:
     pool = pool_from_archive(archive, fields.value["evidence"], bare, f"{name}.evidence")
     model = model_in(replace(state_of(bare).with_charts(charts), evidence=pool), updates)
     _check_log(model)
+    check_chain(model, fields.value["chain"])
     return model
 
 
@@ -145,6 +149,7 @@ def _read_chart(archive: Archive, value: object, model: Atlas, name: str) -> Cha
     lattice = Lattice.of_unit_cube(model.inputs, density, model.dtype)
     shape = (lattice.row_count, table_width(model.outputs, terms))
     table = archive.tensor(f"{name}.table", model.dtype.name, shape)
+    archive.reserve(2 * padded_size(table))  # the kernels want all charts in one piece as well
     open_range = archive.tensor(f"{name}.fence", "int32", (model.inputs, 2))
     domain = read_domain(archive, f"{name}.domain", model.inputs, model.domain)
     bare = Atlas(model.inputs, model.outputs, terms, density, dtype=model.dtype)
@@ -196,7 +201,9 @@ def _read_fence(
 
 
 def _record_header(record: Record) -> dict[str, Any]:
-    """An entry of the log as JSON; its type is one of three words, not the name of a class."""
+    """An entry of the log as JSON; its type is one of four words, not the name of a class."""
+    if isinstance(record, Folded):
+        return folded_header(record)
     header: dict[str, Any] = {
         "type": "record",
         "id": record.id,
@@ -239,6 +246,8 @@ def _read_record(archive: Archive, value: object, model: Atlas, name: str) -> Re
         return _read_update(archive, Fields(value, name, RECORD + UPDATE), model, name)
     if type_name == "consolidation":
         return _read_consolidation(Fields(value, name, RECORD + CONSOLIDATION))
+    if type_name == "folded":
+        return read_folded(value, name)
     fields = Fields(value, name, RECORD)
     fields.choice("type", ("record", "update", "consolidation"))
     return Record(**_read_entry(fields, (*UPDATE_KINDS, "consolidation")))
@@ -340,7 +349,7 @@ def _read_footprint(archive: Archive, value: object, model: Atlas, name: str) ->
         type(d) is not int or not 0 <= d <= MAX_DENSITY for d in densities
     ):
         raise ValueError(f"{fields.name} needs densities from 0 to {MAX_DENSITY}")
-    domain = read_domain(archive, f"{name}.domain", model.inputs, model.domain)
+    domain = read_domain(archive, f"{name}.domain", model.inputs)  # that of then: it may be given back
     if kind == "cross":
         if len(densities) != 1:
             raise ValueError(f"{fields.name} is a cross, and needs one density")

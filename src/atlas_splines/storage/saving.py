@@ -53,7 +53,7 @@ def save(model: Atlas | AtlasRegressor | AtlasClassifier | TableModel, path: str
     try:
         archive = _to_archive(model)
         _from_archive(archive)  # what could not be loaded is not saved
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, ArithmeticError) as error:
         raise StorageError(f"{path} was not written: {error}; mend the model first") from error
     write_archive(path, archive)
 
@@ -62,7 +62,7 @@ def load(path: str | os.PathLike[str]) -> Atlas | AtlasRegressor | AtlasClassifi
     """Load what `save` wrote; its predictions are the same to the bit.
 
     Everything is checked first. A file that is damaged, or that was made to do harm, gets a `StorageError`:
-    no code in it runs, and no memory is taken that the file does not fill.
+    no code in it runs, and it takes no more memory than docs/security.md says.
 
     Parameters
     ----------

@@ -18,7 +18,10 @@ def upgrade(archive: Archive) -> None:
     if archive.version == 1:
         _add_evidence(archive.header)
         archive.version = 2
-    _add_validation(archive.header)
+    if archive.version == 2:
+        _add_chain(archive.header)
+        _add_validation(archive.header)
+        archive.version = 3
 
 
 def _add_evidence(header: dict[str, Any]) -> None:
@@ -35,11 +38,17 @@ def _add_evidence(header: dict[str, Any]) -> None:
             _add_parameters(parameters)
 
 
+def _add_chain(header: dict[str, Any]) -> None:
+    """Version 3 knows the hash of a log; an older one may have been made in any way."""
+    for model in _objects([header.get("model")]):
+        model["chain"] = None
+
+
 def _add_validation(header: dict[str, Any]) -> None:
-    """A parameter that came within a version, and is at its default where it is not told."""
+    """Version 3 also knows which rows a fit holds out."""
     for estimator in _objects([header.get("estimator")]):
         for parameters in _objects([estimator.get("parameters")]):
-            parameters.setdefault("validation", "auto")
+            parameters["validation"] = "auto"
 
 
 def _add_parameters(parameters: dict[str, Any]) -> None:

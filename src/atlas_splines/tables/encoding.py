@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from atlas_splines.core.rounding import outwards
 from atlas_splines.files.fields import Fields
 from atlas_splines.tables.cells import MISSING_TARGET, Cells, Label
 from atlas_splines.tables.reading import Piece, Table
@@ -122,17 +123,17 @@ def within(value: float, intervals: list[Interval]) -> bool:
 
 
 def interval_text(interval: Interval, limits: Interval) -> str:
-    """An interval in words; one that reaches a limit goes on beyond it.
+    """An interval in words, rounded outwards; one that reaches a limit goes on beyond it.
 
     Examples
     --------
     >>> interval_text((2.0, 5.0), (0.0, 9.0)), interval_text((2.0, 9.0), (0.0, 9.0))
     ('2 to 5', '2 or more')
     """
-    low, high = interval
-    if low <= limits[0]:
-        return "any value" if high >= limits[1] else f"{high:.6g} or less"
-    return f"{low:.6g} or more" if high >= limits[1] else f"{low:.6g} to {high:.6g}"
+    low, high = outwards(interval, limits[1] - limits[0])
+    if interval[0] <= limits[0]:
+        return "any value" if interval[1] >= limits[1] else f"{high} or less"
+    return f"{low} or more" if interval[1] >= limits[1] else f"{low} to {high}"
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ import tempfile
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 from numpy.typing import NDArray
@@ -28,11 +28,15 @@ Table = pa.Table
 # Bytes of a CSV file that are read at a time.
 BLOCK = 4 * 2**20
 
-# Rows of a Parquet file that are read at a time.
-ROWS = 50_000
+# Rows of a Parquet file that are read at a time, and cells of them: there are fewer rows if they are long.
+ROWS, CELLS = 50_000, 4_000_000
+
+# Bytes of texts in such a piece: a file has each text once, however many rows it is in.
+TEXTS = 64 * 2**20
 
 TEXT_ENDINGS, PARQUET_ENDINGS = (".csv", ".tsv", ".txt"), (".parquet", ".pq")
 DELIMITERS = ",;\t|"
+WRONG_ROW = re.compile(r"CSV parse error: (?:Row #(\d+): )?Expected (\d+) columns, got (\d+)")
 MISSING = ["", "#N/A", "N/A", "n/a", "NA", "NULL", "null", "NaN", "nan", "-NaN", "-nan", "None"]
 
 
@@ -95,20 +99,17 @@ class Source:
 
     def _parquet_tables(self, names: list[str]) -> Iterator[pa.Table]:
         try:
-            with parquet.ParquetFile(self.path) as file:
-                for batch in file.iter_batches(ROWS, columns=names):
-                    yield pa.Table.from_batches([batch])
+            schema = parquet.read_schema(self.path)
+            texts = [name for name in names if _is_plain_text(schema.field(name).type)]
+            with parquet.ParquetFile(self.path, read_dictionary=texts) as file:
+                for batch in file.iter_batches(min(ROWS, max(CELLS // len(names), 1)), columns=names):
+                    for part in _of_bounded_texts(pa.Table.from_batches([batch])):
+                        yield part.cast(pa.schema([schema.field(name) for name in part.column_names]))
         except (pa.ArrowException, OSError) as error:
             raise TableError(f"{self.name} is damaged: {one_line(error)}; write it again") from None
 
     def _csv_tables(self, names: list[str]) -> Iterator[pa.Table]:
         header, delimiter, lines = _csv_head(self.path, self.name)
-        wrong: list[Any] = []
-
-        def remember(row: Any) -> str:
-            wrong.append(row)
-            return "error"
-
         rows = 0
         try:
             with arrow_csv.open_csv(
@@ -116,9 +117,8 @@ class Source:
                 arrow_csv.ReadOptions(
                     use_threads=False, block_size=BLOCK, skip_rows=lines, column_names=header
                 ),
-                arrow_csv.ParseOptions(
-                    delimiter=delimiter, newlines_in_values=True, invalid_row_handler=remember
-                ),
+                # no function of Python's here: threads of pyarrow would call it after Python has ended
+                arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
                 arrow_csv.ConvertOptions(
                     column_types=dict.fromkeys(header, pa.string()),
                     include_columns=names,
@@ -132,16 +132,19 @@ class Source:
         except pa.ArrowInvalid as error:
             if "Empty CSV" in str(error):
                 return
-            raise TableError(f"{self.name}{self._csv_fault(error, wrong, rows)}") from None
+            raise TableError(f"{self.name}{_csv_fault(error, rows)}") from None
 
-    def _csv_fault(self, error: Exception, wrong: list[Any], rows: int) -> str:
-        if wrong:
-            row = f", row {wrong[0].number - 1}" if wrong[0].number else f" after row {rows}"
-            cells = f"{counted(wrong[0].actual_columns, 'cell')} instead of {wrong[0].expected_columns}"
-            return f"{row} has {cells}; correct that row"
-        if "UTF8" in str(error):
-            return f" after row {rows} is not UTF-8; save it with that encoding"
-        return f" after row {rows} cannot be read: {one_line(error)}; correct the file"
+
+def _csv_fault(error: Exception, rows: int) -> str:
+    """What is wrong with a CSV file after so many good rows, from what pyarrow says."""
+    wrong = WRONG_ROW.search(str(error))
+    if wrong:
+        number, expected, actual = wrong.groups()
+        row = f", row {int(number) - 1}" if number else f" after row {rows}"
+        return f"{row} has {counted(int(actual), 'cell')} instead of {expected}; correct that row"
+    if "UTF8" in str(error):
+        return f" after row {rows} is not UTF-8; save it with that encoding"
+    return f" after row {rows} cannot be read: {one_line(error)}; correct the file"
 
 
 @dataclass(frozen=True)
@@ -175,6 +178,29 @@ def is_parquet(path: Path, name: str) -> bool:
     if path.suffix.lower() in TEXT_ENDINGS:
         return False
     raise TableError(f"{name} must end in .csv, .tsv, .txt, .parquet or .pq, which tells its format")
+
+
+def _is_plain_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _of_bounded_texts(table: pa.Table) -> Iterator[pa.Table]:
+    """A table in parts whose texts are short enough to be written out in each row."""
+    sizes = np.zeros(table.num_rows, np.int64)
+    for column in table.columns:
+        if pa.types.is_dictionary(column.type):
+            texts = column.combine_chunks()
+            lengths = pc.fill_null(pc.take(_text_sizes(texts.dictionary), texts.indices), 0)
+            sizes += lengths.to_numpy(zero_copy_only=False).astype(np.int64)
+    part = np.cumsum(sizes) // TEXTS  # rising, from 0: (rows,)
+    for rows in np.split(np.arange(table.num_rows), np.flatnonzero(np.diff(part)) + 1):
+        yield table.slice(rows[0], len(rows)) if len(rows) else table
+
+
+def _text_sizes(values: pa.Array) -> pa.Array:
+    """Bytes of each value of a dictionary; other values than texts are short."""
+    is_long = _is_plain_text(values.type) or pa.types.is_binary(values.type)
+    return pc.binary_length(values) if is_long else pa.array(np.zeros(len(values), np.int64))
 
 
 def _parquet_columns(path: Path, name: str) -> list[str]:
@@ -212,8 +238,12 @@ def opened(name: str) -> Iterator[Source]:
         return
     with tempfile.TemporaryDirectory(prefix="atlas-") as folder:
         path = Path(folder) / "input"
-        with open(path, "wb") as file:
-            shutil.copyfileobj(sys.stdin.buffer, file)
+        try:
+            with open(path, "wb") as file:
+                shutil.copyfileobj(sys.stdin.buffer, file)
+        except OSError as error:
+            what = f"standard input cannot be kept in {folder}: {error.strerror}"
+            raise TableError(f"{what}; set TMPDIR to a folder with room") from None
         with open(path, "rb") as file:
             ending = ".parquet" if file.read(4) == b"PAR1" else ".csv"
         yield Source.of(path.rename(path.with_suffix(ending)), "standard input")

@@ -19,6 +19,7 @@ import pyarrow.parquet as parquet
 
 from atlas_splines.files.writer import whole_file
 from atlas_splines.tables.reading import TableError, is_parquet
+from atlas_splines.tables.wording import one_line
 
 __all__ = ["TableWriter"]
 
@@ -61,14 +62,30 @@ class TableWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._open.__exit__(kind, error, trace)
+        with self._naming():
+            self._open.__exit__(kind, error, trace)
 
     def write(self, rows: pa.Table) -> None:
         """Write some more rows; all pieces have the same columns."""
-        if self.is_parquet:
-            self._write_parquet(rows)
-        else:
-            self._write_csv(rows)
+        with self._naming():
+            if self.is_parquet:
+                self._write_parquet(rows)
+            else:
+                self._write_csv(rows)
+
+    @contextlib.contextmanager
+    def _naming(self) -> Iterator[None]:
+        """Say which table it was that could not be written; a reader that went away is no such failure."""
+        try:
+            yield
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            name = "standard output" if self.name == "-" else self.name
+            why = error.strerror or one_line(error)
+            raise TableError(
+                f"{name} could not be written: {why}; make room or choose another place"
+            ) from None
 
     def _write_parquet(self, rows: pa.Table) -> None:
         if self._parquet is None:

@@ -1,0 +1,17 @@
+"""Values that never change, but remember what was computed from them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["Remembering"]
+
+
+class Remembering:
+    """Base of such values: they can be copied and pickled while another thread reads them.
+
+    A cached property is one more entry of the dictionary that a copy is made of, and may come at any time.
+    """
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self).copy()

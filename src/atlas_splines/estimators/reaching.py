@@ -1,0 +1,185 @@
+"""Domains that grow with new data, and are given back: how far rows may lie, and what was there before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from atlas_splines.core.extension import cropped, reaching
+from atlas_splines.core.lattice import Domain
+from atlas_splines.core.model import Atlas, model_in, state_of, take_state
+from atlas_splines.core.rounding import inwards
+from atlas_splines.core.state import State
+from atlas_splines.estimators.parameters import Parameters
+from atlas_splines.memory.plans import BY_EVIDENCE, Retention
+from atlas_splines.memory.pooling import LEAST_CHART_ROWS
+
+__all__ = ["FarRowError", "Reaching", "far_outside", "given_back"]
+
+Array = NDArray[Any]
+Self = TypeVar("Self", bound="Reaching")
+
+# In widths of the first domain, so that one update after the other does not make it grow like a power.
+FAR = 3  # beyond the domain, where a few rows are more likely wrong than new
+FARTHEST = 30  # beyond the domain, where any number of rows is: a model grows with its domain
+
+
+class FarRowError(ValueError):
+    """Rows lie so far outside the domain that it does not grow to them unless that is asked for.
+
+    Attributes
+    ----------
+    what
+        Which row it is, and where the domain ends.
+    """
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        super().__init__(
+            f"{what}; correct it or leave it out, or call reach(X) first if the domain shall grow that far"
+        )
+
+
+class Reaching(Parameters):
+    """The part of an estimator that knows where its domain ends, and lets it grow."""
+
+    def in_domain(self, X: ArrayLike) -> NDArray[np.bool_]:
+        """Whether each row of X lies in the domain, where nothing is extrapolated.
+
+        Parameters
+        ----------
+        X
+            Inputs, shape (rows, columns).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from atlas_splines import AtlasRegressor
+        >>> model = AtlasRegressor(terms=0, density=0, domain=[(0, 10)]).fit([[1.0], [9.0]], [1.0, 2.0])
+        >>> model.in_domain([[5.0], [11.0]])
+        array([ True, False])
+        """
+        check_is_fitted(self, "model_")
+        now = self._now()
+        return now._inside(now._inputs(X))
+
+    def _to_learn(self, X: Array, retention: Retention, far: bool) -> tuple[Atlas, Array]:
+        """A model that an update can change, and the coordinates of the rows in it.
+
+        Evidence levels off beyond the domain. But where enough rows lie there, a chart may want a larger one.
+        """
+        if not self._levels_off(retention):
+            return self._model_reaching(X, far)
+        model = model_in(state_of(self.model_), self.model_.updates)
+        beyond = int((~self._inside(X)).sum())
+        if retention == "auto" and beyond >= LEAST_CHART_ROWS and (far or not self._far(X).any()):
+            return model, self.domain_.to_unit(X).astype(model.dtype)
+        return model, self._points_inside(X)
+
+    def _levels_off(self, retention: Retention) -> bool:
+        """Whether an update can do with the domain that is there."""
+        by_evidence = retention in BY_EVIDENCE and state_of(self.model_).evidence is not None
+        return by_evidence and self.extrapolation != "error"
+
+    def _inside(self, X: Array) -> NDArray[np.bool_]:
+        """Whether each row lies in the domain."""
+        points = self.domain_.to_unit(X)
+        low, high = self.model_.domain.T
+        return np.asarray(((points >= low) & (points <= high)).all(axis=1))
+
+    def _points_inside(self, X: Array) -> Array:
+        """Coordinates of the nearest points in the domain."""
+        return self._points_in(self.model_.domain, X)
+
+    def _points_in(self, domain: Domain, X: Array) -> Array:
+        """Coordinates of the nearest points in some domain."""
+        return self.domain_.to_unit(X).clip(*domain.T).astype(self.model_.dtype)
+
+    def _model_reaching(self, X: Array, far: bool = False) -> tuple[Atlas, Array]:
+        """The model, or a copy whose domain is extended to the rows, and their coordinates in it.
+
+        Rows that are far outside are refused, unless `far` says that they are meant.
+        """
+        if not far:
+            self._refuse_far(X)
+        model, points = self.model_, self.domain_.to_unit(X)
+        if not self._inside(X).all():
+            model = model.copy()
+            take_state(model, reaching(state_of(model), points))
+        return model, points.clip(*model.domain.T).astype(model.dtype)
+
+    def _far(self, X: Array) -> NDArray[np.bool_]:
+        """Coordinates that are far outside the domain, shape (rows, inputs)."""
+        return far_outside(self.domain_.to_unit(X), self.model_.domain)
+
+    def _refuse_far(self, X: Array) -> None:
+        far = np.argwhere(self._far(X))
+        if len(far):
+            row, j = far[0].tolist()
+            raise FarRowError(
+                f"row {row} of X has {X[row, j]:.6g} in column {j}, far outside its domain, "
+                f"{self._domain_text(j)}"
+            )
+
+    def _domain_text(self, j: int, domain: Array | None = None) -> str:
+        """Where the domain of a column begins and ends, or another domain of the model."""
+        ends = self.model_.domain if domain is None else domain
+        low, high = self.domain_.to_raw(j, ends[j]).tolist()
+        return " to ".join(inwards((low, high), high - low))
+
+    def reach(self: Self, X: ArrayLike) -> Self:
+        """Let the domain reach these rows, however far they are, for `partial_fit` to learn them.
+
+        The model grows with its domain. Predictions inside stay as they are, to the bit. It is no update:
+        nothing is logged, and it cannot be reverted.
+
+        Parameters
+        ----------
+        X
+            Inputs, shape (rows, columns).
+
+        Returns
+        -------
+        the estimator itself
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from atlas_splines import AtlasRegressor
+        >>> model = AtlasRegressor(terms=0, density=0, domain=[(0, 10)]).fit([[1.0], [9.0]], [1.0, 2.0])
+        >>> model.reach([[50.0]]).in_domain([[49.0], [60.0]])
+        array([ True, False])
+        """
+        check_is_fitted(self, "model_")
+        larger, _ = self._model_reaching(self._inputs(X), far=True)
+        return self._take_state(state_of(larger))
+
+
+def far_outside(points: Array, domain: Domain) -> NDArray[np.bool_]:
+    """Coordinates, shape (rows, inputs), to which the domain does not grow by itself.
+
+    Examples
+    --------
+    >>> far_outside(np.array([[0.5], [2.0], [900.0]]), np.array([[0.0, 1.0]]))[:, 0]
+    array([False, False,  True])
+    """
+    low, high = domain.T
+    beyond = np.maximum(low - points, points - high)
+    is_news = (beyond > FAR).any(axis=1).sum() >= LEAST_CHART_ROWS
+    return np.asarray(beyond > (FARTHEST if is_news else FAR))
+
+
+def given_back(state: State, before: str, domains: Iterable[Domain]) -> State:
+    """The state without an extension, if one of these domains makes it what its content hash was before."""
+    different = {domain.tobytes(): domain for domain in domains}
+    different.pop(state.lattice.domain.tobytes(), None)
+    for domain in different.values():
+        for density in range(state.density + 1):
+            smaller = cropped(state, domain, density)
+            if smaller is not None and model_in(smaller).fingerprint() == before:
+                return smaller
+    return state

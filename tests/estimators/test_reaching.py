@@ -1,0 +1,118 @@
+"""Domains that grow with new data, and are given back."""
+
+import numpy as np
+import pytest
+
+from atlas_splines import AtlasRegressor, load, save
+from atlas_splines.core.model import state_of
+from atlas_splines.estimators.reaching import FarRowError
+
+X = np.random.default_rng(0).random((200, 2))
+FEW = {
+    "members": 1,
+    "terms": 1,
+    "density": 1,
+    "max_iter": 3,
+    "features": 30,
+    "domain": "data",
+    "random_state": 0,
+}
+RETENTIONS = ["auto", "pool", "chart", "rehearsal", "both", "none"]
+
+
+@pytest.fixture(autouse=True)
+def quickly(monkeypatch):
+    monkeypatch.setattr("atlas_splines.memory.options.BATCHES", 50)
+    monkeypatch.setattr("atlas_splines.memory.options.EPOCHS", 2)
+
+
+def fitted(**options):
+    return AtlasRegressor(**FEW | options).fit(X, X.sum(axis=1))
+
+
+def with_outlier():
+    rows = X[:60].copy()
+    rows[7, 1] = 900
+    return rows
+
+
+@pytest.mark.parametrize("retention", ["chart", "rehearsal", "both", "none"])
+def test_one_far_row_is_refused(retention):
+    model = fitted(retention=retention)
+    before = model.model_
+    sentence = (
+        r"row 7 of X has 900 in column 1, far outside its domain, .* to 1\.0.*; correct it or leave it out"
+    )
+    for learn in (model.footprint, lambda rows: model.partial_fit(rows, rows[:, 0])):
+        with pytest.raises(FarRowError, match=sentence):
+            learn(with_outlier())
+    assert model.model_ is before
+    assert model.update_log_ == []
+
+
+@pytest.mark.parametrize("retention", ["auto", "pool"])
+@pytest.mark.parametrize("shift", [0, 2])
+def test_evidence_counts_a_far_row_where_the_domain_ends(retention, shift):
+    model = fitted(retention=retention)
+    rows = with_outlier() + shift
+    size = model.partial_fit(rows, rows[:, 0] ** 2).model_.nbytes
+    assert size < 100_000
+    assert model.model_.domain.max() < 6
+
+
+def test_the_domain_reaches_far_rows_if_that_is_asked_for():
+    model = fitted(retention="chart")
+    inside = model.predict(X)
+    model.reach(with_outlier())
+    np.testing.assert_array_equal(model.predict(X), inside)
+    model.partial_fit(with_outlier(), X[:60, 0])
+    assert model.in_domain([[0.5, 900.0]]).all()
+
+
+def test_many_far_rows_are_news():
+    model = fitted(retention="chart").partial_fit(X + np.array([0, 9]), X[:, 0])
+    assert model.in_domain([[0.5, 9.5]]).all()
+    with pytest.raises(FarRowError, match="row 0 of X has 9"):
+        model.partial_fit(X + np.array([0, 900]), X[:, 0])
+
+
+@pytest.mark.parametrize("retention", ["auto", "pool", "chart"])
+@pytest.mark.parametrize("features", [0, 30])
+@pytest.mark.parametrize("density", [1, 4])
+def test_reverting_the_newest_update_gives_the_domain_back(retention, features, density, path):
+    if not features and retention == "pool":
+        return  # there is no evidence to pool
+    model = fitted(retention=retention, features=features, density=density)
+    model.partial_fit(X[:60] / 2, 3 + X[:60, 0])
+    grid = 4 * X - 2
+    state, said = state_of(model.model_), model.predict(grid)
+    far = 2 + 0.5 * X[:100]
+    model.partial_fit(far, 50 * far[:, 0])
+    entry = model.update_log_[-1]
+    for change in (lambda: model.revert(entry.id), lambda: save(model, path)):
+        change()
+        assert model.model_.domain.tolist() == state.lattice.domain.tolist()
+        assert state_of(model.model_).table.shape == state.table.shape
+        assert model.model_.fingerprint() == entry.before
+        np.testing.assert_array_equal(model.predict(grid), said)
+    np.testing.assert_array_equal(load(path).predict(grid), said)
+    assert load(path).update_log_[-1].footprint.contains(far).all()
+
+
+def test_a_later_update_keeps_the_domain():
+    model = fitted(retention="chart")
+    model.partial_fit(2 + X[:60], X[:60, 0])
+    model.partial_fit(X[:60] / 2, X[:60, 0])
+    domain, inside = model.model_.domain, model.predict(X)
+    model.revert(1)
+    assert model.model_.domain.tolist() == domain.tolist()
+    np.testing.assert_array_equal(model.predict(X), inside)
+
+
+def test_a_domain_that_nothing_needs_does_not_grow():
+    model = fitted(retention="chart")
+    rows = 2 + X[:60]
+    [entry] = model.set_params(learning_rate=1e30).partial_fit(rows, X[:60, 0]).update_log_
+    assert "none was opened" in entry.reason
+    assert model.model_.domain.max() == 1
+    assert entry.before == entry.after == model.model_.fingerprint()
