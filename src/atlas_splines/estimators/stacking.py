@@ -36,8 +36,9 @@ TERMS = 32  # of a member
 SPREAD = 1.0  # how far apart terms start
 FINEST = 6  # density
 ROWS_PER_FUNCTION = 4  # of an input, or a member grows no finer
+MOST_FUNCTIONS = 1024  # of all inputs together at one density: each costs time and bytes
 START = 1  # density that members are trained from
-MOST_INPUTS = 48  # of a member: those along which data varies fastest
+MOST_INPUTS = 24  # of a member: those along which data varies fastest
 RATES = (0.02, 0.004)  # one after the other
 ROWS_A_STEP = 10  # so many rows ask for one step at each rate
 LEAST_STEPS, MOST_STEPS = 100, 800
@@ -58,7 +59,7 @@ def train_member(k: int, rows: Rows, held_out: NDArray[np.bool_], solved: Solved
         rows, points=np.ascontiguousarray(rows.points[:, inputs]), targets=left.astype(rows.targets.dtype)
     )
     split = Split(own.take(~held_out), own.take(held_out))
-    schedule = schedule_for(len(split.learned))
+    schedule = schedule_for(len(split.learned), len(inputs))
     model = Atlas(len(inputs), rows.targets.shape[1], TERMS, density=0)
     start_terms(model, SPREAD, random)
     model.expand(density=START, terms=0)
@@ -81,7 +82,7 @@ def telling_inputs(solved: Solved) -> NDArray[np.intp]:
     return inputs
 
 
-def schedule_for(rows: int) -> Schedule:
+def schedule_for(rows: int, inputs: int) -> Schedule:
     """A short training: about as many steps for many rows as for some."""
     batch = min(100, rows)
     steps = np.clip(rows / ROWS_A_STEP, LEAST_STEPS, MOST_STEPS)
@@ -91,7 +92,10 @@ def schedule_for(rows: int) -> Schedule:
         learning_rate=RATES[0],
         rate_divisors=tuple(RATES[0] / rate for rate in RATES),
         epochs=max(round(steps * batch / rows), 2),
-        finest=finest_affordable(rows, ROWS_PER_FUNCTION, FINEST),
+        finest=min(
+            finest_affordable(rows, ROWS_PER_FUNCTION, FINEST),
+            finest_affordable(MOST_FUNCTIONS, inputs, FINEST),
+        ),
         worthwhile_ratio=WORTHWHILE_RATIO,
     )
 
