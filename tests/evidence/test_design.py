@@ -62,6 +62,15 @@ def test_features_are_chosen_on_a_sample(monkeypatch):
     assert len(features) == sum(prior.sizes) <= 150
 
 
+def test_pieces_make_no_difference(monkeypatch):
+    points, targets = smooth(300)
+    whole = solve_first(points, targets, budget=40)
+    monkeypatch.setattr(designing, "PIECE", 70)
+    cut = solve_first(points, targets, budget=40)
+    assert cut.statistics == whole.statistics
+    np.testing.assert_allclose(cut.ahead, whole.ahead, atol=1e-9)
+
+
 @pytest.mark.slow
 def test_a_thousand_columns_are_no_trouble():
     points, targets = make_friedman1(600, n_features=1000, noise=1.0, random_state=0)

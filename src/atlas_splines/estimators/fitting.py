@@ -51,6 +51,7 @@ RATE_DIVISORS = (1, 3, 10)  # of the learning rate, one after the other
 LEAST_ROWS = 40  # with fewer rows none are held out
 ENOUGH_HELD_OUT = 300  # rows; a larger share than asked for is held out of small tables
 MOST_HELD_OUT = 0.25  # share of the rows
+MOST_CLASS_ROWS = 50_000  # that the readout of classes is found from: their features are held at once
 BLOCKS = 5  # of neighbouring rows that are held out
 ALIKE = 0.1  # correlation of the errors of neighbouring rows, from which on they count as ordered
 PATIENCE_BATCHES = 2000  # without a lower loss, after which training stops
@@ -154,6 +155,8 @@ def fit_model(
 
 def solve_classes(rows: Rows, solved: Solved, seed: int) -> Fitted:
     """The model of the features that makes classes most likely."""
+    some = np.random.default_rng(seed).permutation(len(rows))[:MOST_CLASS_ROWS]
+    rows = rows.take(some)
     phi = solved.features(rows.points)
     weights = rows.weights.astype(np.float64) / rows.weights.mean()
     scores, entropy = class_weights(phi, rows.targets.astype(np.float64), weights, solved.readout, seed)

@@ -34,6 +34,7 @@ LEARNING_STEPS = 5  # towards the prior of what was chosen
 ROUNDS = 3  # of k-means
 UNSEEN_LENGTH = 1 / 6  # length scale over √inputs, where little is known
 UNSEEN_STEPS = 3  # towards a prior, where little is known
+PIECE = 16_384  # rows whose features are held at once
 MOST_LEVERAGE = 0.999  # of a row on its own prediction
 
 
@@ -108,14 +109,19 @@ def solve_first(
     """
     points = np.asarray(points, np.float64).clip(0, 1)
     features, prior = choose_features(points, targets, budget, seed)
-    phi = features(points)  # (rows, features)
     statistics = Statistics(len(features), targets.shape[1])
-    statistics.add(phi, targets, weights)
+    for rows in pieces(len(points)):
+        statistics.add(features(points[rows]), targets[rows], None if weights is None else weights[rows])
     if has_unseen(targets):
         readout = solve(statistics, prior)
     else:
         readout = learn_prior(statistics, prior, LEARNING_STEPS)
-    return Solved(features, statistics, readout, ahead_of(phi, targets, weights, readout))
+    return Solved(features, statistics, readout, ahead_of(features, points, targets, weights, readout))
+
+
+def pieces(rows: int) -> list[slice]:
+    """Cuts of rows, in order."""
+    return [slice(begin, begin + PIECE) for begin in range(0, rows, PIECE)]
 
 
 def without_blocks(
@@ -141,11 +147,17 @@ def without_blocks(
     return replace(solved, ahead=ahead)
 
 
-def ahead_of(phi: Array, targets: Array, weights: Array | None, readout: Readout) -> Array:
+def ahead_of(
+    features: Features, points: Array, targets: Array, weights: Array | None, readout: Readout
+) -> Array:
     """What the readout of all other rows says of each: y − e/(1 − h), for its error e and leverage h."""
-    leverage = readout.leverage(phi) * (1 if weights is None else weights)
-    error = targets - phi @ readout.weights
-    return np.asarray(targets - error / (1 - np.minimum(leverage, MOST_LEVERAGE))[:, None])
+    ahead = np.empty(targets.shape)
+    for rows in pieces(len(points)):
+        phi = features(points[rows])  # (rows, features)
+        leverage = readout.leverage(phi) * (1 if weights is None else weights[rows])
+        error = targets[rows] - phi @ readout.weights
+        ahead[rows] = targets[rows] - error / (1 - np.minimum(leverage, MOST_LEVERAGE))[:, None]
+    return ahead
 
 
 def has_unseen(targets: Array) -> bool:
