@@ -14,10 +14,11 @@ from atlas_splines.core.model import state_of
 from atlas_splines.core.rows import Rows
 from atlas_splines.estimators.fitting import (
     FitOptions,
+    blocks_of,
     fit_model,
     fresh_model,
     held_out_rows,
-    order_of,
+    is_ordered,
     split_folds,
     split_rows,
 )
@@ -159,19 +160,28 @@ def test_terms_still_grow_where_classes_need_them():
     assert fitted.model.terms >= 4
 
 
-def test_order_is_found_in_the_errors_of_neighbours():
+@pytest.fixture(scope="module")
+def drifting():
     rows = rows_of(lambda X: X[:, 0], 1)
     drift = np.cumsum(np.random.default_rng(1).normal(0, 0.05, len(rows)))[:, None]
-    drifting = dataclasses.replace(rows, targets=(rows.targets + drift).astype(np.float32))
-    assert [order_of(part, solve_rows(part, 30)) for part in (rows, drifting)] == ["random", "blocks"]
+    return dataclasses.replace(rows, targets=(rows.targets + drift).astype(np.float32))
 
 
-@pytest.mark.parametrize("kind", ["random", "blocks", "last"])
-def test_as_many_rows_are_held_out_as_asked_for(kind):
-    mask = held_out_rows(1000, 0.2, kind, np.random.default_rng(0))
-    assert mask.sum() == pytest.approx(200, abs=5)
-    if kind != "random":
-        assert mask[-1]
+def test_order_is_found_in_the_errors_of_neighbours(drifting):
+    rows = rows_of(lambda X: X[:, 0], 1)
+    assert [is_ordered(part, solve_rows(part, 30)) for part in (rows, drifting)] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("validation", "blocks", "others"),
+    [("random", 0, 120), ("blocks", 120, 0), ("last", 120, 0), ("auto", 60, 60)],
+)
+def test_as_many_rows_are_held_out_as_asked_for(drifting, validation, blocks, others):
+    solved = solve_rows(drifting, 30)
+    apart, at_random = held_out_rows(drifting, 0.2, validation, solved, np.random.default_rng(0))
+    assert (apart.sum(), at_random.sum()) == (pytest.approx(blocks, abs=5), pytest.approx(others, abs=5))
+    assert apart[-1] == (blocks > 0)
+    assert np.diff(apart.astype(int)).clip(0).sum() == {"random": 0, "last": 1}.get(validation, 5)
 
 
 def test_what_was_solved_is_judged_without_the_block():
@@ -179,7 +189,7 @@ def test_what_was_solved_is_judged_without_the_block():
     points, targets = rows.points.astype(np.float64), rows.targets.astype(np.float64)
     moved = np.where(np.arange(len(rows))[:, None] < 500, targets, targets + 3)  # the world changes
     solved = solve_first(points, moved, budget=30)
-    held_out = held_out_rows(len(rows), 1 / 6, "last", np.random.default_rng(0))
+    held_out = blocks_of(len(rows), 1 / 6, blocks=1)
     apart = without_blocks(solved, points, moved, None, held_out)
     assert np.abs(apart.ahead[held_out] - moved[held_out]).mean() == pytest.approx(3, abs=0.2)
     assert np.array_equal(apart.ahead[~held_out], solved.ahead[~held_out])

@@ -168,40 +168,51 @@ def stack_on(solved: Solved, rows: Rows, options: FitOptions, seeds: Sequence[in
     if len(rows) < LEAST_ROWS:
         return Fitted(fold(solved.features, solved.readout.weights), [], np.inf)
     share = np.clip(ENOUGH_HELD_OUT / len(rows), options.held_out, max(MOST_HELD_OUT, options.held_out))
-    kind = order_of(rows, solved) if options.validation == "auto" else options.validation
-    held_out = held_out_rows(len(rows), float(share), kind, np.random.default_rng(seeds[0]))
-    if kind != "random":
+    apart, at_random = held_out_rows(
+        rows, float(share), options.validation, solved, np.random.default_rng(seeds[0])
+    )
+    held_out = apart | at_random
+    if apart.any():
         doubles = (rows.points.astype(np.float64), rows.targets.astype(np.float64))
         weights = rows.weights.astype(np.float64) / rows.weights.mean()
-        solved = without_blocks(solved, *doubles, weights, held_out)
+        solved = without_blocks(solved, *doubles, weights, apart)
     members = run(lambda k: train_member(k, rows, held_out, solved, seeds[k]), range(len(seeds)))
     model, loss = stack_members([member.model for member in members], rows, held_out, solved)
     return Fitted(model, members, loss)
 
 
-def order_of(rows: Rows, solved: Solved) -> Validation:
-    """Whether rows are to be held out at random, or in blocks since neighbouring ones have errors alike."""
+def held_out_rows(
+    rows: Rows, share: float, validation: Validation, solved: Solved, random: np.random.Generator
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Masks of the rows to hold out in blocks, and of those to hold out one by one.
+
+    Data in an order gets both, half of the share each: what is to come may lie among known rows or beyond.
+    """
+    none = np.zeros(len(rows), np.bool_)
+    if validation == "auto" and is_ordered(rows, solved):
+        return blocks_of(len(rows), share / 2, BLOCKS), split_folds(len(rows), share / 2, random)[0]
+    if validation in ("auto", "random"):
+        return none, split_folds(len(rows), share, random)[0]
+    return blocks_of(len(rows), share, BLOCKS if validation == "blocks" else 1), none
+
+
+def is_ordered(rows: Rows, solved: Solved) -> bool:
+    """Whether neighbouring rows have errors that are alike."""
     errors = (rows.targets - solved.ahead).mean(axis=1)
     errors = errors - errors.mean()
     alike = float(errors[1:] @ errors[:-1]) / max(float(errors @ errors), 1e-12)
-    return "blocks" if alike > max(ALIKE, 4 / np.sqrt(len(rows))) else "random"
+    return alike > max(ALIKE, 4 / np.sqrt(len(rows)))
 
 
-def held_out_rows(
-    rows: int, share: float, kind: Validation, random: np.random.Generator
-) -> NDArray[np.bool_]:
-    """Mask of the rows to hold out: random ones, the last ones, or blocks of neighbours, the last among them.
+def blocks_of(rows: int, share: float, blocks: int) -> NDArray[np.bool_]:
+    """Mask of blocks of neighbouring rows, the last rows among them.
 
     Examples
     --------
-    >>> held_out_rows(20, 0.25, "blocks", np.random.default_rng(0)).astype(int)
-    array([0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1])
-    >>> held_out_rows(8, 0.25, "last", np.random.default_rng(0)).astype(int)
-    array([0, 0, 0, 0, 0, 0, 1, 1])
+    >>> blocks_of(12, 0.25, 3).astype(int)
+    array([0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1])
     """
-    if kind == "random":
-        return split_folds(rows, share, random)[0]
-    place = np.arange(rows) / rows * (BLOCKS if kind == "blocks" else 1) % 1  # within the block
+    place = np.arange(rows) / rows * blocks % 1  # within the block
     return np.asarray(place >= 1 - share - 1e-9)
 
 

@@ -68,7 +68,7 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
         Share of the rows that each member holds out, if there are at least 40 rows.
     validation
         Which rows are held out: "random" ones, the "last" ones, or "blocks" of neighbouring rows, for data in
-        the order of time. "auto" takes blocks if neighbouring rows have errors that are alike.
+        the order of time. "auto" takes random ones, and blocks too if neighbouring rows have errors alike.
     n_iter_no_change
         Passes without a lower loss after which training stops; "auto" takes 2 to 20, for 2000 batches.
     warm_start
