@@ -22,8 +22,7 @@ __all__ = ["Solved", "choose_features", "design", "solve_first", "without_blocks
 Array = NDArray[np.float64]
 
 LEAST_FEATURES = 8  # whatever the budget
-SPLINE_SHARE = 0.5  # of the budget that coarse splines may take
-FINE_SHARE = 0.25  # of the budget that finer ones may take on top
+SPLINE_SHARE = 0.5  # of the budget that coarse splines may take, and finer ones on top
 JUDGED = 3000  # rows that features are chosen on
 WIDE_TABLE = 32  # inputs, up to which each keeps its spline: an input may come to matter later
 TELLING = 1.3  # over the usual 1/length, for which an input of a wide table matters without a spline
@@ -179,7 +178,7 @@ def choose_features(
     coarse = coarse_splines(points, targets, telling, int(SPLINE_SHARE * budget))
     phi = coarse(points)
     left = targets - phi @ readout_of(phi, targets, Prior.flat(coarse.sizes), JUDGING_STEPS).weights
-    fine = finer_splines(points * telling, left, int(FINE_SHARE * budget))
+    fine = finer_splines(points * telling, left, int(SPLINE_SHARE * budget))
     return with_bumps(replace(coarse, fine=fine), points, targets, lengths, budget, random)
 
 

@@ -17,6 +17,7 @@ Array = NDArray[np.float64]
 
 GAIN = 3.0  # in log evidence, for which finer splines of an input are worth it
 ROWS_A_FUNCTION = 4  # finer splines need at least this many rows for each function
+MOST_FUNCTIONS = 2048  # of all inputs at one density: a model has room for them, whichever are used
 PRECISIONS = (0.3, 3.0, 30.0)  # of the prior of splines, when they are judged
 
 
@@ -35,7 +36,10 @@ def coarse_gains(points: Array, targets: Array) -> Array:
 
 def finer_splines(points: Array, left: Array, budget: int) -> tuple[tuple[int, int], ...]:
     """Pairs (input, density) of finer splines that what coarse ones leave asks for, the most wanted first."""
-    wanted = sorted(((*best_density(column, left), j) for j, column in enumerate(points.T)), reverse=True)
+    most = MOST_FUNCTIONS // points.shape[1]
+    wanted = sorted(
+        ((*best_density(column, left, most), j) for j, column in enumerate(points.T)), reverse=True
+    )
     chosen: list[tuple[int, int]] = []
     for gain, density, j in wanted:
         if gain > GAIN and splines.basis_size(density) <= budget:
@@ -44,12 +48,12 @@ def finer_splines(points: Array, left: Array, budget: int) -> tuple[tuple[int, i
     return tuple(chosen)
 
 
-def best_density(column: Array, left: Array) -> tuple[float, int]:
+def best_density(column: Array, left: Array, most: int) -> tuple[float, int]:
     """The largest gain in log evidence by splines of one input, and their density.
 
     A column of few values, such as a category, needs no more functions than it has values.
     """
-    most = min(len(column) // ROWS_A_FUNCTION, 2 * len(np.unique(column)))
+    most = min(most, len(column) // ROWS_A_FUNCTION, 2 * len(np.unique(column)))
     best = (0.0, COARSE)
     for density in range(COARSE + 1, FINEST + 1):
         if splines.basis_size(density) > most:
