@@ -16,13 +16,18 @@ from atlas_splines.estimators.fitting import (
     FitOptions,
     fit_model,
     fresh_model,
+    held_out_rows,
+    order_of,
     split_folds,
     split_rows,
 )
+from atlas_splines.evidence.design import solve_first, without_blocks
+from atlas_splines.evidence.readout import readout_of
+from atlas_splines.memory.pooling import solve_rows
 
 OPTIONS = FitOptions(
     outputs=1, loss="mse", density="auto", terms="auto", epochs=60, batch_size=50,
-    learning_rate=0.01, held_out=0.2, patience="auto", verbose=False,
+    learning_rate=0.01, held_out=0.2, validation="auto", patience="auto", verbose=False,
 )  # fmt: skip
 
 
@@ -152,3 +157,32 @@ def test_terms_still_grow_where_classes_need_them():
     fitted = fit_model(Rows(X, classes, np.ones(len(X), np.float32)), options, [0], in_turn)
     assert fitted.loss < 0.3
     assert fitted.model.terms >= 4
+
+
+def test_order_is_found_in_the_errors_of_neighbours():
+    rows = rows_of(lambda X: X[:, 0], 1)
+    drift = np.cumsum(np.random.default_rng(1).normal(0, 0.05, len(rows)))[:, None]
+    drifting = dataclasses.replace(rows, targets=(rows.targets + drift).astype(np.float32))
+    assert [order_of(part, solve_rows(part, 30)) for part in (rows, drifting)] == ["random", "blocks"]
+
+
+@pytest.mark.parametrize("kind", ["random", "blocks", "last"])
+def test_as_many_rows_are_held_out_as_asked_for(kind):
+    mask = held_out_rows(1000, 0.2, kind, np.random.default_rng(0))
+    assert mask.sum() == pytest.approx(200, abs=5)
+    if kind != "random":
+        assert mask[-1]
+
+
+def test_what_was_solved_is_judged_without_the_block():
+    rows = rows_of(lambda X: np.sin(9 * X[:, 0]), 1)
+    points, targets = rows.points.astype(np.float64), rows.targets.astype(np.float64)
+    moved = np.where(np.arange(len(rows))[:, None] < 500, targets, targets + 3)  # the world changes
+    solved = solve_first(points, moved, budget=30)
+    held_out = held_out_rows(len(rows), 1 / 6, "last", np.random.default_rng(0))
+    apart = without_blocks(solved, points, moved, None, held_out)
+    assert np.abs(apart.ahead[held_out] - moved[held_out]).mean() == pytest.approx(3, abs=0.2)
+    assert np.array_equal(apart.ahead[~held_out], solved.ahead[~held_out])
+    phi = solved.features(points)
+    others = readout_of(phi[~held_out], moved[~held_out], solved.readout.prior, steps=0)
+    np.testing.assert_allclose(apart.ahead[held_out], phi[held_out] @ others.weights, atol=1e-3)

@@ -94,7 +94,8 @@ def test_a_member_depends_only_on_inputs_that_matter():
 
 
 def test_many_rows_get_about_as_many_steps_as_some():
-    steps = [schedule_for(rows).epochs * rows / 100 for rows in (7_000, 50_000, 400_000)]
+    steps = [schedule_for(rows, 2).epochs * rows / 100 for rows in (7_000, 50_000, 400_000)]
     assert steps[0] == pytest.approx(700, rel=0.1)
-    assert steps[1] <= 1000
-    assert schedule_for(400_000).epochs == 2
+    assert steps[1] == pytest.approx(1000, rel=0.1)
+    assert schedule_for(400_000, 2).epochs == 2
+    assert schedule_for(400_000, 24).finest < schedule_for(400_000, 2).finest

@@ -33,7 +33,7 @@ def test_what_version_1_did_not_know_is_added():
 def test_parameters_get_their_names_and_defaults():
     archive = old({"estimator": {"parameters": {"memory": "both", "terms": 2}}})
     upgrade(archive)
-    parameters = {"retention": "both", "terms": 2, "features": 550, "half_life": None}
+    parameters = {"retention": "both", "terms": 2, "features": 550, "half_life": None, "validation": "auto"}
     assert archive.header["estimator"]["parameters"] == parameters
 
 

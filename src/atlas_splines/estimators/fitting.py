@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,14 +31,16 @@ from atlas_splines.core.model import Atlas
 from atlas_splines.core.rows import Rows
 from atlas_splines.estimators.stacking import stack_members, train_member
 from atlas_splines.evidence.classes import class_weights
-from atlas_splines.evidence.design import Solved
+from atlas_splines.evidence.design import Solved, without_blocks
 from atlas_splines.evidence.folding import fold
 
-__all__ = ["FitOptions", "Fitted", "fit_model", "split_folds", "train_on"]
+__all__ = ["VALIDATIONS", "FitOptions", "Fitted", "Validation", "fit_model", "split_folds", "train_on"]
 
 Auto = int | Literal["auto"]
+Validation = Literal["auto", "random", "blocks", "last"]
 Mapper = Callable[[Callable[[int], Grown], Iterable[int]], list[Grown]]
 
+VALIDATIONS: tuple[Validation, ...] = get_args(Validation)
 SPREAD = 1.0  # how far apart terms start
 TERMS = (0, 4, 16, 64)  # tried in this order while that helps
 FINEST = 6  # density
@@ -49,6 +51,8 @@ RATE_DIVISORS = (1, 3, 10)  # of the learning rate, one after the other
 LEAST_ROWS = 40  # with fewer rows none are held out
 ENOUGH_HELD_OUT = 300  # rows; a larger share than asked for is held out of small tables
 MOST_HELD_OUT = 0.25  # share of the rows
+BLOCKS = 5  # of neighbouring rows that are held out
+ALIKE = 0.1  # correlation of the errors of neighbouring rows, from which on they count as ordered
 PATIENCE_BATCHES = 2000  # without a lower loss, after which training stops
 LEAST_PATIENCE, MOST_PATIENCE = 2, 20  # epochs, whatever the number of batches
 
@@ -65,6 +69,7 @@ class FitOptions:
     batch_size: int
     learning_rate: float
     held_out: float  # share of the rows
+    validation: Validation  # which rows are held out
     patience: int | Literal["auto"] | None  # in epochs; None runs all epochs
     verbose: bool
 
@@ -160,10 +165,41 @@ def stack_on(solved: Solved, rows: Rows, options: FitOptions, seeds: Sequence[in
     if len(rows) < LEAST_ROWS:
         return Fitted(fold(solved.features, solved.readout.weights), [], np.inf)
     share = np.clip(ENOUGH_HELD_OUT / len(rows), options.held_out, max(MOST_HELD_OUT, options.held_out))
-    held_out = split_folds(len(rows), float(share), np.random.default_rng(seeds[0]))[0]
+    kind = order_of(rows, solved) if options.validation == "auto" else options.validation
+    held_out = held_out_rows(len(rows), float(share), kind, np.random.default_rng(seeds[0]))
+    if kind != "random":
+        doubles = (rows.points.astype(np.float64), rows.targets.astype(np.float64))
+        weights = rows.weights.astype(np.float64) / rows.weights.mean()
+        solved = without_blocks(solved, *doubles, weights, held_out)
     members = run(lambda k: train_member(k, rows, held_out, solved, seeds[k]), range(len(seeds)))
     model, loss = stack_members([member.model for member in members], rows, held_out, solved)
     return Fitted(model, members, loss)
+
+
+def order_of(rows: Rows, solved: Solved) -> Validation:
+    """Whether rows are to be held out at random, or in blocks since neighbouring ones have errors alike."""
+    errors = (rows.targets - solved.ahead).mean(axis=1)
+    errors = errors - errors.mean()
+    alike = float(errors[1:] @ errors[:-1]) / max(float(errors @ errors), 1e-12)
+    return "blocks" if alike > max(ALIKE, 4 / np.sqrt(len(rows))) else "random"
+
+
+def held_out_rows(
+    rows: int, share: float, kind: Validation, random: np.random.Generator
+) -> NDArray[np.bool_]:
+    """Mask of the rows to hold out: random ones, the last ones, or blocks of neighbours, the last among them.
+
+    Examples
+    --------
+    >>> held_out_rows(20, 0.25, "blocks", np.random.default_rng(0)).astype(int)
+    array([0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1])
+    >>> held_out_rows(8, 0.25, "last", np.random.default_rng(0)).astype(int)
+    array([0, 0, 0, 0, 0, 0, 1, 1])
+    """
+    if kind == "random":
+        return split_folds(rows, share, random)[0]
+    place = np.arange(rows) / rows * (BLOCKS if kind == "blocks" else 1) % 1  # within the block
+    return np.asarray(place >= 1 - share - 1e-9)
 
 
 def average_members(rows: Rows, options: FitOptions, seeds: Sequence[int], run: Mapper) -> Fitted:

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from atlas_splines.core.checks import check_number, check_size
 from atlas_splines.core.lattice import MAX_DENSITY
 from atlas_splines.estimators.column_map import DomainChoice
-from atlas_splines.estimators.fitting import Auto, FitOptions
+from atlas_splines.estimators.fitting import VALIDATIONS, Auto, FitOptions, Validation
 from atlas_splines.memory.plans import RETENTIONS, Retention
 from atlas_splines.memory.pooling import FEATURES
 
@@ -22,6 +22,7 @@ CHOICES = {
     "extrapolation": ("constant", "linear", "error"),
     "missing": ("error", "learn"),
     "retention": RETENTIONS,
+    "validation": VALIDATIONS,
 }
 
 
@@ -48,6 +49,7 @@ class Parameters(BaseEstimator, ABC):
         batch_size: int = 100,
         early_stopping: bool = True,
         validation_fraction: float = 0.1,
+        validation: Validation = "auto",
         n_iter_no_change: Auto = "auto",
         warm_start: bool = False,
         n_jobs: int | None = None,
@@ -69,6 +71,7 @@ class Parameters(BaseEstimator, ABC):
         self.batch_size = batch_size
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
+        self.validation = validation
         self.n_iter_no_change = n_iter_no_change
         self.warm_start = warm_start
         self.n_jobs = n_jobs
@@ -112,6 +115,7 @@ class Parameters(BaseEstimator, ABC):
             batch_size=self.batch_size,
             learning_rate=self.learning_rate,
             held_out=self.validation_fraction,
+            validation=self.validation,
             patience=self.n_iter_no_change if self.early_stopping else None,
             verbose=bool(self.verbose),
         )

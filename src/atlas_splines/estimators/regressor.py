@@ -26,10 +26,11 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
     density
         Finest density of the splines, or "auto": from coarse to fine, as long as that helps on held-out rows.
     terms
-        Pairs of exponentials of each member, or "auto": 0, 4, 16 or 64, whatever held-out rows ask for.
+        Pairs of exponentials of each member, or "auto". If both sizes are "auto" and the loss is squared,
+        most of the model is solved for, and members are trained on top of it; otherwise terms are 0, 4, 16
+        or 64, whatever held-out rows ask for.
     members
-        Models that are fitted from different starts, with different rows held out. Their average is one
-        model again, with `members` times as many terms.
+        Models that are trained from different starts. The weighted sum of all is one model again.
     domain
         How columns become the model's unit cube. "data": linearly over the range of the first data and 5 %
         on either side of it. "quantiles": halfway between that and the quantiles of the data, so that crowded
@@ -55,7 +56,8 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
     loss
         "squared_error", "absolute_error" or "huber"; "auto" is the first.
     learning_rate
-        First step size of the optimiser; it falls to a tenth of that.
+        First step size of the optimiser; it falls to a tenth of that. This and the next three are for models
+        whose size or loss is given, and for charts.
     max_iter
         Largest number of passes over the data for each density and learning rate.
     batch_size
@@ -64,6 +66,9 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
         Whether to stop when the loss on held-out rows no longer falls.
     validation_fraction
         Share of the rows that each member holds out, if there are at least 40 rows.
+    validation
+        Which rows are held out: "random" ones, the "last" ones, or "blocks" of neighbouring rows, for data in
+        the order of time. "auto" takes blocks if neighbouring rows have errors that are alike.
     n_iter_no_change
         Passes without a lower loss after which training stops; "auto" takes 2 to 20, for 2000 batches.
     warm_start

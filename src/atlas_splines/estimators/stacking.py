@@ -36,9 +36,12 @@ TERMS = 32  # of a member
 SPREAD = 1.0  # how far apart terms start
 FINEST = 6  # density
 ROWS_PER_FUNCTION = 4  # of an input, or a member grows no finer
-RATES = (0.02, 0.006, 0.002)  # one after the other
+MOST_FUNCTIONS = 1024  # of all inputs together at one density: each costs time and bytes
+START = 1  # density that members are trained from
+MOST_INPUTS = 24  # of a member: those along which data varies fastest
+RATES = (0.02, 0.004)  # one after the other
 ROWS_A_STEP = 10  # so many rows ask for one step at each rate
-LEAST_STEPS, MOST_STEPS = 100, 700
+LEAST_STEPS, MOST_STEPS = 100, 800
 WORTHWHILE_RATIO = 0.99  # a finer model must lower the loss on held-out rows to this share of what it was
 DOUBT = 0.3  # standard deviation that weights have beforehand, around those of the solved part alone
 LEAST_WEIGHT = 0.02  # of a member; one with less is left out
@@ -56,9 +59,10 @@ def train_member(k: int, rows: Rows, held_out: NDArray[np.bool_], solved: Solved
         rows, points=np.ascontiguousarray(rows.points[:, inputs]), targets=left.astype(rows.targets.dtype)
     )
     split = Split(own.take(~held_out), own.take(held_out))
-    schedule = schedule_for(len(split.learned))
+    schedule = schedule_for(len(split.learned), len(inputs))
     model = Atlas(len(inputs), rows.targets.shape[1], TERMS, density=0)
     start_terms(model, SPREAD, random)
+    model.expand(density=START, terms=0)
     try:
         grown = grow(train_density(model, split, schedule, random), split, schedule, random)
     except TrainingDiverged:
@@ -67,15 +71,18 @@ def train_member(k: int, rows: Rows, held_out: NDArray[np.bool_], solved: Solved
 
 
 def telling_inputs(solved: Solved) -> NDArray[np.intp]:
-    """Inputs that some feature depends on."""
+    """Inputs that some feature depends on; of many those along which data varies fastest."""
     features = solved.features
     used = set(features.coarse) | {j for j, _ in features.fine}
     for group in features.bumps:
         used |= set(np.flatnonzero(np.isfinite(group.lengths)).tolist())
-    return np.array(sorted(used), np.intp)
+    inputs = np.array(sorted(used), np.intp)
+    if len(inputs) > MOST_INPUTS and features.bumps:
+        inputs = np.sort(inputs[np.argsort(features.bumps[0].lengths[inputs])[:MOST_INPUTS]])
+    return inputs
 
 
-def schedule_for(rows: int) -> Schedule:
+def schedule_for(rows: int, inputs: int) -> Schedule:
     """A short training: about as many steps for many rows as for some."""
     batch = min(100, rows)
     steps = np.clip(rows / ROWS_A_STEP, LEAST_STEPS, MOST_STEPS)
@@ -85,7 +92,10 @@ def schedule_for(rows: int) -> Schedule:
         learning_rate=RATES[0],
         rate_divisors=tuple(RATES[0] / rate for rate in RATES),
         epochs=max(round(steps * batch / rows), 2),
-        finest=finest_affordable(rows, ROWS_PER_FUNCTION, FINEST),
+        finest=min(
+            finest_affordable(rows, ROWS_PER_FUNCTION, FINEST),
+            finest_affordable(MOST_FUNCTIONS, inputs, FINEST),
+        ),
         worthwhile_ratio=WORTHWHILE_RATIO,
     )
 

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from atlas_splines.core import splines
 from atlas_splines.evidence.features import COARSE, Bumps, Features
 from atlas_splines.evidence.lengths import length_scales
-from atlas_splines.evidence.readout import Prior, Readout, learn_prior, readout_of, solve
+from atlas_splines.evidence.readout import Prior, Readout, learn_prior, readout_of, solve, sums_of
 from atlas_splines.evidence.screening import coarse_gains, finer_splines
 from atlas_splines.evidence.statistics import Statistics
 
-__all__ = ["Solved", "choose_features", "design", "solve_first"]
+__all__ = ["Solved", "choose_features", "design", "solve_first", "without_blocks"]
 
 Array = NDArray[np.float64]
 
@@ -31,7 +31,7 @@ WIDTHS = ((1.0, 1.0, 1.0), (1.0, 0.5, None))  # of groups of bumps, in length sc
 ROUGH = 0.2  # of √(length · spread): for what is local in every input that matters
 JUDGING_STEPS = 4  # towards the prior of a choice
 LEARNING_STEPS = 5  # towards the prior of what was chosen
-ROUNDS = 4  # of k-means
+ROUNDS = 3  # of k-means
 UNSEEN_LENGTH = 1 / 6  # length scale over √inputs, where little is known
 UNSEEN_STEPS = 3  # towards a prior, where little is known
 MOST_LEVERAGE = 0.999  # of a row on its own prediction
@@ -116,6 +116,29 @@ def solve_first(
     else:
         readout = learn_prior(statistics, prior, LEARNING_STEPS)
     return Solved(features, statistics, readout, ahead_of(phi, targets, weights, readout))
+
+
+def without_blocks(
+    solved: Solved, points: Array, targets: Array, weights: Array | None, held_out: NDArray[np.bool_]
+) -> Solved:
+    """The same, but what is said ahead of held-out rows is what the readout without all of them says.
+
+    Parameters
+    ----------
+    solved
+        Features and readout of all rows.
+    points, targets, weights
+        These rows, as in `solve_first`.
+    held_out
+        Which of them are held out, shape (rows,).
+    """
+    phi = solved.features(points[held_out])
+    apart = Statistics(len(solved.features), targets.shape[1])
+    apart.add(phi, targets[held_out], None if weights is None else weights[held_out])
+    others = sums_of(solved.statistics - apart).readout(solved.readout.prior)
+    ahead = solved.ahead.copy()
+    ahead[held_out] = phi @ others.weights
+    return replace(solved, ahead=ahead)
 
 
 def ahead_of(phi: Array, targets: Array, weights: Array | None, readout: Readout) -> Array:

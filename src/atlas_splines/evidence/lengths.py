@@ -11,7 +11,7 @@ __all__ = ["length_scales"]
 
 Array = NDArray[np.float64]
 
-SAMPLE = 400  # rows that length scales are found from; the cost is cubic
+SAMPLE = 320  # rows that length scales are found from; the cost is cubic
 STEPS = 30  # of the optimiser
 
 
@@ -47,8 +47,9 @@ def negative_likelihood(parameters: Array, x: Array, y: Array, usual: float) -> 
     factor, failed = dpotrf(kernel + variance + noise * np.eye(len(x)), lower=1)
     if failed:
         return 1e12, np.zeros_like(parameters)
-    inverse = dpotri(factor, lower=1)[0]
-    inverse = np.tril(inverse) + np.tril(inverse, -1).T
+    half = dpotri(factor, lower=1)[0]  # zero above the diagonal, as the factor is
+    inverse = half + half.T
+    inverse[np.diag_indices_from(inverse)] /= 2
     solved = inverse @ y
     outer = solved @ solved.T - outputs * inverse  # −2·d(−log likelihood)/d(covariance)
     pull = outer * kernel

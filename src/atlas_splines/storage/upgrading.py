@@ -20,6 +20,7 @@ def upgrade(archive: Archive) -> None:
         archive.version = 2
     if archive.version == 2:
         _add_chain(archive.header)
+        _add_validation(archive.header)
         archive.version = 3
 
 
@@ -41,6 +42,13 @@ def _add_chain(header: dict[str, Any]) -> None:
     """Version 3 knows the hash of a log; an older one may have been made in any way."""
     for model in _objects([header.get("model")]):
         model["chain"] = None
+
+
+def _add_validation(header: dict[str, Any]) -> None:
+    """Version 3 also knows which rows a fit holds out."""
+    for estimator in _objects([header.get("estimator")]):
+        for parameters in _objects([estimator.get("parameters")]):
+            parameters["validation"] = "auto"
 
 
 def _add_parameters(parameters: dict[str, Any]) -> None:
