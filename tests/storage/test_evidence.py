@@ -211,6 +211,18 @@ def test_features_that_have_grown_come_back_and_go_with_their_update(pooled, rel
     assert twin.predict(X).tobytes() == model.revert(9).predict(X).tobytes()
 
 
+def test_inputs_that_do_not_matter_come_back(reloaded):
+    X = np.random.default_rng(0).random((90, 100))
+    model = AtlasRegressor(members=1, terms=0, density=0, max_iter=2, random_state=0).fit(X, X[:, 0])
+    twin = reloaded(model)
+    for one, other in zip(pools_of(model), pools_of(twin), strict=True):
+        assert same_pool(one, other)
+        assert any(np.isinf(group.lengths).any() for group in other.features.bumps)
+    np.testing.assert_array_equal(
+        twin.partial_fit(X, 2 * X[:, 1]).predict(X), model.partial_fit(X, 2 * X[:, 1]).predict(X)
+    )
+
+
 def test_a_table_model_goes_on(reloaded):
     X, y = new_rows(120)
     options = {"terms": 0, "density": 1, "members": 1, "max_iter": 5, "features": 30, "random_state": 0}

@@ -157,7 +157,7 @@ class AtlasEstimator(Reaching):
 
     def _remember(self: Self, members: list[Grown]) -> Self:
         """Keep what is worth knowing of a training."""
-        self.n_iter_ = sum(member.epochs for member in members)
+        self.n_iter_ = max(sum(member.epochs for member in members), 1)  # solving is one pass over the rows
         self.validation_loss_ = [member.validation for member in members]
         return self
 

@@ -35,7 +35,7 @@ TRACK, BATCH = ("errors", "rows"), ("update", "errors")
 GREW = "grew"  # of a batch that bumps came with; others lack it
 MOST_MEMORIES = 16  # that fade: each takes as much room as the exact one
 MOST_STEPS = 100  # towards a prior: each costs time
-SHORTEST, LONGEST = 1e-9, 1e9  # length scale of a bump
+SHORTEST, LONGEST = 1e-9, 1e9  # length scale of a bump; the longest stands for one without end
 FARTHEST_CENTRE = 2.0  # of a bump; centres are means of points of the unit cube
 LARGEST = np.finfo(np.float64).max
 RELATIVE, ABSOLUTE = 1e-6, 1e-9  # what rounding may do to sums that fade
@@ -76,7 +76,8 @@ def pool_tensors(evidence: Evidence | None, name: str) -> dict[str, NDArray[Any]
     pool = _as_pool(evidence)
     tensors = {f"{name}.precisions": pool.prior.precisions}
     for k, group in enumerate(pool.features.bumps):
-        tensors |= {f"{name}.bumps.{k}.centres": group.centres, f"{name}.bumps.{k}.lengths": group.lengths}
+        lengths = np.minimum(group.lengths, LONGEST)
+        tensors |= {f"{name}.bumps.{k}.centres": group.centres, f"{name}.bumps.{k}.lengths": lengths}
     tensors |= _statistics_tensors(pool.older, f"{name}.older")
     for k, sums in enumerate(pool.faded):
         if _has_faded(sums, pool.older):
@@ -225,7 +226,7 @@ def _read_bumps(archive: Archive, count: int, inputs: int, name: str) -> Bumps:
     lengths = archive.tensor(f"{name}.lengths", "float64", (inputs,))
     if (lengths < SHORTEST).any() or (lengths > LONGEST).any():
         raise ValueError(f"tensor '{name}.lengths' must be from {SHORTEST:g} to {LONGEST:g}")
-    return Bumps(centres, lengths)
+    return Bumps(centres, np.where(lengths == LONGEST, np.inf, lengths))
 
 
 def _read_prior(archive: Archive, fields: Fields, features: Features, name: str) -> Prior:
