@@ -54,6 +54,17 @@ def test_total_effects_are_those_of_random_points():
     np.testing.assert_allclose(variance_shares(model).total, expected, atol=0.01)
 
 
+@pytest.mark.parametrize("slope", [0.1, 3.0, 12.0])
+def test_an_exponential_of_a_sum(slope):
+    model = Atlas(inputs=2, terms=1, density=0, dtype="float64")
+    model.g(0)[0, 0] = slope * np.array([-1, 0, 1, 2])  # rises by the slope along each input
+    mean, square = np.expm1(slope) / slope, np.expm1(2 * slope) / (2 * slope)
+    main, pair, whole = mean**2 * (square - mean**2), (square - mean**2) ** 2, square**2 - mean**4
+    shares = variance_shares(model)
+    np.testing.assert_allclose(shares.pairs, np.array([[main, pair], [pair, main]]) / whole)
+    np.testing.assert_allclose(shares.total, (main + pair) / whole)
+
+
 def test_an_additive_model_has_no_pairs():
     shares = variance_shares(random_model({"inputs": 4, "terms": 0, "density": 3}, seed=0))
     np.testing.assert_allclose(shares.total.sum(), 1)

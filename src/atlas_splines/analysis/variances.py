@@ -23,7 +23,7 @@ __all__ = ["VarianceShares", "variance_shares"]
 Array = NDArray[np.float64]
 Active = tuple[NDArray[np.intp], NDArray[np.floating]]  # cells and weights of points
 
-POINTS = 4  # of a Gauss-Legendre rule in each cell of the finest density
+LEAST_POINTS, MOST_POINTS = 4, 16  # of a Gauss-Legendre rule in each cell: the wider, the more
 BLOCK = 2**20  # numbers in an array that is worked on at once
 ROUNDING = 1e-13  # functions that vary by a smaller share of their size are constant
 LEAST = 1e-17  # correlations below it are rounding errors, and must not be divided by
@@ -84,7 +84,7 @@ def variance_shares(model: Atlas) -> VarianceShares:
 
     Inputs are independent and uniform on [0, 1], whatever data the model has learned and however far it was
     extended. No points are drawn: all follows from integrals along single inputs, found by a quadrature that
-    is exact to several digits. Charts are left out: it is the model outside of them. Several
+    is exact to four digits or more. Charts are left out: it is the model outside of them. Several
     outputs count by their variances. If nothing varies, all shares are zero.
 
     Parameters
@@ -145,7 +145,7 @@ def output_product(state: State, output: int) -> Product:
 
 def quadrature(density: int) -> tuple[Array, Array]:
     """Points in [0, 1] and their weights, which sum to one: a Gauss-Legendre rule in each cell."""
-    nodes, weights = np.polynomial.legendre.leggauss(POINTS)
+    nodes, weights = np.polynomial.legendre.leggauss(max(LEAST_POINTS, MOST_POINTS >> density))
     cells = splines.cell_count(density)
     points = (np.arange(cells)[:, None] + (nodes + 1) / 2) / cells
     return points.ravel(), np.tile(weights / 2 / cells, cells)
