@@ -15,7 +15,7 @@ SCIKIT_LEARN = {
 }
 ESTIMATOR = SCIKIT_LEARN | {
     *("fit_more", "forget", "revert", "consolidate", "footprint", "update_log_", "column_names", "in_domain"),
-    "reach",
+    *("reach", "feature_importances_", "interaction_strengths"),
 }
 MEMBERS = {
     Atlas: {
@@ -68,5 +68,5 @@ def test_names_of_the_package():
         *("AtlasRegressor", "AtlasClassifier", "TableModel"),
         *("save", "load", "lock", "StorageError"),
         *("sparsity", "gradient_norm", "gradient_bound", "orthogonality_distance", "overlap"),
-        *("expected_off_target", "from_polynomial"),
+        *("expected_off_target", "from_polynomial", "variance_shares", "VarianceShares"),
     }

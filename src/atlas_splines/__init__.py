@@ -12,12 +12,14 @@ __version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:
     from atlas_splines.analysis import (
+        VarianceShares,
         expected_off_target,
         gradient_bound,
         gradient_norm,
         orthogonality_distance,
         overlap,
         sparsity,
+        variance_shares,
     )
     from atlas_splines.analysis.polynomials import from_polynomial
     from atlas_splines.core.model import Atlas
@@ -49,6 +51,7 @@ __all__ = [
     "Trainer",
     "TrainingDiverged",
     "Update",
+    "VarianceShares",
     "consolidate",
     "expected_off_target",
     "export_log",
@@ -64,6 +67,7 @@ __all__ = [
     "sparsity",
     "train",
     "update",
+    "variance_shares",
 ]
 
 _MODULE_OF = {
@@ -80,6 +84,7 @@ _MODULE_OF = {
     "Trainer": "core.training",
     "TrainingDiverged": "core.training",
     "Update": "memory.log",
+    "VarianceShares": "analysis",
     "consolidate": "memory.consolidation",
     "expected_off_target": "analysis",
     "export_log": "storage.log_export",
@@ -95,6 +100,7 @@ _MODULE_OF = {
     "sparsity": "analysis",
     "train": "core.training",
     "update": "memory.updates",
+    "variance_shares": "analysis",
 }
 
 

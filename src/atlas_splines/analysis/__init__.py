@@ -1,4 +1,4 @@
-"""The theory as functions: the paper's three properties, and the representation theorem as a program.
+"""The theory as functions: the paper's three properties, the representation theorem, sources of variance.
 
 Imports `core` only.
 """
@@ -11,12 +11,15 @@ from atlas_splines.analysis.properties import (
     overlap,
     sparsity,
 )
+from atlas_splines.analysis.variances import VarianceShares, variance_shares
 
 __all__ = [
+    "VarianceShares",
     "expected_off_target",
     "gradient_bound",
     "gradient_norm",
     "orthogonality_distance",
     "overlap",
     "sparsity",
+    "variance_shares",
 ]

@@ -1,4 +1,5 @@
 """The scikit-learn estimators: columns of any scale, sizes found by themselves, updates in users' units.
 
-Imports `core` and `memory`. The only folder that imports scikit-learn, besides the experiments' opponents.
+Imports `core`, `analysis` and `memory`. The only folder that imports scikit-learn, besides the experiments'
+opponents.
 """

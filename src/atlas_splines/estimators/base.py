@@ -24,9 +24,10 @@ from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import State
 from atlas_splines.estimators.column_footprint import ColumnFootprint, seen_through, steps_inward
 from atlas_splines.estimators.column_map import ColumnMap
+from atlas_splines.estimators.explaining import Explaining
 from atlas_splines.estimators.fitting import fit_model, train_on
 from atlas_splines.estimators.log import EstimatorUpdate
-from atlas_splines.estimators.reaching import Reaching, given_back
+from atlas_splines.estimators.reaching import given_back
 from atlas_splines.memory.consolidation import consolidate
 from atlas_splines.memory.footprints import Footprint
 from atlas_splines.memory.log import Consolidation, Update
@@ -46,7 +47,7 @@ Array = NDArray[Any]
 Self = TypeVar("Self", bound="AtlasEstimator")
 
 
-class AtlasEstimator(Reaching):
+class AtlasEstimator(Explaining):
     """What the regressor and the classifier share; they say what targets and outputs mean."""
 
     # --- what targets mean, for subclasses to say -----------------------------------------------------

@@ -23,7 +23,7 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
     ----------
     classes_
         The labels, sorted.
-    model_, domain_, update_log_, n_iter_, validation_loss_
+    model_, domain_, update_log_, feature_importances_, n_iter_, validation_loss_
         As in `AtlasRegressor`.
 
     Examples

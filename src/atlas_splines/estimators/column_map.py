@@ -77,6 +77,11 @@ class ColumnMap:
         return len(self.knots) + len(self.indicators)
 
     @property
+    def column_of_inputs(self) -> NDArray[np.int64]:
+        """Column that each input tells of, shape (inputs,)."""
+        return np.concatenate([np.arange(len(self.knots)), self.indicators])
+
+    @property
     def constant(self) -> NDArray[np.bool_]:
         """Columns that had a single value: their limits are those that `limits_of` puts around it."""
         around = [limits_of(value) for value in self.fill[:, None]]

@@ -88,6 +88,8 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
         The map of the columns to it.
     update_log_
         What changed the model since `fit`.
+    feature_importances_
+        Share of each column in the variance of the model.
     n_iter_
         Passes over the data, of all members together.
     validation_loss_
