@@ -166,6 +166,7 @@ def test_importing_the_package_loads_nothing_heavy():
     assert result.stdout.strip() == "[]"
 
 
+@pytest.mark.slow
 def test_the_core_loads_numpy_and_numba_only():
     heavy = ["torch", "matplotlib", "sklearn", "scipy.sparse", "typer", "tqdm"]
     code = (

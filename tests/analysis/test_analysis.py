@@ -24,6 +24,7 @@ def random_case(configuration, seed, rows=20):
     return model, np.random.default_rng(seed).random((rows, model.inputs))
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(shapes, st.integers(0, 99))
 def test_gradients_are_sparse(configuration, seed):

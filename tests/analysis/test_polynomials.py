@@ -121,6 +121,7 @@ def problems(draw):
     return terms, inputs, draw(st.lists(boxes, min_size=inputs, max_size=inputs))
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(problems(), st.sampled_from([1e-1, 1e-2, 1e-3]), st.sampled_from(["float32", "float64"]))
 def test_error_is_below_the_tolerance_for_any_small_polynomial(problem, tolerance, dtype):
@@ -310,6 +311,7 @@ def test_rounding_error_holds_at_many_more_points(terms, dtype):
     assert np.abs(rounding).max() < polynomials.rounding_error(model, polynomial, edges)
 
 
+@pytest.mark.slow
 def test_best_bound_in_the_message_can_be_reached():
     with pytest.raises(ValueError, match="the best error bound is") as refusal:
         from_polynomial(PRODUCT, 2, 1e-9, dtype="float32")
@@ -372,6 +374,7 @@ def test_continued_log_is_log_in_the_box_and_its_taylor_polynomial_below():
 # --- what cannot be done ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_tolerance_out_of_reach_of_the_finest_density():
     message = r"tolerance 1e-15 is out of reach: up to density 12 the best error bound is \d(\.\d)?e-15; "
     advice = "raise the tolerance or narrow the box, above all near zero$"
@@ -379,12 +382,14 @@ def test_tolerance_out_of_reach_of_the_finest_density():
         from_polynomial(PRODUCT, 2, 1e-15)
 
 
+@pytest.mark.slow
 def test_tolerance_out_of_reach_of_float32():
     message = r"1e-09 is out of reach: .* is \d(\.\d)?e-07; raise the tolerance, use dtype='float64' or"
     with pytest.raises(ValueError, match=message):
         from_polynomial(PRODUCT, 2, 1e-9, dtype="float32")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("terms", "box", "dtype"),
     [

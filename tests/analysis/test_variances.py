@@ -40,6 +40,7 @@ def test_shares_are_those_on_a_grid(configuration, seed):
     np.testing.assert_allclose(shares.pairs, pairs, atol=0.01)
 
 
+@pytest.mark.slow
 def test_total_effects_are_those_of_random_points():
     model = random_model({"inputs": 6, "outputs": 2, "terms": 3, "density": 2}, seed=3)
     random = np.random.default_rng(0)

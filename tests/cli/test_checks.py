@@ -90,6 +90,7 @@ def test_predictions_do_not_take_the_place_of_their_table_or_model(work):
     assert files(work) == before
 
 
+@pytest.mark.slow
 def test_update_does_not_replace_what_would_be_lost(work):
     ok("update", "m.atlas", "new.csv", "-o", "updated.atlas")
     (work / "notes.txt").write_text("all my notes", encoding="utf8")
@@ -106,6 +107,7 @@ def test_update_does_not_replace_what_would_be_lost(work):
     assert len(estimator_of("notes.txt").update_log_) == 1
 
 
+@pytest.mark.slow
 def test_update_may_replace_its_own_model_and_one_that_has_no_log(work):
     (work / "fresh.atlas").write_bytes((work / "m.atlas").read_bytes())
     (work / "link.atlas").symlink_to("m.atlas")
@@ -154,6 +156,7 @@ def test_pictures_and_onnx_do_not_replace_a_file(work, command):
     assert files(work) == before
 
 
+@pytest.mark.slow
 def test_a_picture_is_replaced_with_force(work):
     (work / "p.png").write_bytes(b"a photograph")
     ok("inspect", "m.atlas", "--plot", "p.png", "--force")

@@ -167,6 +167,7 @@ def test_large_tables_are_learned_from_a_sample_and_the_evidence_of_all_rows(wor
     assert estimator_of("l.atlas").update_log_[-1].rows == 3000
 
 
+@pytest.mark.slow
 def test_evidence_that_would_harm_does_not_speak(work, streams, monkeypatch):
     write_csv("large.csv", HEADER, homes(1500))
 
@@ -275,6 +276,7 @@ def test_what_fit_refuses(work, text, options, says):
     assert files(work) == before
 
 
+@pytest.mark.slow
 def test_a_model_with_updates_is_not_replaced(work, monkeypatch):
     again = ["fit", "homes.csv", "-t", "price", "-o", "m.atlas", *SMALL]
     ok(*again)  # without updates it may be

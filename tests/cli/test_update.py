@@ -18,6 +18,7 @@ from atlas_splines.tables.encoding import Column, Encoding, frame
 from atlas_splines.tables.reading import Source
 
 
+@pytest.mark.slow
 def test_update_tells_what_it_did(work):
     before = estimator_of("m.atlas")
     output = ok("update", "m.atlas", "new.csv", "--retention", "chart").output
@@ -85,6 +86,7 @@ def learned_at_once(path, table, retention):
     return model.estimator.partial_fit(X, y), X
 
 
+@pytest.mark.slow
 def test_a_large_table_is_pooled_whole_whatever_its_pieces(work, streams, monkeypatch):
     write_csv("large.csv", HEADER, homes(1400, 40, 150, seed=4))
     said = []
@@ -109,6 +111,7 @@ def test_a_large_table_is_pooled_whole_whatever_its_pieces(work, streams, monkey
     )
 
 
+@pytest.mark.slow
 def test_charts_of_a_large_table_are_decided_on_a_sample_and_all_rows_are_learned(work, streams):
     write_csv("large.csv", HEADER, homes(1400, 80, 120, factor=3, seed=4))
     output = ok("update", "m.atlas", "large.csv").output
@@ -139,6 +142,7 @@ def test_one_of_something_is_not_several(work):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("retention", "says"),
     [("none", "Can change: every prediction.\n"), ("rehearsal", "every prediction, a little")],
@@ -301,6 +305,7 @@ def test_a_table_of_400_columns_is_updated(retention, tmp_path, monkeypatch):
     assert " 90 " in ok("inspect", "m.atlas").output.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_a_far_row_is_refused_unless_it_is_meant(work):
     write_csv("far.csv", HEADER, [*homes(40, seed=3), (90000, 10, "Cadiz", "no", 300)])
     size = os.path.getsize("m.atlas")

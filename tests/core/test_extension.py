@@ -314,6 +314,7 @@ def test_training_steps_agree_with_plain_numpy(optimizer, trainable):
 # --- training and growth -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(st.integers(1, 3), st.integers(1, 4), st.sampled_from(["float32", "float64"]), seeds)
 def test_training_in_the_new_part_changes_nothing_at_a_distance(inputs, density, dtype, seed):
@@ -459,6 +460,7 @@ def test_data_up_to_a_face_of_the_domain_gets_a_chart_up_to_that_face():
     assert area.intervals(0)[0][0] < 0  # the cube's face is none of the domain
 
 
+@pytest.mark.slow
 def test_charts_beyond_the_cube_are_folded_in():
     random = np.random.default_rng(0)
     X = -0.8 + 0.6 * random.random((400, 1))

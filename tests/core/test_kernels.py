@@ -28,6 +28,7 @@ def test_float32_exponential_overflows_to_infinity_and_keeps_nan():
     assert np.isfinite(x[6])
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(st.integers(1, 4), st.integers(0, 6), st.sampled_from(["float32", "float64"]), st.integers(0, 99))
 def test_locate_agrees_with_the_oracle(inputs, density, dtype, seed):

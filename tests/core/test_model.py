@@ -56,6 +56,7 @@ def test_gradients_agree_with_the_authors_program(golden):
     np.testing.assert_allclose(total, expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(models, st.integers(1, 150), st.integers(0, 1000))
 def test_outputs_agree_with_the_oracle(configuration, rows, seed):

@@ -255,6 +255,7 @@ def test_interrupt_leaves_a_whole_epoch(data, monkeypatch):
     np.testing.assert_array_equal(state_of(model).table, state_of(expected).table)
 
 
+@pytest.mark.slow
 def test_a_real_signal_interrupts(data, interruptible):
     model = Atlas(2)
     timer = threading.Timer(0.3, _thread.interrupt_main)

@@ -27,6 +27,7 @@ def test_columns_of_any_scale(domain):
     assert AtlasRegressor(**QUICK, domain=domain).fit(X, y).score(*plane(seed=1)) > 0.98
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
 def test_frames_and_their_names(frame):
     X, y = plane()
@@ -44,6 +45,7 @@ def test_frames_and_their_names(frame):
         )
 
 
+@pytest.mark.slow
 def test_missing_values_are_refused_or_learned():
     X, y = plane(1000)
     X[::5, 0] = np.nan
@@ -63,6 +65,7 @@ def test_missing_values_are_refused_or_learned():
     assert (model.predict(X[1::5]) == known).all()
 
 
+@pytest.mark.slow
 def test_extrapolation():
     X = np.linspace(0, 1, 300)[:, None]
     models = {
@@ -100,6 +103,7 @@ def test_every_pass_is_run_and_counted_without_early_stopping():
     assert [len(losses) for losses in model.validation_loss_] == [18, 18]
 
 
+@pytest.mark.slow
 def test_same_seed_same_bits_whatever_the_threads(fitted):
     X, y = plane()
     assert (AtlasRegressor(**QUICK, n_jobs=2).fit(X, y).predict(X) == fitted.predict(X)).all()
@@ -181,6 +185,7 @@ def test_parameters_are_checked(parameters, message):
         AtlasRegressor(**parameters).fit(*plane(30))
 
 
+@pytest.mark.slow
 def test_partial_fit_changes_its_footprint_and_nothing_else(model):
     X, _ = plane(3000, seed=7)
     before = model.predict(X)
@@ -275,6 +280,7 @@ def test_a_failed_update_leaves_everything_as_it_was(model, monkeypatch):
     assert model.update_log_ == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("retention", ["rehearsal", "both", "none"])
 def test_other_kinds_of_retention(model, retention):
     model.set_params(retention=retention).partial_fit(corner(), np.full(300, -20.0))
@@ -282,6 +288,7 @@ def test_other_kinds_of_retention(model, retention):
     assert model.update_log_[0].kind == retention
 
 
+@pytest.mark.slow
 def test_consolidation_folds_charts_in(model):
     model.partial_fit(corner(), np.full(300, -20.0))
     X, _ = plane(seed=9)
@@ -301,6 +308,7 @@ def test_columns_have_names(model):
         AtlasRegressor().column_names  # noqa: B018
 
 
+@pytest.mark.slow
 def test_rows_outside_the_domain_are_told(model):
     X, _ = plane()
     outside = corner() + np.array([20e-3, 10e5])
@@ -309,6 +317,7 @@ def test_rows_outside_the_domain_are_told(model):
     assert model.partial_fit(outside, np.zeros(300)).in_domain(outside).all()
 
 
+@pytest.mark.slow
 def test_the_log_is_in_units_of_columns_and_target(model):
     X, y = corner(), np.full(300, -20.0)
     before = np.sqrt(np.mean((model.predict(X) - y) ** 2))
@@ -343,6 +352,7 @@ def test_the_log_names_its_measure(loss, targets, measure):
     assert model.partial_fit(X[:20], Y[:20]).update_log_[0].measure == measure
 
 
+@pytest.mark.slow
 def test_options_of_one_update_leave_the_parameters_alone(model):
     X, y, weights = model._checked(corner(), np.full(300, -20.0), None)
     twin = pickle.loads(pickle.dumps(model))

@@ -17,6 +17,7 @@ def test_footprints_name_what_is_wrong(model):
         area.intervals("x")
 
 
+@pytest.mark.slow
 def test_linear_extrapolation_is_in_the_footprint_too(model):
     model.set_params(extrapolation="linear")
     X, _ = plane(seed=9)

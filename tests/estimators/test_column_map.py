@@ -15,6 +15,7 @@ def columns(seed, rows=200):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("choice", ["data", "quantiles"])
 @given(seed=st.integers(0, 100))
 def test_maps_increase_and_can_be_inverted(choice, seed):

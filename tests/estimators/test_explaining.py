@@ -35,12 +35,14 @@ def test_importances_sum_to_one(product):
     assert (product.feature_importances_ >= 0).all()
 
 
+@pytest.mark.slow
 def test_a_column_of_noise_hardly_matters():
     X = rows()
     y = X[:, 0] + X[:, 1] * X[:, 2] + 0.1 * np.random.default_rng(1).normal(size=len(X))
     assert AtlasRegressor(**SOLVED).fit(X, y).feature_importances_[3] < 0.01
 
 
+@pytest.mark.slow
 def test_permuted_columns(product):
     X, order = rows(), [3, 1, 0, 2]
     y = X[:, 0] + X[:, 1] * X[:, 2]
@@ -50,6 +52,7 @@ def test_permuted_columns(product):
     np.testing.assert_allclose(other.interaction_strengths(), expected, atol=0.01)
 
 
+@pytest.mark.slow
 def test_missing_values_count_to_their_column():
     X = rows(columns=3)
     y = X[:, 0] + 3 * np.isnan(np.where(X[:, 2] > 0.5, np.nan, X[:, 2]))
@@ -64,6 +67,7 @@ def test_missing_values_count_to_their_column():
     assert np.triu(strengths).sum() == pytest.approx(1, abs=0.02)
 
 
+@pytest.mark.slow
 def test_targets_count_in_units_of_their_variances():
     X = rows(columns=2)
     y = np.stack([X[:, 0], 1e6 * X[:, 1]], axis=1)
@@ -71,6 +75,7 @@ def test_targets_count_in_units_of_their_variances():
     np.testing.assert_allclose(model.feature_importances_, [0.5, 0.5], atol=0.02)
 
 
+@pytest.mark.slow
 def test_classes():
     X = rows(columns=3, count=400)
     model = AtlasClassifier(**SOLVED).fit(X, X[:, 0] * X[:, 1] > 0)

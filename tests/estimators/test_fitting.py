@@ -47,6 +47,7 @@ def rows_of(target, inputs, rows=600, seed=0):
     return Rows(X, target(X)[:, None].astype(np.float32), np.ones(rows, np.float32))
 
 
+@pytest.mark.slow
 @given(
     seed=st.integers(0, 1000), count=st.integers(1, 5), inputs=st.integers(1, 3), outputs=st.integers(1, 2)
 )
@@ -100,6 +101,7 @@ def test_more_terms_are_taken_where_they_help():
     assert terms[1] >= 4
 
 
+@pytest.mark.slow
 def test_density_grows_as_far_as_it_helps():
     smooth, wavy = rows_of(lambda X: X[:, 0], 1), rows_of(lambda X: np.sin(40 * X[:, 0]), 1)
     densities = []
@@ -151,6 +153,7 @@ def test_a_model_does_not_grow_for_a_constant():
     assert (fitted.model.density, fitted.model.terms) == (0, 0)
 
 
+@pytest.mark.slow
 def test_terms_still_grow_where_classes_need_them():
     X = np.random.default_rng(0).random((600, 2)).astype(np.float32)
     classes = np.eye(2, dtype=np.float32)[((X[:, 0] > 0.5) != (X[:, 1] > 0.5)).astype(int)]
@@ -172,6 +175,7 @@ def test_order_is_found_in_the_errors_of_neighbours(drifting):
     assert [is_ordered(part, solve_rows(part, 30)) for part in (rows, drifting)] == [False, True]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("validation", "blocks", "others"),
     [("random", 0, 120), ("blocks", 120, 0), ("last", 120, 0), ("auto", 60, 60)],

@@ -14,6 +14,7 @@ def test_scikit_learns_own_checks_of_regressors(estimator, check):
     check(estimator)
 
 
+@pytest.mark.slow
 def test_the_unit_of_the_target_does_not_matter(fitted):
     X, y = plane()
     other = AtlasRegressor(**QUICK).fit(X, 1e6 * y - 3e6).predict(X)
@@ -37,6 +38,7 @@ def test_a_constant_target_is_predicted():
     np.testing.assert_allclose(AtlasRegressor(**QUICK).fit(X, np.full(50, 1e9)).predict(X), 1e9)
 
 
+@pytest.mark.slow
 def test_several_targets():
     X, y = plane()
     Y = np.stack([y, -1000 * y], axis=1)

@@ -79,6 +79,7 @@ def test_shares_are_never_negative_and_few_rows_change_little():
     assert few[0] > shares[0]
 
 
+@pytest.mark.slow
 def test_a_member_depends_only_on_inputs_that_matter():
     random = np.random.default_rng(0)
     points = random.random((500, 40)).astype(np.float32)

@@ -34,6 +34,7 @@ def test_a_weight_of_two_is_a_row_twice():
     np.testing.assert_allclose(phi @ one, phi @ other, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_probabilities_are_those_of_the_world():
     phi, labels, chances = three_classes(6000)
     readout = readout_of(phi[:3000], labels[:3000], Prior.flat([5]), steps=3)

@@ -37,6 +37,7 @@ def test_errors_ahead_are_those_on_new_rows():
     assert ahead == pytest.approx(new, rel=0.1)
 
 
+@pytest.mark.slow
 def test_in_a_wide_table_inputs_that_do_not_matter_have_coefficients_of_exactly_zero():
     points, targets = make_friedman1(1500, n_features=40, noise=1.0, random_state=0)
     targets = (targets - targets.mean()) / targets.std()

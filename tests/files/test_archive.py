@@ -188,6 +188,7 @@ def test_a_tensor_too_many_or_too_few_is_refused(refusal_of_edit):
     assert refusal_of_edit(other_dtype) == wrong
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(random=st.randoms(use_true_random=False), mutate=st.sampled_from(CARELESS))
 def test_changed_bytes_are_always_refused(random, mutate, rich_bytes, tmp_path_factory):

@@ -111,6 +111,7 @@ def test_a_kill_at_any_moment_leaves_a_whole_file(path):
     assert int(done.stdout) > 0, "no child was killed while it wrote"
 
 
+@pytest.mark.slow
 def test_reading_while_another_writes(path):
     models = [small_model(), Atlas(inputs=1, density=6)]
     whole = {model.fingerprint() for model in models}

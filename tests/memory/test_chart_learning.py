@@ -21,6 +21,7 @@ def test_a_chart_learns_a_constant_coordinate(trained):
     assert (model([[0.51, 0.5]]) == trained([[0.51, 0.5]])).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [1, 2, 30, 120])
 def test_few_rows_are_enough(rows):
     random = np.random.default_rng(0)

@@ -111,6 +111,7 @@ def test_bad_queries_are_named():
         area.intervals(2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("retention", ["chart", "none", "rehearsal"])
 def test_two_thousand_inputs_have_a_footprint(retention):
     X = cloud([0.2] * 2000, [0.6] * 2000, rows=60)
@@ -120,6 +121,7 @@ def test_two_thousand_inputs_have_a_footprint(retention):
     assert "and 1992 more inputs" in repr(area) or area.volume == 1
 
 
+@pytest.mark.slow
 def test_an_estimated_volume_says_so():
     fences = tuple(fence_around(cloud([0.1] * 8, [0.9] * 8, 3, seed), 5, "touch") for seed in range(64))
     area = BoxFootprint(np.tile([0.0, 1.0], (8, 1)), np.dtype(np.float32), fences)

@@ -62,6 +62,7 @@ def test_more_of_the_same_is_pooled_and_helps():
     assert isinstance(model.model_.updates[-1].footprint, RestFootprint)
 
 
+@pytest.mark.slow
 def test_a_change_in_one_place_opens_a_chart_and_nothing_else_changes():
     model = fitted()
     before = model.predict(GRID)
@@ -77,6 +78,7 @@ def test_a_change_in_one_place_opens_a_chart_and_nothing_else_changes():
     assert np.array_equal(model.revert(1).predict(GRID), before)
 
 
+@pytest.mark.slow
 def test_rows_that_agree_with_a_chart_join_it_and_others_get_a_new_one():
     model = fitted().partial_fit(*rows(300, 1, 0.2, 0.5, target=changed))
     outside = ~model.update_log_[0].footprint.contains(GRID)
@@ -91,6 +93,7 @@ def test_rows_that_agree_with_a_chart_join_it_and_others_get_a_new_one():
     assert np.abs(model.predict([[0.35, 0.35]]) + 4.65) < 0.2
 
 
+@pytest.mark.slow
 def test_a_change_everywhere_is_followed_by_shorter_memories():
     model = fitted()
     for seed in range(1, 13):
@@ -263,6 +266,7 @@ def moved(retention="auto"):
     return model.fit(*first), others
 
 
+@pytest.mark.slow
 def test_features_grow_where_rows_come_to_lie_that_none_reaches(narrow_bumps):
     model, batches = moved()
     before, start = model.predict(GRID), len(evidence_of(state_of(model.model_)).features)
@@ -297,6 +301,7 @@ def test_classes_are_pooled_and_none_is_forgotten():
     assert np.log(probability[np.arange(900), y]).mean() > -0.35
 
 
+@pytest.mark.slow
 def test_rows_from_a_new_place_get_a_chart_there_and_the_old_place_keeps_its_bits():
     random = np.random.default_rng(3)
     model = fitted()
@@ -310,6 +315,7 @@ def test_rows_from_a_new_place_get_a_chart_there_and_the_old_place_keeps_its_bit
     assert np.array_equal(model.predict(GRID), before)
 
 
+@pytest.mark.slow
 def test_further_rows_from_a_new_place_join_the_chart_there():
     random = np.random.default_rng(3)
     X = np.array([1.2, 0]) + random.random((400, 2))

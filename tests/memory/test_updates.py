@@ -93,6 +93,7 @@ def test_the_check_catches_a_leaking_chart(monkeypatch):
     assert bits_changed_outside(model, area, lambda: update(model, X, y + 20, epochs=5, random_state=0)) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("retention", ["chart", "both"])
 @pytest.mark.parametrize("cover", ["touch", "inside"])
 def test_updates_learn_and_do_not_forget(trained, retention, cover):
@@ -155,6 +156,7 @@ def test_weights_of_zero_leave_rows_out():
     assert repr(done.footprint) == repr(footprint(model, X[kept]))
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_bits():
     X, y = box_data(2, 0)
     first, second = Atlas(2), Atlas(2)
@@ -163,6 +165,7 @@ def test_the_same_seed_gives_the_same_bits():
     assert first.fingerprint() == second.fingerprint()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("replaces", [False, True])
 @pytest.mark.parametrize("loss", ["mae", "mse"])
 def test_training_sees_what_charts_say(trained, replaces, loss):
@@ -186,6 +189,7 @@ def test_training_sees_what_charts_say(trained, replaces, loss):
     assert (moved == 0) if replaces else (moved > 0.5)  # what is replaced has no say
 
 
+@pytest.mark.slow
 def test_gradients_know_what_charts_replace(trained):
     model = trained.copy()
     X = 0.3 + 0.3 * np.random.default_rng(1).random((2000, 2))

@@ -29,6 +29,7 @@ def test_the_volume_agrees_with_counting(inputs, boxes, seed):
     assert volume.error == 0
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(st.integers(1, 4), st.integers(1, 12), st.integers(0, 999))
 def test_an_estimate_is_as_close_as_it_says(inputs, boxes, seed):
@@ -48,6 +49,7 @@ def test_many_boxes_that_overlap_in_many_inputs_are_estimated():
     assert union_volume(edges) == volume  # the same whenever it is asked
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("boxes", "inputs"), [(1, 2000), (8, 2000), (64, 8), (2000, 3), (5000, 1)])
 def test_no_size_is_too_much(boxes, inputs):
     edges = random_boxes(boxes, inputs, least=0.5 - 0.5 / inputs)

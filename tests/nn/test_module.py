@@ -110,6 +110,7 @@ def test_a_domain_beyond_the_unit_cube_crosses_the_bridge_both_ways(dtype):
     assert module(torch.full((1, 2), float("nan"), dtype=far.dtype)).isnan().all()
 
 
+@pytest.mark.slow
 def test_gradients_agree_beyond_the_unit_cube():
     model = extended_model()
     module, X = AtlasModule.from_model(model), torch.tensor(points_of_domain(model, 20))
@@ -149,6 +150,7 @@ def test_growth_beyond_the_unit_cube():
     assert huge.density == 4
 
 
+@pytest.mark.slow
 def test_copies_and_conversions_beyond_the_unit_cube():
     model = extended_model()
     module, X = AtlasModule.from_model(model), torch.tensor(points_of_domain(model))

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["head", "charts", "physics"])
 def test_examples_run(name, monkeypatch, capsys):
     script = Path(__file__).parents[2] / "examples" / f"torch_{name}.py"

@@ -73,6 +73,7 @@ def test_updates_show_each_footprint_in_its_lane(updated):
     assert labels == ["1: chart, 100 rows (reverted)", "2: chart, 100 rows", "3: chart, 100 rows"]
 
 
+@pytest.mark.slow
 def test_a_consolidation_is_a_line(regressor):
     model = AtlasRegressor(terms=0, density=1, members=1, max_iter=2, features=0, random_state=0).fit(
         X, PRODUCT

@@ -23,6 +23,7 @@ def test_without_updates_there_are_shapes_only(regressor):
     assert len(inspection(regressor).subfigs) == 1
 
 
+@pytest.mark.slow
 def test_of_many_columns_the_influential_ones_are_shown():
     rows = np.random.default_rng(0).random((300, 15))
     target = rows @ np.r_[np.ones(5), np.zeros(3), np.ones(7)]

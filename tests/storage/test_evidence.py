@@ -85,6 +85,7 @@ def same_pool(one, other):
 # --- round trips --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("maker", MAKERS.values(), ids=MAKERS)
 def test_evidence_comes_back_to_the_bit(maker, reloaded):
     model = maker()
@@ -116,6 +117,7 @@ def test_the_files_hold_all_kinds_of_evidence(pooled):
     assert [record.kind for record in pooled.update_log_] == ["pool"] * 6 + ["chart", "pool"]
 
 
+@pytest.mark.slow
 def test_a_loaded_model_learns_on_as_the_saved_one_would(reloaded):
     model = pooled_regressor()
     twin = reloaded(model)
@@ -129,6 +131,7 @@ def test_a_loaded_model_learns_on_as_the_saved_one_would(reloaded):
     assert all(same_pool(*pair) for pair in zip(pools_of(model), pools_of(twin), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("update", [4, 7, 8])
 def test_a_loaded_model_takes_updates_back(update, reloaded):
     model = pooled_regressor()

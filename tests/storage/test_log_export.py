@@ -26,6 +26,7 @@ def chain_over(entries, chain="0" * 64):
     return chain
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [rich_model, pooled_regressor, small_table_model])
 def test_every_entry_is_a_line_with_its_hash(make, path):
     model = make()
@@ -38,6 +39,7 @@ def test_every_entry_is_a_line_with_its_hash(make, path):
     assert chain_over(map(json.loads, lines)) == chain_of(log)
 
 
+@pytest.mark.slow
 def test_entries_are_in_the_units_of_the_columns():
     model = small_table_model()
     (entry,) = entries_of(model)

@@ -44,6 +44,7 @@ def test_a_long_log_is_saved_loaded_and_goes_on(few, path):
     assert (twin.revert(13).predict(X) == model.predict(X)).all()
 
 
+@pytest.mark.slow
 def test_size_and_entries_of_a_file_stay_the_same_however_many_updates(few, path):
     sizes = []
     for updates in (20, 40):
@@ -83,6 +84,7 @@ def test_what_has_no_entry_is_noted_as_a_gap(path):
     assert load(path).fingerprint() == model.fingerprint()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("retention", ["chart", "none", "auto"])
 def test_an_extension_of_the_domain_does_not_break_the_chain(retention, path):
     model = pooled(2, retention)

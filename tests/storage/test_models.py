@@ -108,6 +108,7 @@ def test_any_safetensors_reader_can_read_it(rich, path):
     assert (tensors["model.domain"] == rich.domain).all()
 
 
+@pytest.mark.slow
 def test_models_can_be_parts_of_an_archive(path):
     first, second = model_to_archive(small_model(), "first"), model_to_archive(rich_model(), "second")
     whole = Archive("pair", {**first.header, **second.header}, {**first.tensors, **second.tensors})

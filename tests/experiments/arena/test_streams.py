@@ -281,6 +281,7 @@ def test_the_command_streams_a_table_and_goes_on_where_it_was(tmp_path, monkeypa
     assert CliRunner().invoke(app, options).exit_code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("in_this_process")
 def test_tasks_and_streams_stand_on_one_page(tmp_path, monkeypatch):
     monkeypatch.setattr("atlas_splines.experiments.arena.report.DRAWINGS", [])  # they take seconds
