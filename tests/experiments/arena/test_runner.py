@@ -110,7 +110,7 @@ def test_a_whole_run_resumes_and_writes_a_page_that_needs_nothing_else(tmp_path)
     page = (tmp_path / "report.html").read_text(encoding="utf8")
     assert page.count("data:image/png;base64,") == 6
     assert not re.findall(r'(?:src|href)="(?!data:|#)', page)
-    assert "http" not in page
+    assert "http" not in re.sub(r"base64,[^\"]*", "", page)  # which the letters of a picture may spell
     for path in ("results.json", "results.csv", "table.md", "settings.json", "figures/cost.svg"):
         assert (tmp_path / path).stat().st_size > 100
     assert len((tmp_path / "results.csv").read_text(encoding="utf8").splitlines()) == 1 + 2 * 2 * len(CHEAP)
