@@ -105,7 +105,7 @@ def fit(
     ] = False,
     density: Annotated[int | None, typer.Option(min=0, max=20, help="Resolution; found by itself.")] = None,
     terms: Annotated[int | None, typer.Option(min=0, help="Pairs of exponentials; found by itself.")] = None,
-    members: Annotated[int, typer.Option(min=1, help="Models to average.")] = 4,
+    members: Annotated[int, typer.Option(min=1, help="Models to train and mix.")] = 2,
     loss: Annotated[Loss | None, typer.Option(help="What a regression makes small.")] = None,
     extrapolation: Annotated[
         Extrapolation, typer.Option(help="Outside the domain.")
