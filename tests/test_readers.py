@@ -9,8 +9,9 @@ import threading
 import numpy as np
 import oracle
 import pytest
+from scipy.sparse import issparse
 
-from atlas_splines import Atlas, AtlasRegressor, consolidate, footprint, load, save, update
+from atlas_splines import Atlas, AtlasRegressor, Footprint, consolidate, footprint, load, save, update
 from atlas_splines.core.model import state_of, take_state
 
 QUERIES = np.random.default_rng(0).random((300, 2))
@@ -38,7 +39,16 @@ def test_points_are_read_in_the_state_in_which_they_were_checked(read):
     model, larger = two_sizes()
     smaller, rows = state_of(model), np.full((50, 2), 3.9)
     take_state(model, larger)
-    read(model, Interrupting(rows, lambda: take_state(model, smaller)))
+    expected = content(read(model, rows))
+    found = read(model, Interrupting(rows, lambda: take_state(model, smaller)))
+    np.testing.assert_array_equal(content(found), expected)
+
+
+def content(read):
+    """What was read, as an array: outputs, gradients, or the intervals of a footprint."""
+    if isinstance(read, Footprint):
+        return np.array([read.intervals(j) for j in range(2)])
+    return read.toarray() if issparse(read) else read
 
 
 def test_a_prediction_is_of_one_state():

@@ -24,7 +24,9 @@ from atlas_splines.estimators.fitting import (
 )
 from atlas_splines.evidence.design import solve_first, without_blocks
 from atlas_splines.evidence.readout import readout_of
-from atlas_splines.memory.pooling import solve_rows
+from atlas_splines.evidence.statistics import Statistics
+from atlas_splines.memory import pooling
+from atlas_splines.memory.pooling import as_first_rows, solve_rows
 
 OPTIONS = FitOptions(
     outputs=1, loss="mse", density="auto", terms="auto", epochs=60, batch_size=50,
@@ -186,6 +188,19 @@ def test_as_many_rows_are_held_out_as_asked_for(drifting, validation, blocks, ot
     assert (apart.sum(), at_random.sum()) == (pytest.approx(blocks, abs=5), pytest.approx(others, abs=5))
     assert apart[-1] == (blocks > 0)
     assert np.diff(apart.astype(int)).clip(0).sum() == {"random": 0, "last": 1}.get(validation, 5)
+
+
+@pytest.mark.parametrize("heaviest", [2.0, 2.0**16])
+def test_held_out_rows_are_taken_out_as_they_were_counted_in(drifting, monkeypatch, heaviest):
+    monkeypatch.setattr(pooling, "HEAVIEST", heaviest)  # which no row of a small table reaches
+    weights = np.random.default_rng(0).exponential(size=len(drifting)).astype(np.float32)
+    weighted = dataclasses.replace(drifting, weights=weights)
+    solved = solve_rows(weighted, 30)
+    points, targets, counted = as_first_rows(weighted)
+    sums = Statistics(len(solved.features), 1)
+    sums.add(solved.features(points), targets, counted)
+    assert sums == solved.statistics
+    assert counted.max() <= heaviest
 
 
 def test_what_was_solved_is_judged_without_the_block():

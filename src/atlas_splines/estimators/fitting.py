@@ -33,6 +33,7 @@ from atlas_splines.estimators.stacking import stack_members, train_member
 from atlas_splines.evidence.classes import class_weights
 from atlas_splines.evidence.design import Solved, without_blocks
 from atlas_splines.evidence.folding import fold
+from atlas_splines.memory.pooling import as_first_rows
 
 __all__ = ["VALIDATIONS", "FitOptions", "Fitted", "Validation", "fit_model", "split_folds", "train_on"]
 
@@ -157,9 +158,8 @@ def solve_classes(rows: Rows, solved: Solved, seed: int) -> Fitted:
     """The model of the features that makes classes most likely."""
     some = np.random.default_rng(seed).permutation(len(rows))[:MOST_CLASS_ROWS]
     rows = rows.take(some)
-    phi = solved.features(rows.points)
-    weights = rows.weights.astype(np.float64) / rows.weights.mean()
-    scores, entropy = class_weights(phi, rows.targets.astype(np.float64), weights, solved.readout, seed)
+    points, labels, weights = as_first_rows(rows)
+    scores, entropy = class_weights(solved.features(points), labels, weights, solved.readout, seed)
     return Fitted(fold(solved.features, scores), [], entropy)
 
 
@@ -173,9 +173,7 @@ def stack_on(solved: Solved, rows: Rows, options: FitOptions, seeds: Sequence[in
     )
     held_out = apart | at_random
     if apart.any():
-        doubles = (rows.points.astype(np.float64), rows.targets.astype(np.float64))
-        weights = rows.weights.astype(np.float64) / rows.weights.mean()
-        solved = without_blocks(solved, *doubles, weights, apart)
+        solved = without_blocks(solved, *as_first_rows(rows), apart)
     members = run(lambda k: train_member(k, rows, held_out, solved, seeds[k]), range(len(seeds)))
     model, loss = stack_members([member.model for member in members], rows, held_out, solved)
     return Fitted(model, members, loss)

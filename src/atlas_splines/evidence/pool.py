@@ -27,7 +27,7 @@ from atlas_splines.evidence.folding import fold
 from atlas_splines.evidence.readout import LEAST_NOISE, Prior, Readout, Sums, solve, sums_of
 from atlas_splines.evidence.statistics import HEAVIEST, Statistics
 
-__all__ = ["HALF_LIVES", "RECENT", "Batch", "Pool", "Track", "Voice", "scaled"]
+__all__ = ["HALF_LIVES", "RECENT", "Batch", "Pool", "Track", "Voice"]
 
 Array = NDArray[np.float64]
 Voice = Literal["mixture", "exact", "fading"]

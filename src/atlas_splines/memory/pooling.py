@@ -22,8 +22,9 @@ from atlas_splines.core.state import State
 from atlas_splines.evidence.design import Solved, design, solve_first
 from atlas_splines.evidence.features import Features
 from atlas_splines.evidence.growth import missing_bumps
-from atlas_splines.evidence.pool import HALF_LIVES, Pool, Voice, scaled
+from atlas_splines.evidence.pool import HALF_LIVES, Pool, Voice
 from atlas_splines.evidence.readout import Prior, sums_of
+from atlas_splines.evidence.statistics import HEAVIEST
 from atlas_splines.evidence.verdicts import surprise
 from atlas_splines.memory.chart_learning import usual_size
 from atlas_splines.memory.covers import Count, Cover, fences_around, split_points
@@ -33,6 +34,7 @@ __all__ = [
     "LEAST_CHART_ROWS",
     "Pooled",
     "add_first_rows",
+    "as_first_rows",
     "evidence_of",
     "forget_rows",
     "pool_rows",
@@ -90,8 +92,13 @@ def solve_rows(rows: Rows, features: int = FEATURES, seed: int = 0) -> Solved:
     seed
         Of the choice of features.
     """
+    return solve_first(*as_first_rows(rows), features, seed)
+
+
+def as_first_rows(rows: Rows) -> tuple[Array, Array, Array]:
+    """Points, targets and weights of the first rows, as their statistics count them."""
     points, targets, weights = as_doubles(rows)
-    return solve_first(points, targets, scaled(weights, float(weights.mean())), features, seed)
+    return points, targets, np.minimum(weights / weights.mean(), HEAVIEST)
 
 
 def start_pool(
