@@ -9,14 +9,27 @@ from itertools import pairwise
 from typing import Any
 
 from atlas_splines.core.model import Atlas
-from atlas_splines.core.records import Folded, chain_of, gaps_in
+from atlas_splines.core.records import Folded, Record, chain_of, gaps_in
 from atlas_splines.files.fields import Fields
 
-__all__ = ["FOLDED", "HASH", "chain_header", "check_chain", "folded_header", "read_folded"]
+__all__ = ["FOLDED", "HASH", "chain_header", "check_chain", "folded_header", "read_folded", "record_facts"]
 
 FOLDED = ("type", "kind", "time", "rows", "before", "after", "count", "last", "since", "chain")
 CHAIN = ("hash", "gaps", "current")
 HASH = "[0-9a-f]{64}"
+
+
+def record_facts(record: Record) -> dict[str, Any]:
+    """What every entry of a log has, as JSON."""
+    return {
+        "id": record.id,
+        "kind": record.kind,
+        "time": record.time.isoformat(),
+        "rows": record.rows,
+        "before": record.before,
+        "after": record.after,
+        "reverted": None if record.reverted is None else record.reverted.isoformat(),
+    }
 
 
 def folded_header(folded: Folded) -> dict[str, Any]:

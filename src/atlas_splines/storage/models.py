@@ -35,7 +35,14 @@ from atlas_splines.storage.bare_models import (
     table_width,
 )
 from atlas_splines.storage.evidence import pool_from_archive, pool_header, pool_tensors
-from atlas_splines.storage.logs import HASH, chain_header, check_chain, folded_header, read_folded
+from atlas_splines.storage.logs import (
+    HASH,
+    chain_header,
+    check_chain,
+    folded_header,
+    read_folded,
+    record_facts,
+)
 
 __all__ = ["loss_to_json", "model_from_archive", "model_to_archive"]
 
@@ -204,16 +211,7 @@ def _record_header(record: Record) -> dict[str, Any]:
     """An entry of the log as JSON; its type is one of four words, not the name of a class."""
     if isinstance(record, Folded):
         return folded_header(record)
-    header: dict[str, Any] = {
-        "type": "record",
-        "id": record.id,
-        "kind": record.kind,
-        "time": record.time.isoformat(),
-        "rows": record.rows,
-        "before": record.before,
-        "after": record.after,
-        "reverted": None if record.reverted is None else record.reverted.isoformat(),
-    }
+    header = {"type": "record", **record_facts(record)}
     if isinstance(record, Update):
         header |= {
             "type": "update",
