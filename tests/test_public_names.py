@@ -56,7 +56,7 @@ def test_attributes_of_an_estimator(kind, learned):
     model = kind(members=1, terms=0, density=0, max_iter=1, features=0)
     assert public(vars(model)) == set(model.get_params())
     model.fit(np.eye(4), [0, 1, 0, 1])
-    learned = learned | {"model_", "domain_", "n_features_in_", "n_iter_", "validation_loss_"}
+    learned = learned | {"model_", "domain_", "n_features_in_", "n_iter_", "validation_loss_", "fit_record_"}
     assert public(vars(model)) == set(model.get_params()) | learned
 
 

@@ -21,7 +21,7 @@ def test_fit_tells_and_writes(work):
         "homes.csv: 120 rows, target 'price', numbers, from 2 columns of numbers and 2 of categories."
         in output
     )
-    assert re.search(r"Error on held-out rows: RMSE [\d.]+\.\n", output)
+    assert re.search(r"Held-out RMSE [\d.]+ \(R² [\d.]+; the mean alone [\d.]+\)\.\n", output)
     model = estimator_of("a.atlas")
     assert isinstance(model, AtlasRegressor)
     assert model.feature_names_in_.tolist() == [
@@ -33,6 +33,51 @@ def test_fit_tells_and_writes(work):
         "garden",
     ]
     assert (work / "a.atlas").read_bytes() == (work / "m.atlas").read_bytes()  # the seed settles it
+
+
+def test_groups_are_held_out_and_are_no_input(work):
+    output = ok("fit", "homes.csv", "-t", "price", "-o", "g.atlas", "--groups", "city", *SMALL).output
+    assert "from 2 columns of numbers and 1 of categories." in output
+    assert estimator_of("g.atlas").feature_names_in_.tolist() == ["size", "age", "garden"]
+    unseen, known = estimator_of("g.atlas").fit_record_, estimator_of("m.atlas").fit_record_
+    assert unseen.error > 2 * known.error
+    assert "no column 'town'" in refused("fit", "homes.csv", "-t", "price", "--groups", "town")
+    assert (
+        refused("fit", "homes.csv", "-t", "price", "--groups", "price")
+        == "--groups and --target both name 'price'; give another column to one of them"
+    )
+
+
+def test_wrong_groups_are_refused(work):
+    rows = [(k, k % 2, k, "a" if k != 7 else "") for k in range(50)]
+    write_csv("g.csv", ["x", "z", "y", "g"], rows)
+    assert (
+        refused("fit", "g.csv", "-t", "y", "--groups", "g")
+        == "g.csv, row 8, column 'g': the group is missing; fill it in"
+    )
+    write_csv("g.csv", ["x", "y", "g"], [(k, k, "a") for k in range(50)])
+    assert (
+        refused("fit", "g.csv", "-t", "y", "--groups", "g")
+        == "g.csv, column 'g': there is one group only; two are needed"
+    )
+
+
+def test_groups_of_a_large_table_are_kept_aside_as_a_whole(work, streams):
+    rows = [(k % 97, k % 12, (k % 12) * 100 + k % 97) for k in range(2000)]
+    write_csv("large.csv", ["x", "g", "y"], rows)
+    output = ok("fit", "large.csv", "-t", "y", "-o", "l.atlas", "--groups", "g", *SMALL).output
+    aside = int(re.search(r"Learned a sample of \d+ rows; on (\d+) others", output)[1])
+    assert 20 <= aside <= 80  # one group of twelve, of 500 rows
+    assert estimator_of("l.atlas").feature_names_in_.tolist() == ["x"]
+
+
+def test_what_is_set_aside_leaves_groups_to_learn():
+    groups = np.repeat([0, 1, 2], [95, 3, 2])
+    aside = fit.rows_aside(100, groups, np.random.default_rng(0))
+    left = fit.several_groups(groups, ~aside)
+    assert left is None or len(np.unique(left)) > 1
+    assert fit.several_groups(groups, groups < 1) is None
+    assert fit.several_groups(None, groups < 1) is None
 
 
 @pytest.mark.slow

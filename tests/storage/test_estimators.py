@@ -48,6 +48,7 @@ def test_a_regressor_comes_back_to_the_bit_and_goes_on(regressor, path):
     assert twin.get_params() == regressor.get_params()
     assert twin.n_iter_ == regressor.n_iter_
     assert twin.validation_loss_ == regressor.validation_loss_
+    assert twin.fit_record_ == regressor.fit_record_
     assert twin.n_features_in_ == 3
     assert not hasattr(twin, "feature_names_in_")
     assert isinstance(twin, AtlasRegressor)
@@ -174,6 +175,11 @@ def drop_label(header, tensors):
         ("regressor", lambda h, t: h["estimator"]["parameters"].update(domain=[[1]]), "'domain' of the parameters must be pairs of numbers"),
         ("regressor", lambda h, t: h["estimator"]["parameters"].update(loss=[]), "one of the parameters is not a single value"),
         ("regressor", lambda h, t: h["estimator"].update(feature_names=["a"]), "'feature_names' must be 3 texts"),
+        ("regressor", lambda h, t: h["estimator"]["fit"].update(rows=-1), "'rows' of the fit must be at least 0"),
+        ("regressor", lambda h, t: h["estimator"]["fit"].update(date="x"), "'date' of the fit must be a text like"),
+        ("regressor", lambda h, t: h["estimator"]["fit"].update(error="x"), "'error' of the fit must be a finite number"),
+        ("regressor", lambda h, t: h["estimator"]["fit"].update(measure="a\n"), "'measure' of the fit must be a text like"),
+        ("regressor", lambda h, t: h["estimator"].update(fit={}), "'date' of the fit is missing"),
         ("regressor", lambda h, t: h["estimator"].update(validation_loss=[["x"]]), "'validation_loss' must be lists of numbers"),
         ("regressor", lambda h, t: h["estimator"].update(table=[]), "'table' of 'estimator' of the header must be a JSON object"),
         ("table", lambda h, t: h["estimator"]["table"].update(target=1), "'target' of the table must be a text, not 1"),

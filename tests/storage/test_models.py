@@ -255,7 +255,7 @@ def test_the_format_is_as_documented(rich_bytes):
     assert list(file.envelope) == ["format", "version", "sha256", "kind", "header"]
     assert (file.envelope["format"], file.envelope["version"], file.envelope["kind"]) == (
         "atlas-splines",
-        3,
+        4,
         "model",
     )
     documented = (Path(__file__).parents[2] / "docs" / "format.md").read_text(encoding="utf8")

@@ -37,6 +37,13 @@ def test_parameters_get_their_names_and_defaults():
     assert archive.header["estimator"]["parameters"] == parameters
 
 
+def test_a_fit_of_version_3_has_no_record():
+    archive = Archive("regressor", {"estimator": {"parameters": {}}}, {}, version=3)
+    upgrade(archive)
+    assert archive.version == VERSION
+    assert archive.header["estimator"] == {"parameters": {}, "fit": None}
+
+
 def test_both_names_of_retention_stay_wrong():
     archive = old({"estimator": {"parameters": {"memory": "both", "retention": "chart"}}})
     upgrade(archive)

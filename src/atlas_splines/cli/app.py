@@ -97,6 +97,9 @@ def fit(
     category: Annotated[
         list[str] | None, typer.Option(help="Column of numbers that are names; repeat for several.")
     ] = None,
+    groups: Annotated[
+        str | None, typer.Option(help="Column of groups that are held out whole; no input.")
+    ] = None,
     classify: Annotated[bool, typer.Option("--classify", help="The target is a class.")] = False,
     regress: Annotated[bool, typer.Option("--regress", help="The target must be a number.")] = False,
     skip_missing: SkipMissing = False,
@@ -133,6 +136,7 @@ def fit(
             columns=columns or (),
             ignore=ignore or (),
             category=category or (),
+            groups=groups,
             skip_missing=skip_missing,
             force=force,
             seed=seed,

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from atlas_splines.cli.checks import check_folder, check_other, check_replaceable
 from atlas_splines.cli.messages import Say
@@ -14,9 +15,10 @@ from atlas_splines.cli.model_files import alone_with
 from atlas_splines.cli.rows import Labels, labelled_pieces, sample_size
 from atlas_splines.cli.scores import Score, has_answer
 from atlas_splines.estimators.classifier import AtlasClassifier
+from atlas_splines.estimators.groups import group_folds
 from atlas_splines.estimators.regressor import AtlasRegressor
 from atlas_splines.storage.saving import save
-from atlas_splines.tables.cells import as_narrow
+from atlas_splines.tables.cells import Cells, as_narrow
 from atlas_splines.tables.encoding import UNKNOWN, Encoding
 from atlas_splines.tables.reading import Piece, Source, Table, TableError, opened
 from atlas_splines.tables.sampling import Reservoir, random_numbers
@@ -42,6 +44,7 @@ def fit_table(
     columns: Sequence[str] = (),
     ignore: Sequence[str] = (),
     category: Sequence[str] = (),
+    groups: str | None = None,
     skip_missing: bool = False,
     force: bool = False,
     seed: int = 0,
@@ -57,8 +60,11 @@ def fit_table(
         if task == "regress":
             raise TableError(f"--category {target} and --regress exclude each other; give one of them")
         task = "classify"
+    if groups == target:
+        raise TableError(f"--groups and --target both name {target!r}; give another column to one of them")
     with opened(data) as source:
-        names = input_names(source, target, columns, ignore, category)
+        beside = () if groups is None else (groups,)
+        names = input_names(source, target, columns, (*ignore, *beside), category)
         reservoir = Reservoir(sample_size(len(names)), seed)
         encoding = survey_table(
             source,
@@ -68,14 +74,15 @@ def fit_table(
             category=category,
             skip_missing=skip_missing,
             reservoir=reservoir,
+            beside=beside,
         )
         maker = AtlasRegressor if encoding.classes is None else AtlasClassifier
-        estimator = maker(missing="learn", random_state=seed, n_jobs=-1, **parameters)
+        estimator = maker(missing="learn", random_state=seed, **parameters)
         say(f"{source.name}: {counted(reservoir.seen, 'row')}, target {target!r}, {described(encoding)}.")
         if reservoir.seen > reservoir.capacity:
-            learn_large(estimator, encoding, source, reservoir, skip_missing, seed, say)
+            learn_large(estimator, encoding, source, reservoir, skip_missing, seed, say, groups)
         else:
-            learn_small(estimator, encoding, source, reservoir, say)
+            learn_small(estimator, encoding, source, reservoir, say, groups)
     if isinstance(estimator, AtlasClassifier):
         estimator.classes_ = as_narrow(estimator.classes_, reservoir.sample()[0], target)
     with alone_with(output, WAIT, say):
@@ -104,20 +111,28 @@ def described(encoding: Encoding) -> str:
     return f"{kind}, from {parts}"
 
 
-def learn(estimator: Estimator, encoding: Encoding, X: Table, y: Labels) -> None:
+def learn(
+    estimator: Estimator, encoding: Encoding, X: Table, y: Labels, groups: Labels | None = None
+) -> None:
     """Fit; a classifier must know all classes of the table, also those that are not in the sample."""
     if isinstance(estimator, AtlasClassifier):
-        estimator.partial_fit(X, y, classes=np.array(encoding.classes))
+        estimator._fit_announced(X, y, np.array(encoding.classes), groups=groups)
     else:
-        estimator.fit(X, y)
+        estimator.fit(X, y, groups=groups)
 
 
 def learn_small(
-    estimator: Estimator, encoding: Encoding, source: Source, reservoir: Reservoir, say: Say
+    estimator: Estimator,
+    encoding: Encoding,
+    source: Source,
+    reservoir: Reservoir,
+    say: Say,
+    groups: str | None = None,
 ) -> None:
     """Learn all rows at once."""
-    learn(estimator, encoding, *sampled_rows(encoding, source, reservoir))
-    say(f"Error on held-out rows: {validation_error(estimator)}.")
+    X, y = sampled_rows(encoding, source, reservoir)
+    learn(estimator, encoding, X, y, sampled_groups(source, reservoir, groups))
+    say(f"{estimator.fit_record_}.")
 
 
 def sampled_rows(encoding: Encoding, source: Source, reservoir: Reservoir) -> tuple[Table, Labels]:
@@ -126,11 +141,32 @@ def sampled_rows(encoding: Encoding, source: Source, reservoir: Reservoir) -> tu
     return encoding.encode(sample), encoding.targets(sample, skip=True)[0]
 
 
-def validation_error(estimator: Estimator) -> str:
-    """Loss of the model on held-out rows, as the estimator tells its errors."""
-    if not np.isfinite(estimator._held_out_loss):
-        return "unknown, with fewer than 40 rows none are held out"
-    return f"{estimator._measure} {estimator._error(estimator._held_out_loss):.4g}"
+def sampled_groups(source: Source, reservoir: Reservoir, name: str | None) -> Labels | None:
+    """The group of each row of the sample, if a column names them."""
+    if name is None:
+        return None
+    rows, numbers = reservoir.sample()
+    cells = Cells.of(Piece(source, 1, rows), name)  # rows of a sample: their numbers are beside it
+    categories = tuple(cells.spellings())
+    codes = cells.codes(categories, None)
+    if (codes < 0).any():
+        raise TableError(
+            f"{source.name}, row {numbers[codes < 0][0]:,}, column {name!r}: the group is missing; fill it in"
+        )
+    if len(categories) < 2:
+        raise TableError(f"{source.name}, column {name!r}: there is one group only; two are needed")
+    return codes
+
+
+def rows_aside(rows: int, groups: Labels | None, random: np.random.Generator) -> NDArray[np.bool_]:
+    """Mask of the rows of a sample that are kept aside to judge by: whole groups, if there are any."""
+    return random.random(rows) < TEST_SHARE if groups is None else group_folds(groups, TEST_SHARE, random)[0]
+
+
+def several_groups(groups: Labels | None, learned: NDArray[np.bool_]) -> Labels | None:
+    """Groups of the rows to learn, or None if only one is left, whose rows are then held out one by one."""
+    left = None if groups is None else groups[learned]
+    return None if left is None or len(np.unique(left)) < 2 else left
 
 
 def learn_large(
@@ -141,14 +177,16 @@ def learn_large(
     skip_missing: bool,
     seed: int,
     say: Say,
+    groups: str | None = None,
 ) -> None:
     """Learn a sample of the rows, then add the evidence of all others, which speaks if that helps."""
     X, y = sampled_rows(encoding, source, reservoir)
     _, row_numbers = reservoir.sample()
     random = random_numbers(seed, 1)
-    aside = random.random(len(y)) < TEST_SHARE
+    numbers = sampled_groups(source, reservoir, groups)
+    aside = rows_aside(len(y), numbers, random)
     learned_X, learned_y = X.filter(~aside), y[~aside]
-    learn(estimator, encoding, learned_X, learned_y)
+    learn(estimator, encoding, learned_X, learned_y, several_groups(numbers, ~aside))
     judged_X, judged_y = X.filter(aside), y[aside]
     inside = has_answer(estimator, judged_X)
     judged_X, judged_y = judged_X.filter(inside), judged_y[inside]

@@ -38,6 +38,7 @@ def inspect_model(path: Path, plot: Path | None, say: Say, *, force: bool = Fals
     charts = counted(len(model.charts), "chart")
     say(f"model: {ends}, {counted(model.terms, 'term')}, {size}, {charts}")
     if not isinstance(inner, Atlas):
+        tell_fit(inner, say)
         tell_options(inner, say)
         tell_columns(loaded, inner, say)
     tell_log(loaded, say)
@@ -46,6 +47,13 @@ def inspect_model(path: Path, plot: Path | None, say: Say, *, force: bool = Fals
             raise TableError(f"{path} is a bare model; only a regressor or a classifier can be drawn")
         draw(inner, plot)
         say(f"The picture is {plot}.")
+
+
+def tell_fit(estimator: Estimator, say: Say) -> None:
+    """When the model was fitted, to how many rows, and how well; files of older versions do not say it."""
+    record = estimator.fit_record_
+    if record is not None:
+        say(f"fit: {record.date}, {counted(record.rows, 'row')}. {record}.")
 
 
 def tell_options(estimator: Estimator, say: Say) -> None:

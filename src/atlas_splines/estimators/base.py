@@ -6,12 +6,12 @@ import copy
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from datetime import datetime, timezone
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Tags, check_random_state
-from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from atlas_splines.core.checks import check_overflow, check_weight_sizes
@@ -26,8 +26,11 @@ from atlas_splines.estimators.column_footprint import ColumnFootprint, seen_thro
 from atlas_splines.estimators.column_map import ColumnMap
 from atlas_splines.estimators.explaining import Explaining
 from atlas_splines.estimators.fitting import fit_model, train_on
+from atlas_splines.estimators.groups import numbered_groups
+from atlas_splines.estimators.judging import FitRecord, HeldOut
 from atlas_splines.estimators.log import EstimatorUpdate
 from atlas_splines.estimators.reaching import given_back
+from atlas_splines.estimators.threads import run_in_threads
 from atlas_splines.memory.consolidation import consolidate
 from atlas_splines.memory.footprints import Footprint
 from atlas_splines.memory.log import Consolidation, Update
@@ -45,6 +48,7 @@ __all__ = ["Array", "AtlasEstimator"]
 
 Array = NDArray[Any]
 Self = TypeVar("Self", bound="AtlasEstimator")
+Result = TypeVar("Result")
 
 
 class AtlasEstimator(Explaining):
@@ -97,7 +101,13 @@ class AtlasEstimator(Explaining):
 
     # --- learning -------------------------------------------------------------------------------------
 
-    def fit(self: Self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self: Self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
         """Learn from data, and forget what was learned before, unless `warm_start` is set.
 
         Parameters
@@ -108,24 +118,34 @@ class AtlasEstimator(Explaining):
             Target of each row.
         sample_weight
             Weight of each row.
+        groups
+            Label of each row: rows of one group are held out together, so that the model is fitted, and
+            judged, for groups that it has not seen.
 
         Returns
         -------
         the estimator itself
         """
         if self.warm_start and hasattr(self, "model_"):
-            return self._fit_on(*self._checked(X, y, sample_weight))
-        return self._fit(X, y, sample_weight)
+            return self._fit_on(*self._checked(X, y, sample_weight), groups)
+        return self._fit(X, y, sample_weight, groups)
 
-    def _fit(self: Self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> Self:
+    def _fit(
+        self: Self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
         """Fit from nothing; whatever fails leaves the estimator as it was."""
         draft = copy.copy(self)  # readers on other threads see the old model until the new one is whole
-        draft._fit_all(*draft._checked(X, y, sample_weight, first=True))
+        draft._fit_all(*draft._checked(X, y, sample_weight, first=True), groups)
         self.__dict__ = draft.__dict__
         return self
 
-    def _fit_all(self: Self, X: Array, y: Array, weights: Array) -> Self:
+    def _fit_all(self: Self, X: Array, y: Array, weights: Array, groups: ArrayLike | None) -> Self:
         self._check_parameters()
+        apart = numbered_groups(groups, weights, self.validation)
         outputs = self._start_targets(y, weights)
         columns = ColumnMap.of(X, self.domain)
         units = columns.to_unit(X)
@@ -139,27 +159,39 @@ class AtlasEstimator(Explaining):
         rows = Rows(points, self._targets(y), weights).take(weights > 0)
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=self.members)
         solved = solve_rows(rows, self.features, int(seeds[0])) if self.features else None
-        fitted = fit_model(rows, self._fit_options(outputs), seeds.tolist(), self._map, solved)
+        fitted = fit_model(rows, self._fit_options(outputs), seeds.tolist(), self._map, solved, apart)
         model = fitted.model
         if solved is not None:
             model = start_pool(model, rows, solved, loss=self._loss, half_life=self.half_life)
-        self.domain_, self.model_, self._held_out_loss = columns, model, fitted.loss
-        return self._remember(fitted.members)
+        self.domain_, self.model_ = columns, model
+        return self._remember(fitted.members, len(rows), fitted.held_out)
 
-    def _fit_on(self: Self, X: Array, y: Array, weights: Array) -> Self:
+    def _fit_on(self: Self, X: Array, y: Array, weights: Array, groups: ArrayLike | None) -> Self:
         """Train the model that is there."""
         self._check_parameters()
+        apart = numbered_groups(groups, weights, self.validation)
         model, points = self._model_reaching(X)
         rows = Rows(points, self._targets(y), weights).take(weights > 0)
         random = np.random.default_rng(self._seed())
-        member = train_on(model.copy(), rows, self._fit_options(model.outputs), random)
+        member = train_on(model.copy(), rows, self._fit_options(model.outputs), random, apart)
         self.model_ = member.model
-        return self._remember([member])
+        return self._remember([member], len(rows), None)  # the model may have seen every row before
 
-    def _remember(self: Self, members: list[Grown]) -> Self:
+    def _remember(self: Self, members: list[Grown], rows: int, held_out: HeldOut | None) -> Self:
         """Keep what is worth knowing of a training."""
         self.n_iter_ = max(sum(member.epochs for member in members), 1)  # solving is one pass over the rows
         self.validation_loss_ = [member.validation for member in members]
+        judged = held_out or HeldOut(0, False, np.nan, np.nan, np.nan)
+        self.fit_record_: FitRecord | None = FitRecord(
+            date=datetime.now(timezone.utc).date(),
+            rows=rows,
+            held_out=judged.rows,
+            crossed=judged.crossed,
+            measure=self._measure,
+            error=self._error(judged.loss),
+            baseline=self._error(judged.baseline),
+            score=judged.score,
+        )
         return self
 
     def _update(
@@ -226,7 +258,10 @@ class AtlasEstimator(Explaining):
         """
         check_is_fitted(self, "model_")
         rows = self._rows(*self._checked(X, y, sample_weight))
-        return self._take_state(add_first_rows(state_of(self.model_), rows))
+        self._take_state(add_first_rows(state_of(self.model_), rows))
+        if self.fit_record_ is not None:
+            self.fit_record_ = replace(self.fit_record_, rows=self.fit_record_.rows + len(rows))
+        return self
 
     def _speak_as_fitted(self: Self) -> Self:
         """Let the model that `fit` trained speak again, with all evidence kept."""
@@ -451,8 +486,8 @@ class AtlasEstimator(Explaining):
                 f'X contains NaN, in row {row} of column {j}; fill it in, or fit with missing="learn"'
             )
 
-    def _map(self, function: Callable[[int], Grown], numbers: Iterable[int]) -> list[Grown]:
-        return list(Parallel(n_jobs=self.n_jobs, require="sharedmem")(delayed(function)(k) for k in numbers))
+    def _map(self, function: Callable[[int], Result], numbers: Iterable[int]) -> list[Result]:
+        return run_in_threads(function, numbers, self.n_jobs)
 
     def _seed(self) -> int:
         return seed_of(self.random_state)

@@ -9,6 +9,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
 from atlas_splines.estimators.base import Array, AtlasEstimator
+from atlas_splines.estimators.judging import LOG_LOSS
 
 __all__ = ["AtlasClassifier"]
 
@@ -25,6 +26,9 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
         The labels, sorted.
     model_, domain_, update_log_, feature_importances_, n_iter_, validation_loss_
         As in `AtlasRegressor`.
+    fit_record_
+        As there: its ``error`` is the log loss, ``baseline`` that of the frequencies of the classes, and
+        ``score`` the share of rows with the right class.
 
     Examples
     --------
@@ -58,14 +62,25 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
         the estimator itself
         """
         if not hasattr(self, "model_"):
-            self._announced = None if classes is None else np.unique(classes)
-            try:
-                return self._fit(X, y, sample_weight)
-            finally:
-                del self._announced
+            return self._fit_announced(X, y, classes, sample_weight)
         if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(f"classes is {classes!r}, but the first call said {self.classes_.tolist()}")
         return self._update(*self._checked(X, y, sample_weight))
+
+    def _fit_announced(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: ArrayLike | None,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> AtlasClassifier:
+        """Fit from nothing, with all classes that will ever come."""
+        self._announced = None if classes is None else np.unique(classes)
+        try:
+            return self._fit(X, y, sample_weight, groups)
+        finally:
+            del self._announced
 
     def decision_function(self, X: ArrayLike) -> Array:
         """Score of each class, or of the second one against the first if there are two.
@@ -114,7 +129,7 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
 
     @property
     def _measure(self) -> str:
-        return "log loss"
+        return LOG_LOSS
 
     def _error(self, loss: float) -> float:
         return loss

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, Protocol, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +29,10 @@ from atlas_splines.core.growing import (
 from atlas_splines.core.mixing import average
 from atlas_splines.core.model import Atlas
 from atlas_splines.core.rows import Rows
+from atlas_splines.estimators.groups import Groups, group_folds
+from atlas_splines.estimators.judging import HeldOut, judge, judge_average
 from atlas_splines.estimators.stacking import stack_members, train_member
-from atlas_splines.evidence.classes import class_weights
+from atlas_splines.evidence.classes import FOLDS, class_weights
 from atlas_splines.evidence.design import Solved, without_blocks
 from atlas_splines.evidence.folding import fold
 from atlas_splines.memory.pooling import as_first_rows
@@ -38,8 +40,8 @@ from atlas_splines.memory.pooling import as_first_rows
 __all__ = ["VALIDATIONS", "FitOptions", "Fitted", "Validation", "fit_model", "split_folds", "train_on"]
 
 Auto = int | Literal["auto"]
-Validation = Literal["auto", "random", "blocks", "last"]
-Mapper = Callable[[Callable[[int], Grown], Iterable[int]], list[Grown]]
+Validation = Literal["auto", "random", "blocks", "last", "groups"]
+Result = TypeVar("Result")
 
 VALIDATIONS: tuple[Validation, ...] = get_args(Validation)
 SPREAD = 1.0  # how far apart terms start
@@ -57,6 +59,12 @@ BLOCKS = 5  # of neighbouring rows that are held out
 ALIKE = 0.1  # correlation of the errors of neighbouring rows, from which on they count as ordered
 PATIENCE_BATCHES = 2000  # without a lower loss, after which training stops
 LEAST_PATIENCE, MOST_PATIENCE = 2, 20  # epochs, whatever the number of batches
+
+
+class Mapper(Protocol):
+    """Maps a function over numbers, in threads or not."""
+
+    def __call__(self, function: Callable[[int], Result], numbers: Iterable[int]) -> list[Result]: ...
 
 
 @dataclass(frozen=True)
@@ -130,63 +138,92 @@ class Fitted:
         The model.
     members
         The trainings that it is made of.
-    loss
-        Of the whole model on rows it was not trained on; infinite if there were none.
+    held_out
+        How well it predicts rows it was not trained on; None if there were none.
     """
 
     model: Atlas
     members: list[Grown]
-    loss: float
+    held_out: HeldOut | None
+
+    @property
+    def loss(self) -> float:
+        """Mean loss on these rows; infinite if there were none."""
+        return np.inf if self.held_out is None else self.held_out.loss
 
 
 def fit_model(
-    rows: Rows, options: FitOptions, seeds: Sequence[int], run: Mapper, solved: Solved | None = None
+    rows: Rows,
+    options: FitOptions,
+    seeds: Sequence[int],
+    run: Mapper,
+    solved: Solved | None = None,
+    groups: Groups | None = None,
 ) -> Fitted:
     """Fit a model, with as many members as there are seeds.
 
-    Where features are `solved` for, and no size is asked for, they are the larger part of it. `run` maps a
-    function over numbers, in threads or not.
+    Where features are `solved` for, and no size is asked for, they are the larger part of it. Of
+    `groups` all rows are held out, or none.
     """
     if solved is None or not options.finds_size:
-        return average_members(rows, options, seeds, run)
+        return average_members(rows, options, seeds, run, groups)
     if options.loss == "cross-entropy":
-        return solve_classes(rows, solved, seeds[0])
-    return stack_on(solved, rows, options, seeds, run)
+        return solve_classes(rows, solved, seeds[0], run, groups)
+    return stack_on(solved, rows, options, seeds, run, groups)
 
 
-def solve_classes(rows: Rows, solved: Solved, seed: int) -> Fitted:
+def solve_classes(rows: Rows, solved: Solved, seed: int, run: Mapper, groups: Groups | None = None) -> Fitted:
     """The model of the features that makes classes most likely."""
-    some = np.random.default_rng(seed).permutation(len(rows))[:MOST_CLASS_ROWS]
+    random = np.random.default_rng(seed)
+    some = random.permutation(len(rows))[:MOST_CLASS_ROWS]
     rows = rows.take(some)
+    folds = None if groups is None else np.argmax(group_folds(groups[some], 1 / FOLDS, random), axis=0)
     points, labels, weights = as_first_rows(rows)
-    scores, entropy = class_weights(solved.features(points), labels, weights, solved.readout, seed)
-    return Fitted(fold(solved.features, scores), [], entropy)
+    found, aside, scores = class_weights(
+        solved.features(points), labels, weights, solved.readout, seed, folds, run
+    )
+    held_out = judge(scores, rows.take(aside), rows, "cross-entropy", crossed=True)
+    return Fitted(fold(solved.features, found), [], held_out)
 
 
-def stack_on(solved: Solved, rows: Rows, options: FitOptions, seeds: Sequence[int], run: Mapper) -> Fitted:
+def stack_on(
+    solved: Solved,
+    rows: Rows,
+    options: FitOptions,
+    seeds: Sequence[int],
+    run: Mapper,
+    groups: Groups | None = None,
+) -> Fitted:
     """The solved part with members on top, each as far as held-out rows want it."""
     if len(rows) < LEAST_ROWS:
-        return Fitted(fold(solved.features, solved.readout.weights), [], np.inf)
+        return Fitted(fold(solved.features, solved.readout.weights), [], None)
     share = np.clip(ENOUGH_HELD_OUT / len(rows), options.held_out, max(MOST_HELD_OUT, options.held_out))
     apart, at_random = held_out_rows(
-        rows, float(share), options.validation, solved, np.random.default_rng(seeds[0])
+        rows, float(share), options.validation, solved, np.random.default_rng(seeds[0]), groups
     )
     held_out = apart | at_random
     if apart.any():
         solved = without_blocks(solved, *as_first_rows(rows), apart)
     members = run(lambda k: train_member(k, rows, held_out, solved, seeds[k]), range(len(seeds)))
-    model, loss = stack_members([member.model for member in members], rows, held_out, solved)
-    return Fitted(model, members, loss)
+    model, outputs = stack_members([member.model for member in members], rows, held_out, solved)
+    return Fitted(model, members, judge(outputs, rows.take(held_out), rows, options.loss))
 
 
 def held_out_rows(
-    rows: Rows, share: float, validation: Validation, solved: Solved, random: np.random.Generator
+    rows: Rows,
+    share: float,
+    validation: Validation,
+    solved: Solved,
+    random: np.random.Generator,
+    groups: Groups | None = None,
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Masks of the rows to hold out in blocks, and of those to hold out one by one.
+    """Masks of the rows to hold out in blocks or groups, and of those to hold out one by one.
 
     Data in an order gets both, half of the share each: what is to come may lie among known rows or beyond.
     """
     none = np.zeros(len(rows), np.bool_)
+    if groups is not None:
+        return group_folds(groups, share, random)[0], none
     if validation == "auto" and is_ordered(rows, solved):
         return blocks_of(len(rows), share / 2, BLOCKS), split_folds(len(rows), share / 2, random)[0]
     if validation in ("auto", "random"):
@@ -214,12 +251,14 @@ def blocks_of(rows: int, share: float, blocks: int) -> NDArray[np.bool_]:
     return np.asarray(place >= 1 - share - 1e-9)
 
 
-def average_members(rows: Rows, options: FitOptions, seeds: Sequence[int], run: Mapper) -> Fitted:
+def average_members(
+    rows: Rows, options: FitOptions, seeds: Sequence[int], run: Mapper, groups: Groups | None = None
+) -> Fitted:
     """As many models as there are seeds, each with other held-out rows, and their average.
 
     The first one finds the number of terms for all.
     """
-    folds = split_folds(len(rows), options.held_out, np.random.default_rng(seeds[0]))
+    folds = folds_for(len(rows), options, np.random.default_rng(seeds[0]), groups)
     splits = [split_rows(rows, fold) for fold in folds]
     schedules = [options.schedule(rows, split) for split in splits]
 
@@ -237,7 +276,9 @@ def average_members(rows: Rows, options: FitOptions, seeds: Sequence[int], run: 
         first = with_enough_terms(lambda terms: member(0, terms), schedules[0])
     others = run(lambda k: member(k, first.model.terms), range(1, len(seeds)))
     members = [first, *others]
-    return Fitted(average([m.model for m in members]), members, float(np.mean([m.loss for m in members])))
+    models = [member.model for member in members]
+    unseen = np.stack([folds[k % len(folds)] for k in range(len(members))])  # (members, rows)
+    return Fitted(average(models), members, judge_average(models, unseen, rows, options.loss))
 
 
 def with_enough_terms(member: Callable[[int], Grown], schedule: Schedule) -> Grown:
@@ -251,11 +292,28 @@ def with_enough_terms(member: Callable[[int], Grown], schedule: Schedule) -> Gro
     return best
 
 
-def train_on(model: Atlas, rows: Rows, options: FitOptions, random: np.random.Generator) -> Grown:
+def train_on(
+    model: Atlas,
+    rows: Rows,
+    options: FitOptions,
+    random: np.random.Generator,
+    groups: Groups | None = None,
+) -> Grown:
     """Train the finest density of a fitted model, in place."""
-    held_out = split_folds(len(rows), options.held_out, random)[0]
+    held_out = folds_for(len(rows), options, random, groups)[0]
     split = split_rows(rows, held_out)
     return train_density(model, split, options.schedule(rows, split), random)
+
+
+def folds_for(
+    rows: int, options: FitOptions, random: np.random.Generator, groups: Groups | None
+) -> list[NDArray[np.bool_]]:
+    """Masks of the rows to hold out, for one member after the other; a single empty mask if rows are few."""
+    if rows >= LEAST_ROWS and groups is not None:
+        return group_folds(groups, options.held_out, random)
+    if rows >= LEAST_ROWS and options.validation in ("blocks", "last"):
+        return [blocks_of(rows, options.held_out, BLOCKS if options.validation == "blocks" else 1)]
+    return split_folds(rows, options.held_out, random)
 
 
 def split_folds(rows: int, share: float, random: np.random.Generator) -> list[NDArray[np.bool_]]:

@@ -67,14 +67,16 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
     validation_fraction
         Share of the rows that each member holds out, if there are at least 40 rows.
     validation
-        Which rows are held out: "random" ones, the "last" ones, or "blocks" of neighbouring rows, for data in
-        the order of time. "auto" takes random ones, and blocks too if neighbouring rows have errors alike.
+        Which rows are held out: "random" ones, the "last" ones, "blocks" of neighbouring rows, for data in
+        the order of time, or whole "groups", which `fit` is told. "auto" takes groups if there are any;
+        otherwise random ones, and blocks too if neighbouring rows have errors alike.
     n_iter_no_change
         Passes without a lower loss after which training stops; "auto" takes 2 to 20, for 2000 batches.
     warm_start
         Whether `fit` goes on from the model that is there.
     n_jobs
-        Threads that fit members; the result does not depend on it.
+        Threads that fit members, or folds of classes. None takes one for each core, but no more than
+        OMP_NUM_THREADS, and at most one for each member or fold. The result does not depend on it.
     random_state
         Seed of everything random.
     verbose
@@ -94,6 +96,9 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
         Passes over the data, of all members together.
     validation_loss_
         For each member the loss on its held-out rows after each pass.
+    fit_record_
+        What the fit was made from, and how well it predicts rows that it was not trained on: its ``error``,
+        that of the mean alone (``baseline``), and R² (``score``). None for a file of an older version.
 
     Examples
     --------
@@ -102,6 +107,8 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
     >>> model = AtlasRegressor(members=1, random_state=0).fit(X, X[:, 0] * X[:, 1])
     >>> bool(model.score(X, X[:, 0] * X[:, 1]) > 0.99)
     True
+    >>> print(model.fit_record_)
+    Held-out RMSE ... (R² ...; the mean alone ...)
     >>> X_new = 20 + 10 * np.random.default_rng(1).random((200, 2))
     >>> elsewhere = model.predict([[80.0, 25.0]])
     >>> model.partial_fit(X_new, np.zeros(200)).update_log_

@@ -102,8 +102,8 @@ def schedule_for(rows: int, inputs: int) -> Schedule:
 
 def stack_members(
     members: Sequence[Atlas], rows: Rows, held_out: NDArray[np.bool_], solved: Solved
-) -> tuple[Atlas, float]:
-    """The weighted sum of the solved part and of members, and its mean squared error on the held-out rows."""
+) -> tuple[Atlas, NDArray[np.float64]]:
+    """The weighted sum of the solved part and of members, and what it says ahead of the held-out rows."""
     ahead, targets = solved.ahead[held_out], rows.targets[held_out].astype(np.float64)
     points = rows.points[held_out]
     said = [model(points) + (ahead if k % 2 else 0) for k, model in enumerate(members)]
@@ -113,11 +113,12 @@ def stack_members(
     root = np.sqrt(np.repeat(rows.weights[held_out], targets.shape[1]).astype(np.float64))
     shares = stacking_weights(columns, targets.ravel(), root)
     shares[1:][shares[1:] < LEAST_WEIGHT] = 0
-    error = np.average((columns @ shares - targets.ravel()) ** 2, weights=root**2)
     solved_share = shares[0] + shares[2::2].sum()  # members that learned what is left come on top of it
     parts = [(fold(solved.features, solved_share * solved.readout.weights), 1.0)]
     parts += [(model, 1 / share) for model, share in zip(members, shares[1:], strict=True) if share > 0]
-    return mixture([model for model, _ in parts], [divisor for _, divisor in parts]), float(error)
+    return mixture([model for model, _ in parts], [divisor for _, divisor in parts]), (
+        columns @ shares
+    ).reshape(targets.shape)
 
 
 def stacking_weights(

@@ -6,6 +6,10 @@ so one Cholesky factor serves every step: L-BFGS on W, seen through it, needs a 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
@@ -14,9 +18,10 @@ from scipy.special import logsumexp, softmax
 
 from atlas_splines.evidence.readout import Readout
 
-__all__ = ["class_weights"]
+__all__ = ["FOLDS", "class_weights"]
 
 Array = NDArray[np.float64]
+Mapper = Callable[[Callable[[int], Array], Iterable[int]], Iterable[Any]]
 
 STRENGTHS = (0.1, 1.0, 10.0, 100.0)  # of the prior, over that of least squares
 JUDGED = 1000  # rows that the strength of the prior is chosen on
@@ -27,11 +32,17 @@ SHARPEST = 20.0  # factor of the scores
 
 
 def class_weights(
-    phi: Array, labels: Array, weights: Array | None, readout: Readout, seed: int = 0
-) -> tuple[Array, float]:
+    phi: Array,
+    labels: Array,
+    weights: Array | None,
+    readout: Readout,
+    seed: int = 0,
+    folds: NDArray[np.intp] | None = None,
+    run: Mapper = map,
+) -> tuple[Array, NDArray[np.intp], Array]:
     """Weights W for which softmax(φW) predicts classes best, calibrated on rows that were set aside.
 
-    The second result is the mean cross-entropy on these.
+    Also returns the numbers of these rows, and their scores by readouts without them.
 
     Parameters
     ----------
@@ -45,13 +56,17 @@ def class_weights(
         Least squares of the same data, whose prior tells the sizes of features' weights.
     seed
         Of the choice of rows to set aside.
+    folds
+        Those with the same number are set aside together, shape (rows,); by default any.
+    run
+        Maps a function over numbers, in threads or not.
 
     Examples
     --------
     >>> from atlas_splines.evidence.readout import Prior, readout_of
     >>> x = np.linspace(-1, 1, 200)[:, None]
     >>> phi, labels = np.hstack([np.ones_like(x), x]), np.hstack([x < 0, x >= 0]).astype(float)
-    >>> W, _ = class_weights(phi, labels, None, readout_of(phi, labels, Prior.flat([2]), steps=2))
+    >>> W, _, _ = class_weights(phi, labels, None, readout_of(phi, labels, Prior.flat([2]), steps=2))
     >>> softmax(np.array([[1.0, -0.5], [1.0, 0.5]]) @ W, axis=1).round(1)
     array([[1., 0.],
            [0., 1.]])
@@ -61,24 +76,35 @@ def class_weights(
         readout.prior.diagonal / 4
     )  # a score of classes is about twice as sure as one of least squares
     sample = np.random.default_rng(seed).permutation(len(phi))[:JUDGED]
-    entropy, sharpness, strength = best_strength(phi[sample], labels[sample], weights[sample], precision)
-    return sharpness * most_likely(phi, labels, weights, strength * precision), entropy
+    fold = np.arange(len(sample)) % FOLDS if folds is None else folds[sample]
+    if len(np.unique(fold)) < 2:  # all other groups are so small that the sample has missed them
+        fold = np.arange(len(sample)) % FOLDS
+    _, sharpness, strength, scores = best_strength(
+        phi[sample], labels[sample], weights[sample], precision, fold, run
+    )
+    found = sharpness * most_likely(phi, labels, weights, strength * precision)
+    return found, sample, sharpness * scores
 
 
-def best_strength(phi: Array, labels: Array, weights: Array, precision: Array) -> tuple[float, float, float]:
-    """Lowest mean cross-entropy on rows set aside, the factor of the scores and the strength of the prior."""
-    fold = np.arange(len(phi)) % FOLDS
+def best_strength(
+    phi: Array, labels: Array, weights: Array, precision: Array, fold: NDArray[np.intp], run: Mapper
+) -> tuple[float, float, float, Array]:
+    """Lowest mean cross-entropy on rows set aside, factor of scores, strength of the prior, the scores."""
+
+    def without_fold(k: int, strength: float) -> Array:
+        learned = fold != k
+        return most_likely(
+            phi[learned], labels[learned], weights[learned], strength * precision, JUDGING_STEPS
+        )
+
+    numbers = np.unique(fold).tolist()
     judged = []
     for strength in STRENGTHS:
         scores = np.zeros_like(labels)
-        for k in range(FOLDS):
-            learned = fold != k
-            found = most_likely(
-                phi[learned], labels[learned], weights[learned], strength * precision, JUDGING_STEPS
-            )
-            scores[~learned] = phi[~learned] @ found
-        judged.append((*calibrated(scores, labels, weights), strength))
-    return min(judged)
+        for k, found in zip(numbers, run(partial(without_fold, strength=strength), numbers), strict=True):
+            scores[fold == k] = phi[fold == k] @ found
+        judged.append((*calibrated(scores, labels, weights), strength, scores))
+    return min(judged, key=lambda choice: choice[:3])
 
 
 def calibrated(scores: Array, labels: Array, weights: Array) -> tuple[float, float]:

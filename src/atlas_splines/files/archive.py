@@ -26,7 +26,7 @@ from atlas_splines.files.writer import replace_file
 
 __all__ = ["Archive", "read_archive", "write_archive"]
 
-FORMAT, VERSION = "atlas-splines", 3
+FORMAT, VERSION = "atlas-splines", 4
 ENVELOPE = ("format", "version", "sha256", "kind", "header")
 DTYPES = ("F32", "F64", "I32", "I64", "U8", "BOOL")
 

@@ -5,6 +5,7 @@ docs/format.md describes them.
 
 from __future__ import annotations
 
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,10 +13,11 @@ from numpy.typing import NDArray
 
 from atlas_splines.estimators.classifier import AtlasClassifier
 from atlas_splines.estimators.column_map import ColumnMap
+from atlas_splines.estimators.judging import FitRecord
 from atlas_splines.estimators.regressor import AtlasRegressor
 from atlas_splines.files.archive import Archive
 from atlas_splines.files.fields import Fields
-from atlas_splines.storage.models import loss_to_json, model_from_archive, model_to_archive
+from atlas_splines.storage.models import loss_from_json, loss_to_json, model_from_archive, model_to_archive
 
 if TYPE_CHECKING:
     from atlas_splines.tables.encoding import Encoding
@@ -25,7 +27,9 @@ __all__ = ["check_estimator", "estimator_from_archive", "estimator_to_archive"]
 
 CLASSES: dict[str, type[Estimator]] = {"regressor": AtlasRegressor, "classifier": AtlasClassifier}
 HEADER = ("estimator", "model")
-ESTIMATOR = ("parameters", "feature_names", "n_iter", "validation_loss", "table")
+ESTIMATOR = ("parameters", "feature_names", "n_iter", "validation_loss", "fit", "table")
+FIT = ("date", "rows", "held_out", "crossed", "measure")
+FIT_ERRORS = ("error", "baseline", "score")
 REGRESSOR, CLASSIFIER = ("one_column",), ("labels",)
 LABELS = ("dtype", "values")
 NUMERIC = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64")
@@ -67,6 +71,7 @@ def estimator_to_archive(model: Estimator | TableModel) -> Archive:
         "feature_names": None if names is None else names.tolist(),
         "n_iter": int(estimator.n_iter_),
         "validation_loss": [list(map(loss_to_json, losses)) for losses in estimator.validation_loss_],
+        "fit": fit_to_json(estimator.fit_record_),
         "table": None if encoding is None else encoding.to_json(),
     }
     domain = estimator.domain_
@@ -91,6 +96,14 @@ def parameter_to_json(name: str, value: Any) -> Any:
     if value is not None and not isinstance(value, bool | int | float | str):
         raise TypeError(f"{name} is a {type(value).__name__}, which has no place in a file")
     return value
+
+
+def fit_to_json(record: FitRecord | None) -> dict[str, Any] | None:
+    """What is known of a fit."""
+    if record is None:
+        return None
+    facts = {key: getattr(record, key) for key in FIT} | {"date": record.date.isoformat()}
+    return facts | {key: loss_to_json(getattr(record, key)) for key in FIT_ERRORS}
 
 
 def labels_to_json(labels: NDArray[Any]) -> dict[str, Any]:
@@ -120,6 +133,7 @@ def estimator_from_archive(archive: Archive) -> Estimator | TableModel:
         raise ValueError("the model and the domain have different numbers of inputs")
     estimator.n_iter_ = fields.whole("n_iter")
     estimator.validation_loss_ = [read_losses(losses) for losses in fields.items("validation_loss")]
+    estimator.fit_record_ = None if fields.is_null("fit") else read_fit(fields.value["fit"])
     read_names(estimator, fields)
     if isinstance(estimator, AtlasRegressor):
         read_targets(estimator, fields, archive)
@@ -189,6 +203,19 @@ def read_losses(losses: object) -> list[float]:
         if type(loss) not in (int, float) and loss not in ("inf", "nan"):
             raise ValueError("'validation_loss' must be lists of numbers")
     return [float(loss) for loss in losses]
+
+
+def read_fit(value: object) -> FitRecord:
+    """What is known of a fit."""
+    fields = Fields(value, "the fit", FIT + FIT_ERRORS)
+    return FitRecord(
+        date=date.fromisoformat(fields.text("date", r"\d{4}-\d\d-\d\d")),
+        rows=fields.whole("rows"),
+        held_out=fields.whole("held_out"),
+        crossed=fields.flag("crossed"),
+        measure=fields.text("measure", r"[A-Za-z ]{1,40}"),
+        **{key: loss_from_json(fields, key) for key in FIT_ERRORS},
+    )
 
 
 def read_names(estimator: Estimator, fields: Fields) -> None:

@@ -44,7 +44,7 @@ from atlas_splines.storage.logs import (
     record_facts,
 )
 
-__all__ = ["loss_to_json", "model_from_archive", "model_to_archive"]
+__all__ = ["loss_from_json", "loss_to_json", "model_from_archive", "model_to_archive"]
 
 MODEL = ("configuration", "charts", "updates", "chain", "evidence")
 CHART = ("update", "replaces", "terms", "density", "filled", "fence", "evidence")
@@ -273,8 +273,8 @@ def _read_update(archive: Archive, fields: Fields, model: Atlas, name: str) -> U
         **_read_entry(fields, UPDATE_KINDS),
         footprint=_read_footprint(archive, fields.value["footprint"], model, name),
         seconds=fields.number("seconds", least=0),
-        error_before=_loss_from_json(fields, "error_before"),
-        error_after=_loss_from_json(fields, "error_after"),
+        error_before=loss_from_json(fields, "error_before"),
+        error_after=loss_from_json(fields, "error_after"),
         history=_read_history(archive, fields.value["history"], name),
         reason=fields.text("reason"),
     )
@@ -295,7 +295,8 @@ def loss_to_json(loss: float) -> float | str:
     return float(loss) if math.isfinite(loss) else str(float(loss)).removeprefix("-")
 
 
-def _loss_from_json(fields: Fields, key: str) -> float:
+def loss_from_json(fields: Fields, key: str) -> float:
+    """The same number again."""
     return float(fields.value[key]) if fields.value[key] in ("inf", "nan") else fields.number(key)
 
 

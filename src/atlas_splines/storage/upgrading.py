@@ -22,6 +22,9 @@ def upgrade(archive: Archive) -> None:
         _add_chain(archive.header)
         _add_validation(archive.header)
         archive.version = 3
+    if archive.version == 3:
+        _add_fit(archive.header)
+        archive.version = 4
 
 
 def _add_evidence(header: dict[str, Any]) -> None:
@@ -49,6 +52,12 @@ def _add_validation(header: dict[str, Any]) -> None:
     for estimator in _objects([header.get("estimator")]):
         for parameters in _objects([estimator.get("parameters")]):
             parameters["validation"] = "auto"
+
+
+def _add_fit(header: dict[str, Any]) -> None:
+    """Version 4 knows what a fit was made from, and how well it did."""
+    for estimator in _objects([header.get("estimator")]):
+        estimator["fit"] = None
 
 
 def _add_parameters(parameters: dict[str, Any]) -> None:

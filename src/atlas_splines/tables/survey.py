@@ -110,14 +110,15 @@ def survey_table(
     category: Collection[str],
     skip_missing: bool,
     reservoir: Reservoir,
+    beside: Sequence[str] = (),
 ) -> Encoding:
     """Read a table once: how its columns become inputs and targets; a sample of its rows fills the reservoir.
 
-    Beside each row of the sample is its number in the table.
+    Beside each row of the sample is its number in the table. Columns `beside` come with it as they are.
     """
     surveys = {name: Survey(category=name in category, option=f"--category {name}") for name in names}
     of_target = Survey(category=task == "classify", option="--classify")
-    for piece in source.pieces([*names, target]):
+    for piece in source.pieces([*names, target, *beside]):
         for name, seen in surveys.items():
             seen.add(Cells.of(piece, name))
         cells = Cells.of(piece, target)
