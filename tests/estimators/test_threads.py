@@ -45,11 +45,12 @@ def test_linear_algebra_takes_no_more_threads():
     assert blas_threads() == before
 
 
-def test_a_fit_does_not_depend_on_its_threads():
+@pytest.mark.parametrize("kind", [AtlasRegressor, AtlasClassifier])
+def test_a_fit_does_not_depend_on_its_threads(kind):
     random = np.random.default_rng(0)
     X = random.random((120, 2))
     y = np.sin(5 * X[:, 0]) + X[:, 1] + 0.1 * random.normal(size=120)
-    for kind, target in ((AtlasRegressor, y), (AtlasClassifier, y > y.mean())):
-        fits = [kind(features=20, n_jobs=n, random_state=0).fit(X, target) for n in (1, 2, None)]
-        assert len({fit.model_.fingerprint() for fit in fits}) == 1
-        assert len({fit.fit_record_ for fit in fits}) == 1
+    target = y if kind is AtlasRegressor else y > y.mean()
+    fits = [kind(features=20, n_jobs=n, random_state=0).fit(X, target) for n in (1, 2, None)]
+    assert len({fit.model_.fingerprint() for fit in fits}) == 1
+    assert len({fit.fit_record_ for fit in fits}) == 1

@@ -63,7 +63,7 @@ class FitRecord:
     measure
         What the errors are, such as "RMSE".
     error
-        Error of the model, in the unit of the target.
+        Error of the model as `fit` made it, in the unit of the target.
     baseline
         That of the mean of all targets, or of the frequencies of the classes.
     score
