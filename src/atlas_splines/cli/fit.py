@@ -201,7 +201,10 @@ def learn_large(
     after = Score().add(estimator, judged_X, judged_y)
     if after.badness > before.badness:
         estimator._speak_as_fitted()
+        estimator._judge_by(judged_X, judged_y)
         say(f"The evidence of all rows would not predict better ({after}); it is kept for updates.")
     else:
+        estimator._judge_by(judged_X, judged_y)
         estimator.fit_more(judged_X, judged_y)
         say(f"With the evidence of all rows: {after}.")
+    say(f"{estimator.fit_record_}.")

@@ -6,7 +6,6 @@ import copy
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from datetime import datetime, timezone
 from typing import Any, TypeVar
 
 import numpy as np
@@ -27,7 +26,7 @@ from atlas_splines.estimators.column_map import ColumnMap
 from atlas_splines.estimators.explaining import Explaining
 from atlas_splines.estimators.fitting import fit_model, train_on
 from atlas_splines.estimators.groups import numbered_groups
-from atlas_splines.estimators.judging import FitRecord, HeldOut
+from atlas_splines.estimators.judging import FitRecord, HeldOut, judge
 from atlas_splines.estimators.log import EstimatorUpdate
 from atlas_splines.estimators.reaching import given_back
 from atlas_splines.estimators.threads import run_in_threads
@@ -181,18 +180,15 @@ class AtlasEstimator(Explaining):
         """Keep what is worth knowing of a training."""
         self.n_iter_ = max(sum(member.epochs for member in members), 1)  # solving is one pass over the rows
         self.validation_loss_ = [member.validation for member in members]
-        judged = held_out or HeldOut(0, False, np.nan, np.nan, np.nan)
-        self.fit_record_: FitRecord | None = FitRecord(
-            date=datetime.now(timezone.utc).date(),
-            rows=rows,
-            held_out=judged.rows,
-            crossed=judged.crossed,
-            measure=self._measure,
-            error=self._error(judged.loss),
-            baseline=self._error(judged.baseline),
-            score=judged.score,
-        )
+        self.fit_record_: FitRecord | None = FitRecord.of(rows, held_out, self._measure, self._error)
         return self
+
+    def _judge_by(self, X: ArrayLike, y: ArrayLike) -> None:
+        """Let the record of the fit tell how well the model predicts rows that it has not learned."""
+        rows = self._rows(*self._checked(X, y, None))
+        judged = judge(evaluate(state_of(self.model_), rows.points), rows, rows, self._loss)
+        seen = 0 if self.fit_record_ is None else self.fit_record_.rows
+        self.fit_record_ = FitRecord.of(seen, judged, self._measure, self._error)
 
     def _update(
         self: Self,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime, timezone
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,6 +83,23 @@ class FitRecord:
     error: float
     baseline: float
     score: float
+
+    @classmethod
+    def of(
+        cls, rows: int, judged: HeldOut | None, measure: str, error: Callable[[float], float]
+    ) -> FitRecord:
+        """The record of a fit of today; `error` turns a loss of the model into what `measure` names."""
+        judged = judged or HeldOut(0, False, np.nan, np.nan, np.nan)
+        return cls(
+            date=datetime.now(timezone.utc).date(),
+            rows=rows,
+            held_out=judged.rows,
+            crossed=judged.crossed,
+            measure=measure,
+            error=error(judged.loss),
+            baseline=error(judged.baseline),
+            score=judged.score,
+        )
 
     def __str__(self) -> str:
         if not self.held_out:
