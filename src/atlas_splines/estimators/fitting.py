@@ -29,6 +29,7 @@ from atlas_splines.core.growing import (
 from atlas_splines.core.mixing import average
 from atlas_splines.core.model import Atlas
 from atlas_splines.core.rows import Rows
+from atlas_splines.estimators.class_stacking import stack_classes
 from atlas_splines.estimators.stacking import stack_members, train_member
 from atlas_splines.evidence.classes import class_weights
 from atlas_splines.evidence.design import Solved, without_blocks
@@ -150,27 +151,36 @@ def fit_model(
     if solved is None or not options.finds_size:
         return average_members(rows, options, seeds, run)
     if options.loss == "cross-entropy":
-        return solve_classes(rows, solved, seeds[0])
+        return solve_classes(rows, solved, options, seeds[0])
     return stack_on(solved, rows, options, seeds, run)
 
 
-def solve_classes(rows: Rows, solved: Solved, seed: int) -> Fitted:
-    """The model of the features that makes classes most likely."""
-    some = np.random.default_rng(seed).permutation(len(rows))[:MOST_CLASS_ROWS]
-    rows = rows.take(some)
-    points, labels, weights = as_first_rows(rows)
-    scores, entropy = class_weights(solved.features(points), labels, weights, solved.readout, seed)
-    return Fitted(fold(solved.features, scores), [], entropy)
+def solve_classes(rows: Rows, solved: Solved, options: FitOptions, seed: int) -> Fitted:
+    """The features' readout that makes classes most likely, and a member as far as held-out rows want it."""
+    random = np.random.default_rng(seed)
+    rows = rows.take(np.sort(random.permutation(len(rows))[:MOST_CLASS_ROWS]))
+    if len(rows) < LEAST_ROWS:
+        points, labels, weights = as_first_rows(rows)
+        scores, entropy = class_weights(solved.features(points), labels, weights, solved.readout, seed)
+        return Fitted(fold(solved.features, scores), [], entropy)
+    validation = "random" if options.validation == "auto" else options.validation
+    apart, at_random = held_out_rows(rows, held_out_share(len(rows), options), validation, solved, random)
+    model, member, entropy = stack_classes(rows, apart | at_random, solved, seed)
+    return Fitted(model, [member], entropy)
+
+
+def held_out_share(rows: int, options: FitOptions) -> float:
+    """Share of the rows to hold out: of few rows more than asked for."""
+    least, most = options.held_out, max(MOST_HELD_OUT, options.held_out)
+    return float(np.clip(ENOUGH_HELD_OUT / rows, least, most))
 
 
 def stack_on(solved: Solved, rows: Rows, options: FitOptions, seeds: Sequence[int], run: Mapper) -> Fitted:
     """The solved part with members on top, each as far as held-out rows want it."""
     if len(rows) < LEAST_ROWS:
         return Fitted(fold(solved.features, solved.readout.weights), [], np.inf)
-    share = np.clip(ENOUGH_HELD_OUT / len(rows), options.held_out, max(MOST_HELD_OUT, options.held_out))
-    apart, at_random = held_out_rows(
-        rows, float(share), options.validation, solved, np.random.default_rng(seeds[0])
-    )
+    share, random = held_out_share(len(rows), options), np.random.default_rng(seeds[0])
+    apart, at_random = held_out_rows(rows, share, options.validation, solved, random)
     held_out = apart | at_random
     if apart.any():
         solved = without_blocks(solved, *as_first_rows(rows), apart)

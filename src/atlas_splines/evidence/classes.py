@@ -6,24 +6,60 @@ so one Cholesky factor serves every step: L-BFGS on W, seen through it, needs a 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 from scipy.optimize import minimize, minimize_scalar
-from scipy.special import logsumexp, softmax
+from scipy.special import logsumexp
 
 from atlas_splines.evidence.readout import Readout
 
-__all__ = ["class_weights"]
+__all__ = ["ClassPrior", "class_prior", "class_weights", "mean_entropy", "most_likely"]
 
 Array = NDArray[np.float64]
 
-STRENGTHS = (0.1, 1.0, 10.0, 100.0)  # of the prior, over that of least squares
+FIRST_STRENGTH = 10.0  # of the prior, over that of least squares
+STRONGER, WEAKER = (100.0,), (1.0, 0.1)  # strengths that are tried from there, while that helps
 JUDGED = 1000  # rows that the strength of the prior is chosen on
 FOLDS = 4
 STEPS = 40  # of the optimiser
-JUDGING_STEPS = 15  # of it, where only the strength of the prior is in question
+JUDGING_STEPS = 10  # of it, where only the strength of the prior is in question
 SHARPEST = 20.0  # factor of the scores
+
+
+@dataclass(frozen=True, eq=False)
+class ClassPrior:
+    """How large the weights of classes are expected to be, as rows that were set aside tell.
+
+    Attributes
+    ----------
+    precision
+        Precision of the weights of each feature, shape (features,).
+    sharpness
+        Factor that calibrates the scores.
+    entropy
+        Mean cross-entropy of the calibrated scores on rows that were set aside.
+    """
+
+    precision: Array
+    sharpness: float
+    entropy: float
+
+
+def class_prior(
+    phi: Array, labels: Array, weights: Array | None, readout: Readout, seed: int = 0
+) -> ClassPrior:
+    """The prior of classes that predicts rows set aside best; parameters are those of `class_weights`."""
+    weights = np.ones(len(phi)) if weights is None else weights
+    precision = (
+        readout.prior.diagonal / 4
+    )  # a score of classes is about twice as sure as one of least squares
+    sample = np.random.default_rng(seed).permutation(len(phi))[:JUDGED]
+    entropy, sharpness, strength = best_strength(phi[sample], labels[sample], weights[sample], precision)
+    return ClassPrior(strength * precision, sharpness, entropy)
 
 
 def class_weights(
@@ -48,6 +84,7 @@ def class_weights(
 
     Examples
     --------
+    >>> from scipy.special import softmax
     >>> from atlas_splines.evidence.readout import Prior, readout_of
     >>> x = np.linspace(-1, 1, 200)[:, None]
     >>> phi, labels = np.hstack([np.ones_like(x), x]), np.hstack([x < 0, x >= 0]).astype(float)
@@ -57,28 +94,41 @@ def class_weights(
            [0., 1.]])
     """
     weights = np.ones(len(phi)) if weights is None else weights
-    precision = (
-        readout.prior.diagonal / 4
-    )  # a score of classes is about twice as sure as one of least squares
-    sample = np.random.default_rng(seed).permutation(len(phi))[:JUDGED]
-    entropy, sharpness, strength = best_strength(phi[sample], labels[sample], weights[sample], precision)
-    return sharpness * most_likely(phi, labels, weights, strength * precision), entropy
+    prior = class_prior(phi, labels, weights, readout, seed)
+    return prior.sharpness * most_likely(phi, labels, weights, prior.precision), prior.entropy
 
 
 def best_strength(phi: Array, labels: Array, weights: Array, precision: Array) -> tuple[float, float, float]:
     """Lowest mean cross-entropy on rows set aside, the factor of the scores and the strength of the prior."""
-    fold = np.arange(len(phi)) % FOLDS
-    judged = []
-    for strength in STRENGTHS:
-        scores = np.zeros_like(labels)
-        for k in range(FOLDS):
-            learned = fold != k
-            found = most_likely(
-                phi[learned], labels[learned], weights[learned], strength * precision, JUDGING_STEPS
-            )
-            scores[~learned] = phi[~learned] @ found
-        judged.append((*calibrated(scores, labels, weights), strength))
-    return min(judged)
+    entropy, sharpness, first = set_aside(phi, labels, weights, FIRST_STRENGTH * precision, [None] * FOLDS)
+    best = (entropy, sharpness, FIRST_STRENGTH)
+    for side in (WEAKER, STRONGER):
+        found = first
+        for strength in side:
+            entropy, sharpness, found = set_aside(phi, labels, weights, strength * precision, found)
+            if entropy >= best[0]:
+                break
+            best = (entropy, sharpness, strength)
+        if best[2] != FIRST_STRENGTH:
+            break
+    return best
+
+
+def set_aside(
+    phi: Array, labels: Array, weights: Array, precision: Array, starts: Sequence[Array | None]
+) -> tuple[float, float, list[Array]]:
+    """Calibrated cross-entropy of each fold without itself, the factor, and the weights without each fold.
+
+    They start from weights that are near, those for another precision, or else from zero.
+    """
+    fold, scores = np.arange(len(phi)) % FOLDS, np.zeros_like(labels)
+    found = []
+    for k, start in enumerate(starts):
+        learned = fold != k
+        rows = phi[learned], labels[learned], weights[learned]
+        found.append(most_likely(*rows, precision, JUDGING_STEPS, start))
+        scores[~learned] = phi[~learned] @ found[k]
+    return *calibrated(scores, labels, weights), found
 
 
 def calibrated(scores: Array, labels: Array, weights: Array) -> tuple[float, float]:
@@ -97,28 +147,36 @@ def mean_entropy(scores: Array, labels: Array, weights: Array) -> float:
     return float(np.average(each, weights=weights))
 
 
-def most_likely(phi: Array, labels: Array, weights: Array, precision: Array, steps: int = STEPS) -> Array:
-    """Weights of least cross-entropy plus ½ Σ precision·W², shape (features, classes)."""
-    features, classes = phi.shape[1], labels.shape[1]
+def most_likely(
+    phi: Array,
+    labels: Array,
+    weights: Array,
+    precision: Array,
+    steps: int = STEPS,
+    start: Array | None = None,
+) -> Array:
+    """Weights of least cross-entropy plus ½ Σ precision·W², shape (features, classes).
+
+    Starts from weights that may be near, or else from zero.
+    """
+    shape = (phi.shape[1], labels.shape[1])
     curvature = phi.T @ (phi * (weights / 2)[:, None])
-    curvature[np.diag_indices(features)] += precision
+    curvature[np.diag_indices(shape[0])] += precision
     factor = cholesky(curvature, lower=True, check_finite=False)
-    seen = solve_triangular(
-        factor, phi.T, lower=True, check_finite=False
-    ).T  # φL⁻ᵀ, so that steps are of one size
 
     def loss(flat: Array) -> tuple[float, Array]:
-        through = flat.reshape(features, classes)
-        W = solve_triangular(factor, through, lower=True, trans="T", check_finite=False)
-        scores = seen @ through
-        pull = precision[:, None] * W
-        value = weights.sum() * mean_entropy(scores, labels, weights) + 0.5 * (W * pull).sum()
-        slope = seen.T @ (weights[:, None] * (softmax(scores, axis=1) - labels))
-        slope += solve_triangular(factor, pull, lower=True, check_finite=False)
-        return float(value), slope.ravel()
+        W = through(factor, flat.reshape(shape))
+        scores, pull = phi @ W, precision[:, None] * W
+        total = logsumexp(scores, axis=1, keepdims=True)
+        value = weights @ (total[:, 0] - (scores * labels).sum(axis=1)) + 0.5 * (W * pull).sum()
+        slope = phi.T @ (weights[:, None] * (np.exp(scores - total) - labels)) + pull
+        return float(value), solve_triangular(factor, slope, lower=True, check_finite=False).ravel()
 
-    found = minimize(
-        loss, np.zeros(features * classes), jac=True, method="L-BFGS-B", options={"maxiter": steps}
-    )
-    through = found.x.reshape(features, classes)
-    return np.asarray(solve_triangular(factor, through, lower=True, trans="T", check_finite=False))
+    first = np.zeros(shape) if start is None else factor.T @ start
+    found = minimize(loss, first.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": steps})
+    return through(factor, found.x.reshape(shape))
+
+
+def through(factor: Array, steps_of_one_size: Array) -> Array:
+    """Weights L⁻ᵀV of variables V along which the bound curves by 1 everywhere."""
+    return np.asarray(solve_triangular(factor, steps_of_one_size, lower=True, trans="T", check_finite=False))
