@@ -29,10 +29,11 @@ from atlas_splines.core.growing import (
 from atlas_splines.core.mixing import average
 from atlas_splines.core.model import Atlas
 from atlas_splines.core.rows import Rows
+from atlas_splines.estimators.class_stacking import stack_classes
 from atlas_splines.estimators.groups import Groups, group_folds
 from atlas_splines.estimators.judging import HeldOut, judge, judge_average
 from atlas_splines.estimators.stacking import stack_members, train_member
-from atlas_splines.evidence.classes import FOLDS, class_weights
+from atlas_splines.evidence.classes import class_weights
 from atlas_splines.evidence.design import Solved, without_blocks
 from atlas_splines.evidence.folding import fold
 from atlas_splines.memory.pooling import as_first_rows
@@ -168,22 +169,38 @@ def fit_model(
     if solved is None or not options.finds_size:
         return average_members(rows, options, seeds, run, groups)
     if options.loss == "cross-entropy":
-        return solve_classes(rows, solved, seeds[0], run, groups)
+        return solve_classes(rows, solved, options, seeds[0], run, groups)
     return stack_on(solved, rows, options, seeds, run, groups)
 
 
-def solve_classes(rows: Rows, solved: Solved, seed: int, run: Mapper, groups: Groups | None = None) -> Fitted:
-    """The model of the features that makes classes most likely."""
+def solve_classes(
+    rows: Rows,
+    solved: Solved,
+    options: FitOptions,
+    seed: int,
+    run: Mapper,
+    groups: Groups | None = None,
+) -> Fitted:
+    """The features' readout that makes classes most likely, and a member as far as held-out rows want it."""
     random = np.random.default_rng(seed)
-    some = random.permutation(len(rows))[:MOST_CLASS_ROWS]
-    rows = rows.take(some)
-    folds = None if groups is None else np.argmax(group_folds(groups[some], 1 / FOLDS, random), axis=0)
-    points, labels, weights = as_first_rows(rows)
-    found, aside, scores = class_weights(
-        solved.features(points), labels, weights, solved.readout, seed, folds, run
-    )
-    held_out = judge(scores, rows.take(aside), rows, "cross-entropy", crossed=True)
-    return Fitted(fold(solved.features, found), [], held_out)
+    some = np.sort(random.permutation(len(rows))[:MOST_CLASS_ROWS])
+    rows, groups = rows.take(some), None if groups is None else groups[some]
+    if len(rows) < LEAST_ROWS:
+        points, labels, weights = as_first_rows(rows)
+        scores, _ = class_weights(solved.features(points), labels, weights, solved.readout, seed, groups, run)
+        return Fitted(fold(solved.features, scores), [], None)
+    validation = "random" if options.validation == "auto" else options.validation
+    share = held_out_share(len(rows), options)
+    apart, at_random = held_out_rows(rows, share, validation, solved, random, groups)
+    held_out = apart | at_random
+    model, member, outputs = stack_classes(rows, held_out, solved, seed, groups, run)
+    return Fitted(model, [member], judge(outputs, rows.take(held_out), rows, options.loss))
+
+
+def held_out_share(rows: int, options: FitOptions) -> float:
+    """Share of the rows to hold out: of few rows more than asked for."""
+    least, most = options.held_out, max(MOST_HELD_OUT, options.held_out)
+    return float(np.clip(ENOUGH_HELD_OUT / rows, least, most))
 
 
 def stack_on(
@@ -197,10 +214,8 @@ def stack_on(
     """The solved part with members on top, each as far as held-out rows want it."""
     if len(rows) < LEAST_ROWS:
         return Fitted(fold(solved.features, solved.readout.weights), [], None)
-    share = np.clip(ENOUGH_HELD_OUT / len(rows), options.held_out, max(MOST_HELD_OUT, options.held_out))
-    apart, at_random = held_out_rows(
-        rows, float(share), options.validation, solved, np.random.default_rng(seeds[0]), groups
-    )
+    share, random = held_out_share(len(rows), options), np.random.default_rng(seeds[0])
+    apart, at_random = held_out_rows(rows, share, options.validation, solved, random, groups)
     held_out = apart | at_random
     if apart.any():
         solved = without_blocks(solved, *as_first_rows(rows), apart)

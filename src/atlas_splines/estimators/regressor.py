@@ -30,7 +30,8 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
         most of the model is solved for, and members are trained on top of it; otherwise terms are 0, 4, 16
         or 64, whatever held-out rows ask for.
     members
-        Models that are trained from different starts. The weighted sum of all is one model again.
+        Models that are trained from different starts. The weighted sum of all is one model again. On top of
+        classes that are solved for there is one, whatever the number.
     domain
         How columns become the model's unit cube. "data": linearly over the range of the first data and 5 %
         on either side of it. "quantiles": halfway between that and the quantiles of the data, so that crowded

@@ -6,29 +6,72 @@ so one Cholesky factor serves every step: L-BFGS on W, seen through it, needs a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 from scipy.optimize import minimize, minimize_scalar
-from scipy.special import logsumexp, softmax
+from scipy.special import logsumexp
 
 from atlas_splines.evidence.readout import Readout
 
-__all__ = ["FOLDS", "class_weights"]
+__all__ = ["ClassPrior", "Mapper", "class_prior", "class_weights", "mean_entropy", "most_likely"]
 
 Array = NDArray[np.float64]
+Numbers = NDArray[np.intp]
 Mapper = Callable[[Callable[[int], Array], Iterable[int]], Iterable[Any]]
 
-STRENGTHS = (0.1, 1.0, 10.0, 100.0)  # of the prior, over that of least squares
+FIRST_STRENGTH = 10.0  # of the prior, over that of least squares
+STRONGER, WEAKER = (100.0,), (1.0, 0.1)  # strengths that are tried from there, while that helps
 JUDGED = 1000  # rows that the strength of the prior is chosen on
 FOLDS = 4
 STEPS = 40  # of the optimiser
-JUDGING_STEPS = 15  # of it, where only the strength of the prior is in question
+JUDGING_STEPS = 10  # of it, where only the strength of the prior is in question
 SHARPEST = 20.0  # factor of the scores
+
+
+@dataclass(frozen=True, eq=False)
+class ClassPrior:
+    """How large the weights of classes are expected to be, as rows that were set aside tell.
+
+    Attributes
+    ----------
+    precision
+        Precision of the weights of each feature, shape (features,).
+    sharpness
+        Factor that calibrates the scores.
+    entropy
+        Mean cross-entropy of the calibrated scores on rows that were set aside.
+    """
+
+    precision: Array
+    sharpness: float
+    entropy: float
+
+
+def class_prior(
+    phi: Array,
+    labels: Array,
+    weights: Array | None,
+    readout: Readout,
+    seed: int = 0,
+    groups: Numbers | None = None,
+    run: Mapper = map,
+) -> ClassPrior:
+    """The prior of classes that predicts rows set aside best; parameters are those of `class_weights`."""
+    weights = np.ones(len(phi)) if weights is None else weights
+    precision = (
+        readout.prior.diagonal / 4
+    )  # a score of classes is about twice as sure as one of least squares
+    sample = np.random.default_rng(seed).permutation(len(phi))[:JUDGED]
+    fold = folds_of(len(sample), None if groups is None else groups[sample])
+    entropy, sharpness, strength = best_strength(
+        phi[sample], labels[sample], weights[sample], precision, fold, run
+    )
+    return ClassPrior(strength * precision, sharpness, entropy)
 
 
 def class_weights(
@@ -37,12 +80,12 @@ def class_weights(
     weights: Array | None,
     readout: Readout,
     seed: int = 0,
-    folds: NDArray[np.intp] | None = None,
+    groups: Numbers | None = None,
     run: Mapper = map,
-) -> tuple[Array, NDArray[np.intp], Array]:
+) -> tuple[Array, float]:
     """Weights W for which softmax(φW) predicts classes best, calibrated on rows that were set aside.
 
-    Also returns the numbers of these rows, and their scores by readouts without them.
+    The second result is the mean cross-entropy on these.
 
     Parameters
     ----------
@@ -56,55 +99,82 @@ def class_weights(
         Least squares of the same data, whose prior tells the sizes of features' weights.
     seed
         Of the choice of rows to set aside.
-    folds
-        Those with the same number are set aside together, shape (rows,); by default any.
+    groups
+        Rows with the same number are set aside together, shape (rows,).
     run
         Maps a function over numbers, in threads or not.
 
     Examples
     --------
+    >>> from scipy.special import softmax
     >>> from atlas_splines.evidence.readout import Prior, readout_of
     >>> x = np.linspace(-1, 1, 200)[:, None]
     >>> phi, labels = np.hstack([np.ones_like(x), x]), np.hstack([x < 0, x >= 0]).astype(float)
-    >>> W, _, _ = class_weights(phi, labels, None, readout_of(phi, labels, Prior.flat([2]), steps=2))
+    >>> W, _ = class_weights(phi, labels, None, readout_of(phi, labels, Prior.flat([2]), steps=2))
     >>> softmax(np.array([[1.0, -0.5], [1.0, 0.5]]) @ W, axis=1).round(1)
     array([[1., 0.],
            [0., 1.]])
     """
     weights = np.ones(len(phi)) if weights is None else weights
-    precision = (
-        readout.prior.diagonal / 4
-    )  # a score of classes is about twice as sure as one of least squares
-    sample = np.random.default_rng(seed).permutation(len(phi))[:JUDGED]
-    fold = np.arange(len(sample)) % FOLDS if folds is None else folds[sample]
-    if len(np.unique(fold)) < 2:  # all other groups are so small that the sample has missed them
-        fold = np.arange(len(sample)) % FOLDS
-    _, sharpness, strength, scores = best_strength(
-        phi[sample], labels[sample], weights[sample], precision, fold, run
-    )
-    found = sharpness * most_likely(phi, labels, weights, strength * precision)
-    return found, sample, sharpness * scores
+    prior = class_prior(phi, labels, weights, readout, seed, groups, run)
+    return prior.sharpness * most_likely(phi, labels, weights, prior.precision), prior.entropy
+
+
+def folds_of(rows: int, groups: Numbers | None) -> Numbers:
+    """Number of the fold of each row: that of its group, if there are several groups.
+
+    Examples
+    --------
+    >>> folds_of(6, None), folds_of(6, np.array([7, 7, 9, 8, 9, 2]))
+    (array([0, 1, 2, 3, 0, 1]), array([1, 1, 3, 2, 3, 0]))
+    """
+    if groups is None or len(np.unique(groups)) < 2:  # a sample may have missed all groups but a large one
+        return np.arange(rows) % FOLDS
+    return np.unique(groups, return_inverse=True)[1] % FOLDS
 
 
 def best_strength(
-    phi: Array, labels: Array, weights: Array, precision: Array, fold: NDArray[np.intp], run: Mapper
-) -> tuple[float, float, float, Array]:
-    """Lowest mean cross-entropy on rows set aside, factor of scores, strength of the prior, the scores."""
+    phi: Array, labels: Array, weights: Array, precision: Array, fold: Numbers, run: Mapper
+) -> tuple[float, float, float]:
+    """Lowest mean cross-entropy on rows set aside, the factor of the scores and the strength of the prior."""
+    rows = phi, labels, weights, fold, run
+    entropy, sharpness, first = set_aside(*rows, FIRST_STRENGTH * precision, [None] * FOLDS)
+    best = (entropy, sharpness, FIRST_STRENGTH)
+    for side in (WEAKER, STRONGER):
+        found = first
+        for strength in side:
+            entropy, sharpness, found = set_aside(*rows, strength * precision, found)
+            if entropy >= best[0]:
+                break
+            best = (entropy, sharpness, strength)
+        if best[2] != FIRST_STRENGTH:
+            break
+    return best
 
-    def without_fold(k: int, strength: float) -> Array:
+
+def set_aside(
+    phi: Array,
+    labels: Array,
+    weights: Array,
+    fold: Numbers,
+    run: Mapper,
+    precision: Array,
+    starts: Sequence[Array | None],
+) -> tuple[float, float, list[Array]]:
+    """Calibrated cross-entropy of each fold without itself, the factor, and the weights without each fold.
+
+    They start from weights that are near, those for another precision, or else from zero.
+    """
+
+    def without_fold(k: int) -> Array:
         learned = fold != k
-        return most_likely(
-            phi[learned], labels[learned], weights[learned], strength * precision, JUDGING_STEPS
-        )
+        rows = phi[learned], labels[learned], weights[learned]
+        return most_likely(*rows, precision, JUDGING_STEPS, starts[k])
 
-    numbers = np.unique(fold).tolist()
-    judged = []
-    for strength in STRENGTHS:
-        scores = np.zeros_like(labels)
-        for k, found in zip(numbers, run(partial(without_fold, strength=strength), numbers), strict=True):
-            scores[fold == k] = phi[fold == k] @ found
-        judged.append((*calibrated(scores, labels, weights), strength, scores))
-    return min(judged, key=lambda choice: choice[:3])
+    found, scores = list(run(without_fold, range(FOLDS))), np.zeros_like(labels)
+    for k, W in enumerate(found):
+        scores[fold == k] = phi[fold == k] @ W
+    return *calibrated(scores, labels, weights), found
 
 
 def calibrated(scores: Array, labels: Array, weights: Array) -> tuple[float, float]:
@@ -123,28 +193,36 @@ def mean_entropy(scores: Array, labels: Array, weights: Array) -> float:
     return float(np.average(each, weights=weights))
 
 
-def most_likely(phi: Array, labels: Array, weights: Array, precision: Array, steps: int = STEPS) -> Array:
-    """Weights of least cross-entropy plus ½ Σ precision·W², shape (features, classes)."""
-    features, classes = phi.shape[1], labels.shape[1]
+def most_likely(
+    phi: Array,
+    labels: Array,
+    weights: Array,
+    precision: Array,
+    steps: int = STEPS,
+    start: Array | None = None,
+) -> Array:
+    """Weights of least cross-entropy plus ½ Σ precision·W², shape (features, classes).
+
+    Starts from weights that may be near, or else from zero.
+    """
+    shape = (phi.shape[1], labels.shape[1])
     curvature = phi.T @ (phi * (weights / 2)[:, None])
-    curvature[np.diag_indices(features)] += precision
+    curvature[np.diag_indices(shape[0])] += precision
     factor = cholesky(curvature, lower=True, check_finite=False)
-    seen = solve_triangular(
-        factor, phi.T, lower=True, check_finite=False
-    ).T  # φL⁻ᵀ, so that steps are of one size
 
     def loss(flat: Array) -> tuple[float, Array]:
-        through = flat.reshape(features, classes)
-        W = solve_triangular(factor, through, lower=True, trans="T", check_finite=False)
-        scores = seen @ through
-        pull = precision[:, None] * W
-        value = weights.sum() * mean_entropy(scores, labels, weights) + 0.5 * (W * pull).sum()
-        slope = seen.T @ (weights[:, None] * (softmax(scores, axis=1) - labels))
-        slope += solve_triangular(factor, pull, lower=True, check_finite=False)
-        return float(value), slope.ravel()
+        W = through(factor, flat.reshape(shape))
+        scores, pull = phi @ W, precision[:, None] * W
+        total = logsumexp(scores, axis=1, keepdims=True)
+        value = weights @ (total[:, 0] - (scores * labels).sum(axis=1)) + 0.5 * (W * pull).sum()
+        slope = phi.T @ (weights[:, None] * (np.exp(scores - total) - labels)) + pull
+        return float(value), solve_triangular(factor, slope, lower=True, check_finite=False).ravel()
 
-    found = minimize(
-        loss, np.zeros(features * classes), jac=True, method="L-BFGS-B", options={"maxiter": steps}
-    )
-    through = found.x.reshape(features, classes)
-    return np.asarray(solve_triangular(factor, through, lower=True, trans="T", check_finite=False))
+    first = np.zeros(shape) if start is None else factor.T @ start
+    found = minimize(loss, first.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": steps})
+    return through(factor, found.x.reshape(shape))
+
+
+def through(factor: Array, steps_of_one_size: Array) -> Array:
+    """Weights L⁻ᵀV of variables V along which the bound curves by 1 everywhere."""
+    return np.asarray(solve_triangular(factor, steps_of_one_size, lower=True, trans="T", check_finite=False))

@@ -1,0 +1,113 @@
+"""Stacking of classes: the sum of solved and of trained scores that makes held-out rows most likely.
+
+What is solved is smooth and knows how sure it is; a few trained pairs of exponentials find edges and products
+that it lacks. Their weighted sum is one model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from atlas_splines.core.growing import Grown, Split, grow, start_terms, train_density
+from atlas_splines.core.mixing import mixture, placed
+from atlas_splines.core.model import Atlas
+from atlas_splines.core.rows import Rows
+from atlas_splines.core.training import TrainingDiverged
+from atlas_splines.estimators.groups import Groups
+from atlas_splines.estimators.stacking import schedule_for, telling_inputs
+from atlas_splines.evidence.classes import Mapper, class_prior, mean_entropy, most_likely
+from atlas_splines.evidence.design import Solved
+from atlas_splines.evidence.folding import fold
+from atlas_splines.memory.pooling import as_first_rows
+
+__all__ = ["stack_classes"]
+
+Array = NDArray[np.float64]
+
+TERMS = 16  # of the member
+SPREAD = 1.0  # how far apart terms start
+START = 1  # density that it is trained from
+SMOOTHING = 0.05  # share of each label that goes to all classes: scores that are sure of all do not run away
+JUDGED = 8000  # rows that the solved scores of held-out rows are from, at most
+FINAL_STEPS = 20  # of the optimiser, from there to the solved scores of all rows
+DOUBT = 0.3  # standard deviation that weights have beforehand, around those of the solved scores alone
+LEAST_WEIGHT = 0.01  # of the member; with less it is left out
+LARGEST_WEIGHT = 5.0
+
+
+def stack_classes(
+    rows: Rows,
+    held_out: NDArray[np.bool_],
+    solved: Solved,
+    seed: int,
+    groups: Groups | None = None,
+    run: Mapper = map,
+) -> tuple[Atlas, Grown, Array]:
+    """The weighted sum of solved and trained scores, the member, and the scores of held-out rows."""
+    points, labels, weights = as_first_rows(rows)
+    phi = solved.features(points)  # (rows, features)
+    prior = class_prior(phi, labels, weights, solved.readout, seed, groups, run)
+    learned = np.random.default_rng(seed).permutation(np.flatnonzero(~held_out))[:JUDGED]
+    start = most_likely(phi[learned], labels[learned], weights[learned], prior.precision)
+    member = train_class_member(rows, held_out, solved, seed)
+    scores = [prior.sharpness * phi[held_out] @ start, member.model(rows.points[held_out]).astype(np.float64)]
+    shares, _ = stacking_weights(scores, labels[held_out], weights[held_out])
+    shares[1:][shares[1:] < LEAST_WEIGHT] = 0
+    W = most_likely(phi, labels, weights, prior.precision, FINAL_STEPS, start)
+    model = fold(solved.features, shares[0] * prior.sharpness * W)
+    if shares[1] > 0:
+        model = mixture([model, member.model], [1.0, 1 / shares[1]])
+    return model, member, shares[0] * scores[0] + shares[1] * scores[1]
+
+
+def train_class_member(rows: Rows, held_out: NDArray[np.bool_], solved: Solved, seed: int) -> Grown:
+    """A member that was trained on classes for a short while; only inputs that matter take part."""
+    random, inputs = np.random.default_rng(seed), telling_inputs(solved)
+    classes = rows.targets.shape[1]
+    own = replace(
+        rows,
+        points=np.ascontiguousarray(rows.points[:, inputs]),
+        targets=(1 - SMOOTHING) * rows.targets + np.float32(SMOOTHING / classes),
+    )
+    split = Split(own.take(~held_out), own.take(held_out))
+    schedule = replace(schedule_for(len(split.learned), len(inputs)), loss="cross-entropy")
+    model = Atlas(len(inputs), classes, TERMS, density=0)
+    start_terms(model, SPREAD, random)
+    model.expand(density=START, terms=0)
+    try:
+        grown = grow(train_density(model, split, schedule, random), split, schedule, random)
+    except TrainingDiverged:
+        grown = Grown(Atlas(len(inputs), classes, 0, density=0), np.inf, 0, [])
+    return replace(grown, model=placed(grown.model, inputs, rows.points.shape[1]))
+
+
+def stacking_weights(scores: Sequence[Array], labels: Array, weights: Array) -> tuple[Array, float]:
+    """Weights of scores that make rows most likely, not far from (1, 0, …, 0) if rows are few; cross-entropy.
+
+    Examples
+    --------
+    >>> random = np.random.default_rng(0)
+    >>> true, noise = random.normal(size=(2, 2000, 2))
+    >>> labels = (true + random.gumbel(size=true.shape)).argmax(axis=1)[:, None] == [0, 1]
+    >>> stacking_weights([noise, true], labels.astype(float), np.ones(2000))[0].round(1)
+    array([0., 1.])
+    >>> stacking_weights([noise[:2], true[:2]], labels[:2].astype(float), np.ones(2))[0].round(1)
+    array([0.9, 0. ])
+    """
+    alone = np.eye(len(scores))[0]
+
+    def entropy(shares: Array) -> float:
+        mixed = sum(share * each for share, each in zip(shares, scores, strict=True))
+        return mean_entropy(np.asarray(mixed), labels, weights)
+
+    def doubted(shares: Array) -> float:
+        return float(weights.sum() * entropy(shares) + 0.5 * ((shares - alone) ** 2).sum() / DOUBT**2)
+
+    bounds = [(0, LARGEST_WEIGHT)] * len(scores)
+    shares = np.asarray(minimize(doubted, alone, bounds=bounds, method="L-BFGS-B").x)
+    return shares, entropy(shares)
