@@ -78,3 +78,32 @@ def test_a_thousand_columns_are_no_trouble():
     targets = (targets - targets.mean()) / targets.std()
     solved = solve_first(points, targets[:, None], budget=200)
     assert np.mean((solved.ahead[:, 0] - targets) ** 2) < 0.5
+
+
+def parity(points):
+    """What no sum of functions of single inputs says."""
+    return np.sign(points[:, :1] - 0.5) * np.sign(points[:, 1:2] - 0.5)
+
+
+def test_pairs_that_act_together_get_bumps_of_their_own():
+    points = np.random.default_rng(0).random((1500, 12))
+    targets = parity(points) + parity(points[:, 2:]) + parity(points[:, 4:])
+    features, _ = choose_features(points, targets, budget=300)
+    found = {tuple(np.flatnonzero(np.isfinite(group.lengths)).tolist()) for group in features.bumps}
+    assert {(0, 1), (2, 3), (4, 5)} <= found
+    assert len(features) <= 300
+    assert all(len(group.centres) for group in features.bumps)
+
+
+def test_a_model_of_pairs_is_folded_like_any_other():
+    points = np.random.default_rng(0).random((1500, 12))
+    targets = parity(points) + parity(points[:, 2:]) + parity(points[:, 4:])
+    features, readout = design(points, targets, budget=300)
+    folded = fold(features, readout.weights)(points.astype(np.float32))
+    np.testing.assert_allclose(folded, features(points) @ readout.weights, atol=2e-3)
+
+
+def test_without_pairs_that_act_together_all_bumps_are_of_all_inputs():
+    points = np.random.default_rng(0).random((600, 3))
+    features, _ = choose_features(points, np.sin(6 * points).sum(axis=1, keepdims=True), budget=200)
+    assert all(np.isfinite(group.lengths).all() for group in features.bumps)

@@ -14,7 +14,7 @@ from atlas_splines.core import splines
 from atlas_splines.evidence.features import COARSE, Bumps, Features
 from atlas_splines.evidence.lengths import length_scales
 from atlas_splines.evidence.readout import Prior, Readout, learn_prior, readout_of, solve, sums_of
-from atlas_splines.evidence.screening import coarse_gains, finer_splines
+from atlas_splines.evidence.screening import PAIRS_GAIN, coarse_gains, finer_splines, interacting_pairs
 from atlas_splines.evidence.statistics import Statistics
 
 __all__ = ["Solved", "choose_features", "design", "solve_first", "without_blocks"]
@@ -28,6 +28,9 @@ WIDE_TABLE = 32  # inputs, up to which each keeps its spline: an input may come 
 TELLING = 1.3  # over the usual 1/length, for which an input of a wide table matters without a spline
 WIDTHS = ((1.0, 1.0, 1.0), (1.0, 0.5, None))  # of groups of bumps, in length scales; None is rough
 ROUGH = 0.2  # of √(length · spread): for what is local in every input that matters
+LEAST_PAIRED = 100  # bumps, of fewer of which pairs get none
+MOST_PAIRED = 40  # inputs whose pairs are looked at: those along which data varies fastest
+PAIR_SHARE = 0.5  # of the bumps that pairs get
 JUDGING_STEPS = 4  # towards the prior of a choice
 LEARNING_STEPS = 5  # towards the prior of what was chosen
 ROUNDS = 3  # of k-means
@@ -179,7 +182,8 @@ def choose_features(
     phi = coarse(points)
     left = targets - phi @ readout_of(phi, targets, Prior.flat(coarse.sizes), JUDGING_STEPS).weights
     fine = finer_splines(points * telling, left, int(SPLINE_SHARE * budget))
-    return with_bumps(replace(coarse, fine=fine), points, targets, lengths, budget, random)
+    features, readout = with_bumps(replace(coarse, fine=fine), points, targets, lengths, budget, random)
+    return with_pairs(features, readout, points, targets, random)
 
 
 def telling_inputs(
@@ -218,8 +222,8 @@ def with_bumps(
     lengths: Array,
     budget: int,
     random: np.random.Generator,
-) -> tuple[Features, Prior]:
-    """Features with bumps, of equal width or of several, whichever raises the evidence more; and a prior."""
+) -> tuple[Features, Readout]:
+    """Features with bumps, of equal width or of several, whichever raises the evidence more; and readout."""
     phi, share = features(points), max(budget - len(features), 0) // len(WIDTHS[0])
     choices = []
     for widths in WIDTHS if share else [()]:
@@ -228,8 +232,51 @@ def with_bumps(
         candidate = replace(features, bumps=groups)
         wider = np.hstack([phi, *(group(points) for group in groups)])
         choices.append((candidate, readout_of(wider, targets, Prior.flat(candidate.sizes), JUDGING_STEPS)))
-    chosen, readout = max(choices, key=lambda choice: choice[1].log_evidence)
-    return chosen, readout.prior
+    return max(choices, key=lambda choice: choice[1].log_evidence)
+
+
+def with_pairs(
+    features: Features, readout: Readout, points: Array, targets: Array, random: np.random.Generator
+) -> tuple[Features, Prior]:
+    """Features of which half the bumps give way to some of two inputs, where that pays; and a prior."""
+    room = sum(len(group.centres) for group in features.bumps)
+    pairs = best_pairs(features, points, targets) if room >= LEAST_PAIRED else ()
+    if pairs:
+        shapes = [pair_lengths(pair, points, int(PAIR_SHARE * room) // len(pairs)) for pair in pairs]
+        paired = [Bumps(scatter_centres(points, *shape, random), shape[0]) for shape in shapes]
+        share = (room - sum(len(group.centres) for group in paired)) // len(features.bumps)
+        groups = [Bumps(scatter_centres(points, g.lengths, share, random), g.lengths) for g in features.bumps]
+        candidate = replace(features, bumps=(*groups, *paired))
+        other = readout_of(candidate(points), targets, Prior.flat(candidate.sizes), JUDGING_STEPS)
+        if other.log_evidence > readout.log_evidence + PAIRS_GAIN:
+            return candidate, other.prior
+    return features, readout.prior
+
+
+def best_pairs(features: Features, points: Array, targets: Array) -> tuple[tuple[int, int], ...]:
+    """Pairs of inputs that what splines leave depends on."""
+    lengths = features.bumps[0].lengths / (points.std(axis=0) + 1e-3)
+    inputs = np.sort(np.argsort(lengths)[:MOST_PAIRED])
+    inputs = inputs[np.isfinite(lengths[inputs])]
+    additive = replace(features, bumps=())
+    phi = additive(points)
+    left = targets - phi @ readout_of(phi, targets, Prior.flat(additive.sizes), JUDGING_STEPS).weights
+    return tuple((int(inputs[i]), int(inputs[j])) for i, j in interacting_pairs(points[:, inputs], left))
+
+
+def pair_lengths(pair: tuple[int, int], points: Array, count: int) -> tuple[Array, int]:
+    """Length scales for which so many bumps of two inputs cover the unit square, and their number.
+
+    An input of few values, such as a category, needs no more bumps than it has values; the other gets more.
+    """
+    values = [len(np.unique(points[:, j])) for j in pair]
+    even = np.sqrt(count)
+    sides = [
+        max(min(own, max(even, count / other)), 1) for own, other in zip(values, values[::-1], strict=True)
+    ]
+    lengths = np.full(points.shape[1], np.inf)
+    lengths[list(pair)] = 1 / np.array(sides)
+    return lengths, count
 
 
 def bump_lengths(width: float | None, lengths: Array, points: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Screening: which inputs matter, and how finely, each by the log evidence that its splines gain."""
+"""Screening: which inputs matter, how finely, and which pairs of them, each by the log evidence it gains."""
 
 from __future__ import annotations
 
@@ -11,13 +11,17 @@ from scipy.linalg import cho_solve_banded, cholesky_banded
 from atlas_splines.core import splines
 from atlas_splines.evidence.features import COARSE, FINEST
 
-__all__ = ["coarse_gains", "finer_splines"]
+__all__ = ["PAIRS_GAIN", "coarse_gains", "finer_splines", "interacting_pairs"]
 
 Array = NDArray[np.float64]
 
 GAIN = 3.0  # in log evidence, for which finer splines of an input are worth it
 ROWS_A_FUNCTION = 4  # finer splines need at least this many rows for each function
 MOST_FUNCTIONS = 2048  # of all inputs at one density: a model has room for them, whichever are used
+MOST_PAIRS = 6
+PAIRS_GAIN = 100.0  # in log evidence, for which pairs are worth it: bumps of all inputs know most of them
+BINS = 8  # of an input, when its pairs are judged
+BIN_PRECISION = 3.0  # of the prior of a mean, when pairs are judged
 PRECISIONS = (0.3, 3.0, 30.0)  # of the prior of splines, when they are judged
 
 
@@ -81,3 +85,47 @@ def spline_gains(column: Array, left: Array, density: int) -> Iterable[float]:
         yield float(
             left.shape[1] * volume - rows / 2 * np.log1p(-np.minimum(explained / square, 1 - 1e-9)).sum()
         )
+
+
+def interacting_pairs(points: Array, left: Array) -> tuple[tuple[int, int], ...]:
+    """Pairs of inputs that what splines leave depends on, the best first; none if all gain little.
+
+    Examples
+    --------
+    >>> points = np.random.default_rng(0).random((2000, 4))
+    >>> interacting_pairs(points, np.sign(points[:, 1:2] - 0.5) * np.sign(points[:, 3:] - 0.5))[0]
+    (1, 3)
+    >>> interacting_pairs(points, np.random.default_rng(1).normal(size=(2000, 1)))
+    ()
+    """
+    first, second = np.triu_indices(points.shape[1], 1)
+    gains = pair_gains(points, left)[first, second]
+    best = [k for k in np.argsort(-gains)[:MOST_PAIRS] if gains[k] > GAIN]
+    if gains[best].sum() < PAIRS_GAIN:
+        return ()
+    return tuple((int(first[k]), int(second[k])) for k in best)
+
+
+def pair_gains(points: Array, left: Array) -> Array:
+    """Gain in log evidence by a mean for each cell of the bins of two inputs, shape (inputs, inputs)."""
+    rows, inputs = points.shape
+    shape = (inputs, BINS, inputs, BINS)
+    members = np.zeros((rows, inputs * BINS))  # 1 for the bin of each input that a row is in
+    for j, column in enumerate(points.T):
+        members[np.arange(rows), j * BINS + bins_of(column)] = 1
+    sizes = (members.T @ members).reshape(shape)
+    gains = np.zeros((inputs, inputs))
+    for column in left.T:
+        centred = column - column.mean()
+        sums = (members.T @ (members * centred[:, None])).reshape(shape)
+        explained = (sums**2 / (sizes + BIN_PRECISION)).sum(axis=(1, 3)) / (centred @ centred + 1e-12)
+        gains -= rows / 2 * np.log1p(-np.minimum(explained, 1 - 1e-9))
+    return gains - left.shape[1] / 2 * np.log1p(sizes / BIN_PRECISION).sum(axis=(1, 3))
+
+
+def bins_of(column: Array) -> NDArray[np.intp]:
+    """Number of the bin of each row: the values of a column that has few, otherwise its quantiles."""
+    values = np.unique(column)
+    if len(values) > BINS:
+        values = np.unique(np.quantile(column, np.arange(BINS) / BINS))
+    return np.asarray(np.searchsorted(values, column, side="right") - 1)
