@@ -143,6 +143,16 @@ def small_table_model() -> TableModel:
     return TableModel(small_regressor(), Encoding((Column("size"), Column("age")), "price"))
 
 
+def monotone_regressor() -> AtlasRegressor:
+    """A regressor that has to rise along its first column, with evidence and a chart."""
+    random = np.random.default_rng(0)
+    X = random.random((80, 2))
+    model = AtlasRegressor(features=30, members=1, monotonic_cst=[1, 0], random_state=0)
+    model.fit(X, X[:, 0] * X[:, 1])
+    model.partial_fit(X[:30], X[:30, 0])
+    return model._update(*model._checked(0.3 * X, 1 + X[:, 0], None), retention="chart", random_state=0)
+
+
 def stored_things() -> dict[str, Atlas | AtlasRegressor | AtlasClassifier]:
     """One of each kind that a file can hold, by the names that golden files have."""
     return {
@@ -153,6 +163,7 @@ def stored_things() -> dict[str, Atlas | AtlasRegressor | AtlasClassifier]:
         "regressor": small_regressor(),
         "classifier": small_classifier(),
         "pooled": pooled_regressor(),
+        "monotone": monotone_regressor(),
     }
 
 

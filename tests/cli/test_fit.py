@@ -370,3 +370,57 @@ def test_an_interrupt_leaves_nothing_behind(work, tmp_path_factory, interruptibl
     assert b"Traceback" not in errors
     assert files(work) == before
     assert list(scratch.iterdir()) == []
+
+
+def test_increasing_and_decreasing(work):
+    ok(
+        "fit",
+        "homes.csv",
+        "-t",
+        "price",
+        "--increasing",
+        "size",
+        "--decreasing",
+        "age",
+        "-o",
+        "w.atlas",
+        *SMALL,
+    )
+    model = estimator_of("w.atlas")
+    assert model.monotonic_cst == {"size": 1, "age": -1}
+    assert "monotonic_cst={'size': 1, 'age': -1}" in ok("inspect", "w.atlas").output
+    write_csv("down.csv", HEADER, homes(60, factor=-2, seed=1))  # larger homes are cheaper: against the rule
+    ok("update", "w.atlas", "down.csv")
+    cells = [(size, 20, "Cadiz", "yes", 0) for size in np.linspace(-100, 400, 1000)]
+    write_csv("line.csv", HEADER, cells)
+    ok("predict", "w.atlas", "line.csv", "-o", "out.csv")
+    prices = np.array([float(row["price_predicted"]) for row in records("out.csv")])
+    assert (np.diff(prices) >= -1e-5 * np.ptp(prices)).all()  # of float32
+    assert np.ptp(prices) > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--increasing", "city"], "column 'city' of homes.csv has categories, which have no order"),
+        (["--increasing", "garden"], "column 'garden' of homes.csv has categories, which have no order"),
+        (["--decreasing", "sizes"], "homes.csv has no input column 'sizes' to go along; check its name"),
+        (["--decreasing", "price"], "homes.csv has no input column 'price' to go along; check its name"),
+        (["--increasing", "age", "--decreasing", "age"], "--increasing and --decreasing both name 'age'"),
+        (
+            ["--increasing", "age", "--extrapolation", "linear"],
+            "monotonic_cst does not go with extrapolation",
+        ),
+    ],
+    ids=str,
+)
+def test_ways_that_are_refused(work, options, sentence):
+    assert sentence in refused("fit", "homes.csv", "-t", "price", "-o", "w.atlas", *options, *SMALL)
+    assert not (work / "w.atlas").exists()
+
+
+def test_ways_of_many_classes(work):
+    line = refused("fit", "homes.csv", "-t", "city", "--increasing", "size", "-o", "w.atlas", *SMALL)
+    assert line == (
+        "--increasing and --decreasing are for numbers or two classes, and 'city' has 3 classes; leave them out"
+    )

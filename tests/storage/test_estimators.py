@@ -173,6 +173,8 @@ def drop_label(header, tensors):
         ("regressor", lambda h, t: h["estimator"]["parameters"].update(half_life=0), "half_life must be a finite number of at least 1, not 0"),
         ("regressor", lambda h, t: h["estimator"]["parameters"].update(n_jobs="x"), "'n_jobs' of the parameters must be a whole number"),
         ("regressor", lambda h, t: h["estimator"]["parameters"].update(domain=[[1]]), "'domain' of the parameters must be pairs of numbers"),
+        ("regressor", lambda h, t: h["estimator"]["parameters"].update(monotonic_cst=[3]), "'monotonic_cst' of the parameters must be -1, 0 or 1 for columns"),
+        ("regressor", lambda h, t: h["estimator"]["parameters"].update(monotonic_cst=1), "'monotonic_cst' of the parameters must be -1, 0 or 1 for columns"),
         ("regressor", lambda h, t: h["estimator"]["parameters"].update(loss=[]), "one of the parameters is not a single value"),
         ("regressor", lambda h, t: h["estimator"].update(feature_names=["a"]), "'feature_names' must be 3 texts"),
         ("regressor", lambda h, t: h["estimator"]["fit"].update(rows=-1), "'rows' of the fit must be at least 0"),

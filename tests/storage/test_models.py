@@ -12,6 +12,8 @@ from atlas_splines.files.archive import Archive, read_archive, write_archive
 from atlas_splines.storage import models
 from atlas_splines.storage.models import model_from_archive, model_to_archive
 
+GOLDEN = Path(__file__).parents[1] / "golden"
+
 
 def points_for(model, rows=200):
     low, high = model.domain.T
@@ -265,3 +267,63 @@ def test_the_format_is_as_documented(rich_bytes):
         assert f"`{'.'.join('k' if part.isdigit() else part for part in name.split('.'))}`" in documented, (
             name
         )
+
+
+@pytest.fixture(scope="module")
+def monotone_archive():
+    return lambda: model_to_archive(load(GOLDEN / "monotone_v4.atlas").model_)
+
+
+@pytest.mark.parametrize(
+    "ways", [None, [], [[1]], [[2, 0]], [[1.0, 0]], [[0, 0]], [[1, 0], [1, 0]], [{"0": 1}], "10"], ids=str
+)
+def test_ways_that_are_none(ways, monotone_archive):
+    archive = monotone_archive()
+    archive.header["model"]["monotone"] = ways
+    with pytest.raises(ValueError, match="'monotone' of 'model' of the header must be "):
+        model_from_archive(archive)
+
+
+@pytest.mark.parametrize("name", ["model.table", "model.charts.0.table"])
+def test_coefficients_that_do_not_go_their_way(name, monotone_archive):
+    archive = monotone_archive()
+    archive.tensors[name] = archive.tensors[name].copy()
+    archive.tensors[name][0, -1] += 9  # of F, along the first input
+    with pytest.raises(ValueError, match="the coefficients of model or of its charts do not go the ways of"):
+        model_from_archive(archive)
+
+
+def test_a_fence_that_ends_along_a_monotone_input(monotone_archive):
+    archive = monotone_archive()
+    fence = archive.tensors["model.charts.0.fence"].copy()
+    fence[0, 0] += 1
+    archive.tensors["model.charts.0.fence"] = fence
+    with pytest.raises(ValueError, match="the coefficients of model or of its charts do not go the ways of"):
+        model_from_archive(archive)
+
+
+@pytest.mark.parametrize(
+    ("sides", "what"),
+    [
+        ([], "'sides' of model.evidence must be -1, 0 or 1 for each input of each group of bumps"),
+        ([[3, 0]], "'sides' of model.evidence must be -1, 0 or 1 for each input of each group of bumps"),
+        ([[0, 0]], r"tensor 'model.evidence.bumps.1.centres' leaves the unit cube"),
+        ([[1, 1]], "bumps of model.evidence do not go the ways of its model"),
+    ],
+)
+def test_sides_that_bumps_cannot_have(sides, what, monotone_archive):
+    archive = monotone_archive()
+    evidence = archive.header["model"]["evidence"]
+    sided = next(k for k, each in enumerate(evidence["sides"]) if any(each))
+    evidence["sides"] = evidence["sides"][:sided] + sides + evidence["sides"][sided + 1 :] if sides else []
+    with pytest.raises(ValueError, match=what):
+        model_from_archive(archive)
+
+
+def test_a_first_model_that_does_not_go_its_way(monotone_archive):
+    archive = monotone_archive()
+    name = "model.evidence.base.table"
+    archive.tensors[name] = archive.tensors[name].copy()
+    archive.tensors[name][0, -1] += 9
+    with pytest.raises(ValueError, match=r"'base' of model.evidence does not go the ways of its model"):
+        model_from_archive(archive)

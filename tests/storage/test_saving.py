@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mutations import (
     SEALED,
+    monotone_regressor,
     outputs_of,
     pooled_regressor,
     small_classifier,
@@ -28,7 +29,8 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 def all_bytes(rich_bytes, tmp_path_factory):
     """Files of each kind."""
     path, found = tmp_path_factory.getbasetemp() / "kind.atlas", [rich_bytes]
-    for thing in (small_regressor(), small_classifier(), small_table_model(), pooled_regressor()):
+    things = small_regressor(), small_classifier(), small_table_model(), pooled_regressor()
+    for thing in (*things, monotone_regressor()):
         save(thing, path)
         found.append(path.read_bytes())
     return found
@@ -65,7 +67,7 @@ def test_nothing_in_a_file_is_run():
 
 @pytest.mark.slow
 @settings(max_examples=300)
-@given(seed=st.integers(0, 2**32), mutate=st.sampled_from(SEALED), which=st.integers(0, 4))
+@given(seed=st.integers(0, 2**32), mutate=st.sampled_from(SEALED), which=st.integers(0, 5))
 def test_edited_files_are_refused_or_valid(seed, mutate, which, all_bytes, tmp_path_factory):
     path = tmp_path_factory.getbasetemp() / "fuzz.atlas"
     path.write_bytes(mutate(Random(seed), all_bytes[which]))

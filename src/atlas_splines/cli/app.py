@@ -100,6 +100,12 @@ def fit(
     groups: Annotated[
         str | None, typer.Option(help="Column of groups that are held out whole; no input.")
     ] = None,
+    increasing: Annotated[
+        list[str] | None, typer.Option(help="Column that predictions never fall along; repeat for several.")
+    ] = None,
+    decreasing: Annotated[
+        list[str] | None, typer.Option(help="Column that predictions never rise along; repeat for several.")
+    ] = None,
     classify: Annotated[bool, typer.Option("--classify", help="The target is a class.")] = False,
     regress: Annotated[bool, typer.Option("--regress", help="The target must be a number.")] = False,
     skip_missing: SkipMissing = False,
@@ -137,6 +143,8 @@ def fit(
             ignore=ignore or (),
             category=category or (),
             groups=groups,
+            increasing=increasing or (),
+            decreasing=decreasing or (),
             skip_missing=skip_missing,
             force=force,
             seed=seed,

@@ -45,6 +45,8 @@ def fit_table(
     ignore: Sequence[str] = (),
     category: Sequence[str] = (),
     groups: str | None = None,
+    increasing: Sequence[str] = (),
+    decreasing: Sequence[str] = (),
     skip_missing: bool = False,
     force: bool = False,
     seed: int = 0,
@@ -62,6 +64,7 @@ def fit_table(
         task = "classify"
     if groups == target:
         raise TableError(f"--groups and --target both name {target!r}; give another column to one of them")
+    ways = column_ways(increasing, decreasing)
     with opened(data) as source:
         beside = () if groups is None else (groups,)
         names = input_names(source, target, columns, (*ignore, *beside), category)
@@ -76,8 +79,9 @@ def fit_table(
             reservoir=reservoir,
             beside=beside,
         )
+        refuse_ways(ways, encoding, source)
         maker = AtlasRegressor if encoding.classes is None else AtlasClassifier
-        estimator = maker(missing="learn", random_state=seed, **parameters)
+        estimator = maker(missing="learn", random_state=seed, monotonic_cst=ways or None, **parameters)
         say(f"{source.name}: {counted(reservoir.seen, 'row')}, target {target!r}, {described(encoding)}.")
         if reservoir.seen > reservoir.capacity:
             learn_large(estimator, encoding, source, reservoir, skip_missing, seed, say, groups)
@@ -90,6 +94,32 @@ def fit_table(
             check_replaceable(output)  # it may have been updated meanwhile
         save(TableModel(estimator, encoding), output)
     say(f"The model is {output}, with {estimator.model_.n_parameters:,} coefficients.")
+
+
+def column_ways(increasing: Sequence[str], decreasing: Sequence[str]) -> dict[str, int]:
+    """Which way predictions have to go along columns, as `monotonic_cst` of the estimators."""
+    both = set(increasing) & set(decreasing)
+    if both:
+        raise TableError(f"--increasing and --decreasing both name {min(both)!r}; give one of them")
+    return dict.fromkeys(increasing, 1) | dict.fromkeys(decreasing, -1)
+
+
+def refuse_ways(ways: dict[str, int], encoding: Encoding, source: Source) -> None:
+    """Refuse ways along what is no column of numbers."""
+    if ways and encoding.classes is not None and len(encoding.classes) != 2:
+        raise TableError(
+            f"--increasing and --decreasing are for numbers or two classes, and {encoding.target!r} has "
+            f"{len(encoding.classes)} classes; leave them out"
+        )
+    numbers = [column.name for column in encoding.columns if column.categories is None]
+    for name in ways:
+        if name not in encoding.names:
+            raise TableError(f"{source.name} has no input column {name!r} to go along; check its name")
+        if name not in numbers:
+            raise TableError(
+                f"column {name!r} of {source.name} has categories, which have no order; "
+                "--increasing and --decreasing are for columns of numbers"
+            )
 
 
 def input_names(

@@ -6,14 +6,14 @@ Equation numbers refer to docs/math.md.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines.core import kernels, splines
-from atlas_splines.core.lattice import Domain
+from atlas_splines.core.lattice import Domain, cell_range
 
 __all__ = [
     "Chart",
@@ -73,6 +73,15 @@ class Fence:
         """Lowest and highest coordinate where the window is one, in a domain, for each input: (inputs, 2)."""
         edges = np.stack([self.first, self.last - 2], axis=1) / splines.cell_count(self.density)
         return np.clip(edges, domain[:, :1], np.maximum(domain[:, 1:], edges[:, :1]))
+
+    def spanning(self, inputs: NDArray[np.intp], domain: Domain, dtype: np.dtype[np.floating]) -> Fence:
+        """The fence with a window that is the same along all of a domain of some inputs."""
+        if not inputs.size:
+            return self
+        low, high = cell_range(domain, self.density, dtype).T
+        first, last = self.first.copy(), self.last.copy()
+        first[inputs], last[inputs] = low[inputs], high[inputs] + splines.ACTIVE - 1
+        return replace(self, first=first, last=last)
 
     @property
     def volume(self) -> float:

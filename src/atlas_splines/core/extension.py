@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from atlas_splines.core import splines
-from atlas_splines.core.charts import within
+from atlas_splines.core.charts import Chart, within
 from atlas_splines.core.checks import check_numbers, check_size
 from atlas_splines.core.lattice import MAX_DENSITY, Domain, Lattice, check_reach
 from atlas_splines.core.state import State
@@ -33,7 +33,7 @@ def expanded(state: State, density: int, terms: int) -> State:
         new[:, :, : state.terms] = old[:, :, : state.terms]
         new[:, :, terms : terms + state.terms] = old[:, :, state.terms : -1]
         new[:, :, -1] = old[:, :, -1]
-    return replace(zero, charts=state.charts, packed=state.packed, evidence=state.evidence)
+    return replace(zero, charts=state.charts, packed=state.packed, evidence=state.evidence, signs=state.signs)
 
 
 def extended(state: State, low: ArrayLike, high: ArrayLike) -> State:
@@ -44,7 +44,7 @@ def extended(state: State, low: ArrayLike, high: ArrayLike) -> State:
     lattice = Lattice(domain, state.density, state.dtype)
     larger = replace(state, lattice=lattice, table=state.table[lattice.nearest_rows(state.lattice)])
     _level_off(larger, state)
-    return larger.with_charts(state.charts)
+    return larger.with_charts(_spanning(state, domain))
 
 
 def reaching(state: State, points: NDArray[np.floating]) -> State:
@@ -90,7 +90,14 @@ def cropped(state: State, domain: Domain, density: int) -> State | None:
     lattice = Lattice(domain, density, state.dtype)
     if table[lattice.row_count :].any():
         return None
-    return replace(state, lattice=lattice, table=table[: lattice.row_count]).with_charts(state.charts)
+    smaller = replace(state, lattice=lattice, table=table[: lattice.row_count])
+    return smaller.with_charts(_spanning(state, domain))
+
+
+def _spanning(state: State, domain: Domain) -> list[Chart]:
+    """The charts of a state; along monotone inputs they speak in all of a domain."""
+    inputs, dtype = state.monotone_inputs, state.dtype
+    return [replace(chart, fence=chart.fence.spanning(inputs, domain, dtype)) for chart in state.charts]
 
 
 def _ends(state: State, name: str, values: ArrayLike) -> NDArray[np.floating]:
@@ -102,7 +109,10 @@ def _ends(state: State, name: str, values: ArrayLike) -> NDArray[np.floating]:
 
 
 def _level_off(larger: State, old: State) -> None:
-    """Let new functions of the finest density take each spline to its value at the old face, (28)."""
+    """Let new functions of the finest density take each spline to its value at the old face, (28).
+
+    Those of a monotone input would rise and fall by that; they stay what the nearest ones are.
+    """
     *coarser, finest = range(larger.density + 1)
     coarser = old.filled_densities(coarser).tolist()  # the others add exactly nothing
     step = 1 / splines.cell_count(finest)
@@ -110,7 +120,7 @@ def _level_off(larger: State, old: State) -> None:
         rows = larger.lattice.input_rows(finest, j)
         known = old.lattice.input_rows(finest, j) + larger.lattice.shift(old.lattice, finest, j)
         for face, new in zip(faces, (rows < known[0], rows > known[-1]), strict=True):
-            if not new.any():
+            if not new.any() or j in old.monotone_inputs:
                 continue
             level = _along(old, j, np.array([face]), [*coarser, finest])
             centres = (rows[new] - larger.lattice.origins[finest, j] - 1) * step

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from atlas_splines.core import splines
-from atlas_splines.core.model import Atlas
+from atlas_splines.core.model import Atlas, state_of
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.training import History, Trainer, TrainingDiverged
 
@@ -174,9 +174,11 @@ def start_terms(model: Atlas, spread: float, random: np.random.Generator) -> Non
     """Give each pair of exponentials a random function of its own, which leaves all outputs zero.
 
     From coefficients that are all zero, every G_k would get the same steps and stay the same function; a
-    random one that G_k and H_k share cancels to exactly nothing, equation (6).
+    random one that G_k and H_k share cancels to exactly nothing, equation (6). Along an input of a monotone
+    model they share no more than a constant, for one has to rise and the other to fall.
     """
     model.g(0)[:] = random.normal(0, spread, model.g(0).shape)
+    model.g(0)[:, :, state_of(model).monotone_inputs] = 0
     model.h(0)[:] = model.g(0)
 
 

@@ -20,9 +20,10 @@ from atlas_splines.core.checks import check_inputs
 from atlas_splines.core.lattice import Domain, Lattice
 from atlas_splines.core.remembering import Remembering
 
-__all__ = ["Evidence", "State", "Trainable", "padded"]
+__all__ = ["Evidence", "Signs", "State", "Trainable", "padded"]
 
 Trainable = Literal["finest", "all"]
+Signs = tuple[tuple[int, ...], ...]  # for each output and each of its inputs: 1 rises, -1 falls, 0 is free
 
 
 class Evidence(ABC):
@@ -61,6 +62,8 @@ class State(Remembering):
         The charts that can be seen, as the kernels take them; None without charts.
     evidence
         What is kept of the data that the coefficients were made of; None if they were trained otherwise.
+    signs
+        Which way each output has to go along each input, whatever is learned; empty if all are free.
     """
 
     lattice: Lattice
@@ -72,6 +75,7 @@ class State(Remembering):
     charts: tuple[Chart, ...] = ()
     packed: kernels.Charts | None = None
     evidence: Evidence | None = None
+    signs: Signs = ()
 
     @classmethod
     def zero(cls, lattice: Lattice, outputs: int, terms: int, trainable: Trainable, damping: float) -> State:
@@ -89,6 +93,11 @@ class State(Remembering):
         charts, domain = tuple(charts), self.lattice.domain
         seen = seen_charts(charts, domain)
         return replace(self, charts=charts, packed=pack(seen, domain) if seen else None)
+
+    @cached_property
+    def monotone_inputs(self) -> NDArray[np.intp]:
+        """Inputs along which outputs have to rise or to fall."""
+        return np.flatnonzero(np.any(self.signs, axis=0)) if self.signs else np.zeros(0, np.intp)
 
     def has_evidence_of(self, update: int) -> bool:
         """Whether what the state keeps of the data can do without an update."""

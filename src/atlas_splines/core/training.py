@@ -30,11 +30,13 @@ from atlas_splines.core.evaluation import (
 )
 from atlas_splines.core.losses import Loss, find_loss
 from atlas_splines.core.model import Atlas, state_of, take_state
+from atlas_splines.core.monotone import make_monotone
 
 __all__ = ["History", "Trainer", "TrainingDiverged", "train"]
 
 OPTIMIZERS = {"lazy-adam": kernels.LAZY_ADAM, "adam": kernels.ADAM, "sgd": kernels.SGD}
 SAMPLES_PER_CALL = 200_000  # between calls of the kernel Python can answer Ctrl-C
+MONOTONE_BATCHES = 5  # after which the coefficients of a monotone model are made monotone again
 
 Pair = tuple[ArrayLike, ArrayLike]
 Array = NDArray[np.floating]
@@ -285,13 +287,16 @@ class Trainer:
         if not self.carries_state:
             self._moments, self._size = fresh_moments(self.model), size_of(self.model)
         order = self.random.permutation(samples.weights.size)
-        per_call = max(SAMPLES_PER_CALL // self.batch_size, 1) * self.batch_size
+        batches = MONOTONE_BATCHES if state.signs else max(SAMPLES_PER_CALL // self.batch_size, 1)
+        per_call = batches * self.batch_size
         total = 0.0
         for begin in range(0, order.size, per_call):
             part = order[begin : begin + per_call]
             total += kernels.train_batches(
                 state.table, state.layout, self._moments, samples, part, self.batch_size, step
             )
+            if state.signs:
+                make_monotone(state)
         return total / float(samples.weights.sum(dtype=np.float64))
 
     def _validate(self, X: Array, y: Array, weights: Array | None, offset: Array | float) -> float:

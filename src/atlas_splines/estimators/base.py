@@ -18,11 +18,13 @@ from atlas_splines.core.evaluation import evaluate
 from atlas_splines.core.extension import reaching
 from atlas_splines.core.growing import Grown
 from atlas_splines.core.model import model_in, snapshot_of, state_of, take_state
+from atlas_splines.core.monotone import constrained
 from atlas_splines.core.records import Record
 from atlas_splines.core.rows import Rows
-from atlas_splines.core.state import State
+from atlas_splines.core.state import Signs, State
 from atlas_splines.estimators.column_footprint import ColumnFootprint, seen_through, steps_inward
 from atlas_splines.estimators.column_map import ColumnMap
+from atlas_splines.estimators.directions import column_directions
 from atlas_splines.estimators.explaining import Explaining
 from atlas_splines.estimators.fitting import fit_model, train_on
 from atlas_splines.estimators.groups import numbered_groups
@@ -80,6 +82,10 @@ class AtlasEstimator(Explaining):
     @abstractmethod
     def _target_unit(self) -> float:
         """What a change of one in an output of the model is in units of the target."""
+
+    @abstractmethod
+    def _turns(self, outputs: int) -> list[int]:
+        """For each output 1 if it has to go the way that predictions have to go, or -1: the other way."""
 
     # --- columns --------------------------------------------------------------------------------------
 
@@ -157,13 +163,26 @@ class AtlasEstimator(Explaining):
         points = units.astype(np.float32)
         rows = Rows(points, self._targets(y), weights).take(weights > 0)
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=self.members)
-        solved = solve_rows(rows, self.features, int(seeds[0])) if self.features else None
-        fitted = fit_model(rows, self._fit_options(outputs), seeds.tolist(), self._map, solved, apart)
-        model = fitted.model
+        signs = self._signs(columns, outputs)
+        solved = solve_rows(rows, self.features, int(seeds[0]), signs) if self.features else None
+        options = self._fit_options(outputs, signs)
+        fitted = fit_model(rows, options, seeds.tolist(), self._map, solved, apart)
+        model = constrained(fitted.model, signs)
         if solved is not None:
             model = start_pool(model, rows, solved, loss=self._loss, half_life=self.half_life)
         self.domain_, self.model_ = columns, model
         return self._remember(fitted.members, len(rows), fitted.held_out)
+
+    def _signs(self, columns: ColumnMap, outputs: int) -> Signs:
+        """Which way each output has to go along each input; empty if all are free."""
+        names = getattr(self, "feature_names_in_", None)
+        along = column_directions(
+            self.monotonic_cst, len(columns.knots), None if names is None else list(names)
+        )
+        if not along.any():
+            return ()
+        inputs = [*along.tolist(), *[0] * len(columns.indicators)]
+        return tuple(tuple(turn * way for way in inputs) for turn in self._turns(outputs))
 
     def _fit_on(self: Self, X: Array, y: Array, weights: Array, groups: ArrayLike | None) -> Self:
         """Train the model that is there."""

@@ -16,10 +16,11 @@ from scipy.optimize import minimize
 from atlas_splines.core.growing import Grown, Split, grow, start_terms, train_density
 from atlas_splines.core.mixing import mixture, placed
 from atlas_splines.core.model import Atlas
+from atlas_splines.core.monotone import constrained
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.training import TrainingDiverged
 from atlas_splines.estimators.groups import Groups
-from atlas_splines.estimators.stacking import schedule_for, telling_inputs
+from atlas_splines.estimators.stacking import schedule_for, signs_along, telling_inputs
 from atlas_splines.evidence.classes import Mapper, class_prior, mean_entropy, most_likely
 from atlas_splines.evidence.design import Solved
 from atlas_splines.evidence.folding import fold
@@ -53,12 +54,13 @@ def stack_classes(
     phi = solved.features(points)  # (rows, features)
     prior = class_prior(phi, labels, weights, solved.readout, seed, groups, run)
     learned = np.random.default_rng(seed).permutation(np.flatnonzero(~held_out))[:JUDGED]
-    start = most_likely(phi[learned], labels[learned], weights[learned], prior.precision)
+    cone = solved.readout.prior.cone
+    start = most_likely(phi[learned], labels[learned], weights[learned], prior.precision, cone=cone)
     member = train_class_member(rows, held_out, solved, seed)
     scores = [prior.sharpness * phi[held_out] @ start, member.model(rows.points[held_out]).astype(np.float64)]
     shares, _ = stacking_weights(scores, labels[held_out], weights[held_out])
     shares[1:][shares[1:] < LEAST_WEIGHT] = 0
-    W = most_likely(phi, labels, weights, prior.precision, FINAL_STEPS, start)
+    W = most_likely(phi, labels, weights, prior.precision, FINAL_STEPS, start, cone)
     model = fold(solved.features, shares[0] * prior.sharpness * W)
     if shares[1] > 0:
         model = mixture([model, member.model], [1.0, 1 / shares[1]])
@@ -76,7 +78,7 @@ def train_class_member(rows: Rows, held_out: NDArray[np.bool_], solved: Solved, 
     )
     split = Split(own.take(~held_out), own.take(held_out))
     schedule = replace(schedule_for(len(split.learned), len(inputs)), loss="cross-entropy")
-    model = Atlas(len(inputs), classes, TERMS, density=0)
+    model = constrained(Atlas(len(inputs), classes, TERMS, density=0), signs_along(solved, inputs))
     start_terms(model, SPREAD, random)
     model.expand(density=START, terms=0)
     try:

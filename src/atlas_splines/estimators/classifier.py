@@ -19,6 +19,7 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
 
     One output of the model for each class; their softmax gives the probabilities.
     Parameters are those of `AtlasRegressor`; the only loss is "log_loss", which is also what "auto" means.
+    `monotonic_cst` is for two classes: it tells which way the probability of the second one has to go.
 
     Attributes
     ----------
@@ -146,6 +147,14 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
             raise ValueError(f"y has one class only, {classes.tolist()[0]!r}; a classifier needs two or more")
         self.classes_ = classes
         return len(classes)
+
+    def _turns(self, outputs: int) -> list[int]:
+        if outputs != 2:
+            raise ValueError(
+                f"monotonic_cst is for two classes, and these are {outputs}; leave it out, or learn one "
+                "class against all others"
+            )
+        return [-1, 1]
 
     def _targets(self, y: Array) -> Array:
         known = np.isin(y, self.classes_)

@@ -28,7 +28,9 @@ from atlas_splines.core.growing import (
 )
 from atlas_splines.core.mixing import average
 from atlas_splines.core.model import Atlas
+from atlas_splines.core.monotone import constrained
 from atlas_splines.core.rows import Rows
+from atlas_splines.core.state import Signs
 from atlas_splines.estimators.class_stacking import stack_classes
 from atlas_splines.estimators.groups import Groups, group_folds
 from atlas_splines.estimators.judging import HeldOut, judge, judge_average
@@ -83,6 +85,7 @@ class FitOptions:
     validation: Validation  # which rows are held out
     patience: int | Literal["auto"] | None  # in epochs; None runs all epochs
     verbose: bool
+    signs: Signs = ()  # which way each output has to go along each input; empty if all are free
 
     @property
     def finds_size(self) -> bool:
@@ -346,6 +349,6 @@ def split_rows(rows: Rows, held_out: NDArray[np.bool_]) -> Split:
 
 def fresh_model(rows: Rows, options: FitOptions, terms: int, random: np.random.Generator) -> Atlas:
     """A model of density 0 whose outputs are zero and whose terms are all different."""
-    model = Atlas(rows.points.shape[1], options.outputs, terms, density=0)
+    model = constrained(Atlas(rows.points.shape[1], options.outputs, terms, density=0), options.signs)
     start_terms(model, SPREAD, random)
     return model

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC
+from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from atlas_splines.core.checks import check_number, check_size
 from atlas_splines.core.lattice import MAX_DENSITY
+from atlas_splines.core.state import Signs
 from atlas_splines.estimators.column_map import DomainChoice
 from atlas_splines.estimators.fitting import VALIDATIONS, Auto, FitOptions, Validation
 from atlas_splines.memory.plans import RETENTIONS, Retention
@@ -43,6 +46,7 @@ class Parameters(BaseEstimator, ABC):
         retention: Retention = "auto",
         features: int = FEATURES,
         half_life: float | None = None,
+        monotonic_cst: ArrayLike | Mapping[str, int] | None = None,
         loss: str = "auto",
         learning_rate: float = 0.01,
         max_iter: int = 200,
@@ -65,6 +69,7 @@ class Parameters(BaseEstimator, ABC):
         self.retention = retention
         self.features = features
         self.half_life = half_life
+        self.monotonic_cst = monotonic_cst
         self.loss = loss
         self.learning_rate = learning_rate
         self.max_iter = max_iter
@@ -98,14 +103,19 @@ class Parameters(BaseEstimator, ABC):
         for name, known in choices.items():
             if getattr(self, name) not in known:
                 raise ValueError(f"{name} must be one of {', '.join(known)}, not {getattr(self, name)!r}")
+        if self.monotonic_cst is not None and self.extrapolation == "linear":
+            raise ValueError(
+                "monotonic_cst does not go with extrapolation='linear', whose slopes along other columns "
+                "could turn predictions around; use 'constant' or 'error'"
+            )
 
     @property
     def _loss(self) -> str:
         """Name of the loss in the core."""
         return LOSSES[self._losses[0] if self.loss == "auto" else self.loss]
 
-    def _fit_options(self, outputs: int) -> FitOptions:
-        """How `fit` trains, for so many outputs."""
+    def _fit_options(self, outputs: int, signs: Signs = ()) -> FitOptions:
+        """How `fit` trains, for so many outputs, and which way these have to go."""
         return FitOptions(
             outputs=outputs,
             loss=self._loss,
@@ -118,4 +128,5 @@ class Parameters(BaseEstimator, ABC):
             validation=self.validation,
             patience=self.n_iter_no_change if self.early_stopping else None,
             verbose=bool(self.verbose),
+            signs=signs,
         )

@@ -54,6 +54,10 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
     half_life
         Rows after which evidence counts half. By default memories with several half-lives, and one that
         never forgets, are mixed by how well each predicted the latest rows.
+    monotonic_cst
+        Which way predictions have to go along each column, whatever the data says, now and after every
+        update: an array of 1 (they never fall), -1 (they never rise) and 0 (free), or a dict of these by
+        column names. Charts then reach from one end of such a column to the other. `fit` settles it.
     loss
         "squared_error", "absolute_error" or "huber"; "auto" is the first.
     learning_rate
@@ -208,6 +212,9 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
                 f"{self.target_mean_[k]:.6g} on average; correct it, or fit again"
             )
         return scaled.astype(np.float32)
+
+    def _turns(self, outputs: int) -> list[int]:
+        return [1] * outputs
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

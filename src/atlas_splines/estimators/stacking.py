@@ -25,7 +25,9 @@ from atlas_splines.core.growing import (
 )
 from atlas_splines.core.mixing import mixture, placed
 from atlas_splines.core.model import Atlas
+from atlas_splines.core.monotone import constrained
 from atlas_splines.core.rows import Rows
+from atlas_splines.core.state import Signs
 from atlas_splines.core.training import TrainingDiverged
 from atlas_splines.evidence.design import Solved
 from atlas_splines.evidence.folding import fold
@@ -61,6 +63,7 @@ def train_member(k: int, rows: Rows, held_out: NDArray[np.bool_], solved: Solved
     split = Split(own.take(~held_out), own.take(held_out))
     schedule = schedule_for(len(split.learned), len(inputs))
     model = Atlas(len(inputs), rows.targets.shape[1], TERMS, density=0)
+    model = constrained(model, signs_along(solved, inputs))
     start_terms(model, SPREAD, random)
     model.expand(density=START, terms=0)
     try:
@@ -68,6 +71,11 @@ def train_member(k: int, rows: Rows, held_out: NDArray[np.bool_], solved: Solved
     except TrainingDiverged:
         grown = Grown(Atlas(len(inputs), rows.targets.shape[1], 0, density=0), np.inf, 0, [])
     return replace(grown, model=placed(grown.model, inputs, rows.points.shape[1]))
+
+
+def signs_along(solved: Solved, inputs: NDArray[np.intp]) -> Signs:
+    """Which way each output has to go along some inputs; empty if all are free."""
+    return tuple(tuple(ways[j] for j in inputs) for ways in solved.features.signs)
 
 
 def telling_inputs(solved: Solved) -> NDArray[np.intp]:

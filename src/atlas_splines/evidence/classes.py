@@ -16,6 +16,7 @@ from scipy.linalg import cholesky, solve_triangular
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import logsumexp
 
+from atlas_splines.evidence.cones import Cone, factor_of
 from atlas_splines.evidence.readout import Readout
 
 __all__ = ["ClassPrior", "Mapper", "class_prior", "class_weights", "mean_entropy", "most_likely"]
@@ -69,7 +70,7 @@ def class_prior(
     sample = np.random.default_rng(seed).permutation(len(phi))[:JUDGED]
     fold = folds_of(len(sample), None if groups is None else groups[sample])
     entropy, sharpness, strength = best_strength(
-        phi[sample], labels[sample], weights[sample], precision, fold, run
+        phi[sample], labels[sample], weights[sample], precision, fold, run, readout.prior.cone
     )
     return ClassPrior(strength * precision, sharpness, entropy)
 
@@ -117,7 +118,8 @@ def class_weights(
     """
     weights = np.ones(len(phi)) if weights is None else weights
     prior = class_prior(phi, labels, weights, readout, seed, groups, run)
-    return prior.sharpness * most_likely(phi, labels, weights, prior.precision), prior.entropy
+    found = most_likely(phi, labels, weights, prior.precision, cone=readout.prior.cone)
+    return prior.sharpness * found, prior.entropy
 
 
 def folds_of(rows: int, groups: Numbers | None) -> Numbers:
@@ -134,10 +136,16 @@ def folds_of(rows: int, groups: Numbers | None) -> Numbers:
 
 
 def best_strength(
-    phi: Array, labels: Array, weights: Array, precision: Array, fold: Numbers, run: Mapper
+    phi: Array,
+    labels: Array,
+    weights: Array,
+    precision: Array,
+    fold: Numbers,
+    run: Mapper,
+    cone: Cone | None = None,
 ) -> tuple[float, float, float]:
     """Lowest mean cross-entropy on rows set aside, the factor of the scores and the strength of the prior."""
-    rows = phi, labels, weights, fold, run
+    rows = phi, labels, weights, fold, run, cone
     entropy, sharpness, first = set_aside(*rows, FIRST_STRENGTH * precision, [None] * FOLDS)
     best = (entropy, sharpness, FIRST_STRENGTH)
     for side in (WEAKER, STRONGER):
@@ -158,6 +166,7 @@ def set_aside(
     weights: Array,
     fold: Numbers,
     run: Mapper,
+    cone: Cone | None,
     precision: Array,
     starts: Sequence[Array | None],
 ) -> tuple[float, float, list[Array]]:
@@ -169,7 +178,7 @@ def set_aside(
     def without_fold(k: int) -> Array:
         learned = fold != k
         rows = phi[learned], labels[learned], weights[learned]
-        return most_likely(*rows, precision, JUDGING_STEPS, starts[k])
+        return most_likely(*rows, precision, JUDGING_STEPS, starts[k], cone)
 
     found, scores = list(run(without_fold, range(FOLDS))), np.zeros_like(labels)
     for k, W in enumerate(found):
@@ -200,29 +209,91 @@ def most_likely(
     precision: Array,
     steps: int = STEPS,
     start: Array | None = None,
+    cone: Cone | None = None,
 ) -> Array:
-    """Weights of least cross-entropy plus ½ Σ precision·W², shape (features, classes).
+    """Weights of least cross-entropy plus ½ Σ precision·W², in a cone if there is one: (features, classes).
 
     Starts from weights that may be near, or else from zero.
     """
     shape = (phi.shape[1], labels.shape[1])
     curvature = phi.T @ (phi * (weights / 2)[:, None])
     curvature[np.diag_indices(shape[0])] += precision
-    factor = cholesky(curvature, lower=True, check_finite=False)
+    view = FreeView(curvature) if cone is None else ConeView(curvature, cone)
 
     def loss(flat: Array) -> tuple[float, Array]:
-        W = through(factor, flat.reshape(shape))
+        W = view.weights_of(flat.reshape(shape))
         scores, pull = phi @ W, precision[:, None] * W
         total = logsumexp(scores, axis=1, keepdims=True)
         value = weights @ (total[:, 0] - (scores * labels).sum(axis=1)) + 0.5 * (W * pull).sum()
         slope = phi.T @ (weights[:, None] * (np.exp(scores - total) - labels)) + pull
-        return float(value), solve_triangular(factor, slope, lower=True, check_finite=False).ravel()
+        return float(value), view.pulled_back(slope).ravel()
 
-    first = np.zeros(shape) if start is None else factor.T @ start
-    found = minimize(loss, first.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": steps})
-    return through(factor, found.x.reshape(shape))
+    first = np.zeros(shape) if start is None else view.seen_of(start)
+    found = minimize(
+        loss,
+        first.ravel(),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=view.bounds,
+        options={"maxiter": steps * view.patience},
+    )
+    return view.weights_of(found.x.reshape(shape))
 
 
-def through(factor: Array, steps_of_one_size: Array) -> Array:
+class FreeView:
     """Weights L⁻ᵀV of variables V along which the bound curves by 1 everywhere."""
-    return np.asarray(solve_triangular(factor, steps_of_one_size, lower=True, trans="T", check_finite=False))
+
+    bounds = None
+    patience = 1
+
+    def __init__(self, curvature: Array) -> None:
+        self.factor = cholesky(curvature, lower=True, check_finite=False)
+
+    def weights_of(self, seen: Array) -> Array:
+        """Weights of variables."""
+        return np.asarray(solve_triangular(self.factor, seen, lower=True, trans="T", check_finite=False))
+
+    def seen_of(self, weights: Array) -> Array:
+        """Variables of weights."""
+        return np.asarray(self.factor.T @ weights)
+
+    def pulled_back(self, slopes: Array) -> Array:
+        """Slopes with respect to variables, of slopes with respect to weights."""
+        return np.asarray(solve_triangular(self.factor, slopes, lower=True, check_finite=False))
+
+
+class ConeView:
+    """Weights in a cone: their free steps are seen through a factor, and those with a sign as they are.
+
+    The free ones follow the others, so that the bound does not mix both; and signs are bounds.
+    """
+
+    patience = 4  # times as many steps of the optimiser: what has a sign is only scaled
+
+    def __init__(self, curvature: Array, cone: Cone) -> None:
+        self.cone = cone
+        order, free = cone.order
+        factor = factor_of(cone.in_steps(curvature)[np.ix_(order, order)])
+        scale = 1 / np.sqrt((factor[free:, free:] ** 2).sum(axis=1))
+        inner = np.diag(np.concatenate([np.ones(free), scale]))
+        inner[:free, free:] = -factor[free:, :free].T * scale
+        inner[:free] = solve_triangular(
+            factor[:free, :free], inner[:free], lower=True, trans="T", check_finite=False
+        )
+        self.steps = np.empty_like(inner)  # (features, variables): steps of variables
+        self.steps[np.ix_(order, order)] = inner
+        self.bounds = [
+            (0.0 if sign > 0 else None, 0.0 if sign < 0 else None) for sign in cone.signs.ravel().tolist()
+        ]
+
+    def weights_of(self, seen: Array) -> Array:
+        """Weights of variables."""
+        return self.cone.weights_of(self.steps @ seen)
+
+    def seen_of(self, weights: Array) -> Array:
+        """Variables of weights."""
+        return np.asarray(np.linalg.solve(self.steps, self.cone.steps_of(weights)))
+
+    def pulled_back(self, slopes: Array) -> Array:
+        """Slopes with respect to variables, of slopes with respect to weights."""
+        return np.asarray(self.steps.T @ self.cone.pulled_back(slopes))

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines.core import splines
+from atlas_splines.core.state import Signs
 from atlas_splines.evidence.features import COARSE, Bumps, Features
 from atlas_splines.evidence.lengths import length_scales
 from atlas_splines.evidence.readout import Prior, Readout, learn_prior, readout_of, solve, sums_of
@@ -27,6 +28,7 @@ JUDGED = 3000  # rows that features are chosen on
 WIDE_TABLE = 32  # inputs, up to which each keeps its spline: an input may come to matter later
 TELLING = 1.3  # over the usual 1/length, for which an input of a wide table matters without a spline
 WIDTHS = ((1.0, 1.0, 1.0), (1.0, 0.5, None))  # of groups of bumps, in length scales; None is rough
+MOST_ALONE = 3  # inputs that outputs follow, up to which each has bumps of its own
 ROUGH = 0.2  # of √(length · spread): for what is local in every input that matters
 LEAST_PAIRED = 100  # bumps, of fewer of which pairs get none
 MOST_PAIRED = 40  # inputs whose pairs are looked at: those along which data varies fastest
@@ -62,7 +64,9 @@ class Solved:
     ahead: Array
 
 
-def design(points: Array, targets: Array, budget: int = 550, seed: int = 0) -> tuple[Features, Readout]:
+def design(
+    points: Array, targets: Array, budget: int = 550, seed: int = 0, signs: Signs = ()
+) -> tuple[Features, Readout]:
     """Choose features for data by the marginal likelihood; returns them with the readout of this data.
 
     Parameters
@@ -75,6 +79,8 @@ def design(points: Array, targets: Array, budget: int = 550, seed: int = 0) -> t
         Number of features at most; with few rows there are fewer, one for each row.
     seed
         Of the choice of rows and centres.
+    signs
+        Which way each output has to go along each input; empty if all are free.
 
     Examples
     --------
@@ -86,18 +92,23 @@ def design(points: Array, targets: Array, budget: int = 550, seed: int = 0) -> t
     >>> bool(abs(error).max() < 0.1)
     True
     """
-    solved = solve_first(points, targets, None, budget, seed)
+    solved = solve_first(points, targets, None, budget, seed, signs)
     return solved.features, solved.readout
 
 
 def solve_first(
-    points: Array, targets: Array, weights: Array | None = None, budget: int = 550, seed: int = 0
+    points: Array,
+    targets: Array,
+    weights: Array | None = None,
+    budget: int = 550,
+    seed: int = 0,
+    signs: Signs = (),
 ) -> Solved:
     """Choose features for data, and solve for the readout of all of it.
 
     Parameters
     ----------
-    points, targets, budget, seed
+    points, targets, budget, seed, signs
         As in `design`.
     weights
         Weight of each row, about 1; shape (rows,).
@@ -110,7 +121,7 @@ def solve_first(
     0.1
     """
     points = np.asarray(points, np.float64).clip(0, 1)
-    features, prior = choose_features(points, targets, budget, seed)
+    features, prior = choose_features(points, targets, budget, seed, signs)
     statistics = Statistics(len(features), targets.shape[1])
     for rows in pieces(len(points)):
         statistics.add(features(points[rows]), targets[rows], None if weights is None else weights[rows])
@@ -168,7 +179,7 @@ def has_unseen(targets: Array) -> bool:
 
 
 def choose_features(
-    points: Array, targets: Array, budget: int = 550, seed: int = 0
+    points: Array, targets: Array, budget: int = 550, seed: int = 0, signs: Signs = ()
 ) -> tuple[Features, Prior]:
     """Features for data and the prior that suits a sample of it."""
     random = np.random.default_rng(seed)
@@ -176,13 +187,16 @@ def choose_features(
     judged = random.permutation(len(points))[:JUDGED]
     points, targets = points[judged], targets[judged]
     if has_unseen(targets):
-        return features_for_unseen(points, targets, budget, random)
+        return features_for_unseen(points, targets, budget, signs, random)
     telling, lengths = telling_inputs(points, targets, random)
     coarse = coarse_splines(points, targets, telling, int(SPLINE_SHARE * budget))
     phi = coarse(points)
     left = targets - phi @ readout_of(phi, targets, Prior.flat(coarse.sizes), JUDGING_STEPS).weights
     fine = finer_splines(points * telling, left, int(SPLINE_SHARE * budget))
-    features, readout = with_bumps(replace(coarse, fine=fine), points, targets, lengths, budget, random)
+    linear = replace(coarse, fine=fine, signs=signs)
+    features, readout = with_bumps(linear, points, targets, lengths, budget, random)
+    if signs:  # bumps of two inputs have both sides
+        return features, readout.prior
     return with_pairs(features, readout, points, targets, random)
 
 
@@ -224,14 +238,20 @@ def with_bumps(
     random: np.random.Generator,
 ) -> tuple[Features, Readout]:
     """Features with bumps, of equal width or of several, whichever raises the evidence more; and readout."""
-    phi, share = features(points), max(budget - len(features), 0) // len(WIDTHS[0])
+    groups_a_width = len(shapes_for(lengths, features.signs))
+    phi, share = features(points), max(budget - len(features), 0) // (len(WIDTHS[0]) * groups_a_width)
     choices = []
     for widths in WIDTHS if share else [()]:
-        shapes = [bump_lengths(width, lengths, points) for width in widths]
-        groups = tuple(Bumps(scatter_centres(points, shape, share, random), shape) for shape in shapes)
+        scales = [bump_lengths(width, lengths, points) for width in widths]
+        shapes = [shape for scale in scales for shape in shapes_for(scale, features.signs)]
+        groups = tuple(
+            Bumps.around(scatter_centres(points, scale, share, random), scale, sides)
+            for scale, sides in shapes
+        )
         candidate = replace(features, bumps=groups)
         wider = np.hstack([phi, *(group(points) for group in groups)])
-        choices.append((candidate, readout_of(wider, targets, Prior.flat(candidate.sizes), JUDGING_STEPS)))
+        flat = replace(Prior.flat(candidate.sizes), cone=candidate.cone)
+        choices.append((candidate, readout_of(wider, targets, flat, JUDGING_STEPS)))
     return max(choices, key=lambda choice: choice[1].log_evidence)
 
 
@@ -279,13 +299,34 @@ def pair_lengths(pair: tuple[int, int], points: Array, count: int) -> tuple[Arra
     return lengths, count
 
 
+def shapes_for(lengths: Array, signs: Signs) -> list[tuple[Array, tuple[int, ...]]]:
+    """Length scales and sides of bumps, equation (36).
+
+    Along inputs that outputs have to follow some bumps are constant, some rise with them, and some fall:
+    along one such input, or along all of them together.
+    """
+    if not signs:
+        return [(lengths, ())]
+    ways = np.array(signs[0])
+    alone = [np.where(np.arange(len(ways)) == j, ways, 0) for j in np.flatnonzero(ways)]
+    together = [ways] if len(alone) > 1 else []
+    shapes = [np.zeros_like(ways), *(alone if len(alone) <= MOST_ALONE else []), *together]
+    scales = [np.where((ways != 0) & (sides == 0), np.inf, lengths) for sides in shapes]
+    return [
+        (scale, tuple((turn * sides).tolist()))
+        for scale, sides in zip(scales, shapes, strict=True)
+        for turn in ((1, -1) if sides.any() else (1,))
+        if np.isfinite(scale).any()
+    ]
+
+
 def bump_lengths(width: float | None, lengths: Array, points: Array) -> Array:
     """Length scales of bumps of a width."""
     return ROUGH * np.sqrt(lengths * (points.std(axis=0) + 1e-3)) if width is None else width * lengths
 
 
 def features_for_unseen(
-    points: Array, targets: Array, budget: int, random: np.random.Generator
+    points: Array, targets: Array, budget: int, signs: Signs, random: np.random.Generator
 ) -> tuple[Features, Prior]:
     """Features where an output has not varied yet, such as a class to come: what will matter is not known.
 
@@ -297,8 +338,11 @@ def features_for_unseen(
     near = points[random.integers(len(points), size=count)]
     centres = np.where(random.random(near.shape) < 0.5, near, random.random(near.shape))
     lengths = np.full(coarse.inputs, UNSEEN_LENGTH * np.sqrt(coarse.inputs))
-    features = replace(coarse, bumps=(Bumps(centres, lengths),))
-    return features, Prior.flat(features.sizes, steps=UNSEEN_STEPS)
+    shapes = shapes_for(lengths, signs)
+    parts = np.array_split(centres, len(shapes))
+    bumps = (Bumps.around(part, *shape) for part, shape in zip(parts, shapes, strict=True))
+    features = replace(coarse, bumps=tuple(bumps), signs=signs)
+    return features, replace(Prior.flat(features.sizes, steps=UNSEEN_STEPS), cone=features.cone)
 
 
 def scatter_centres(points: Array, lengths: Array, count: int, random: np.random.Generator) -> Array:

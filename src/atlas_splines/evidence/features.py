@@ -1,26 +1,32 @@
 """Features of a pooled model: bounded functions of a point.
 
 A constant, splines of each input, and Gaussian bumps exp(−Σ_j (x_j − c_j)²/2ℓ_j²): all of them are parts of
-an ATLAS model, since uniform cubic splines contain quadratics exactly.
+an ATLAS model, since uniform cubic splines contain quadratics exactly. Along an input for which a model has
+to rise or fall, a bump has one side only, exp(−max(c_j − x_j, 0)³/2ℓ_j³), with c_j on a knot of such splines.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines.core import splines
+from atlas_splines.core.state import Signs
+from atlas_splines.evidence.cones import Cone
 from atlas_splines.evidence.statistics import Statistics
 
-__all__ = ["COARSE", "FINEST", "Bumps", "Features"]
+__all__ = ["COARSE", "FINEST", "SIDED", "Bumps", "Features"]
 
 Array = NDArray[np.float64]
 
 COARSE = 0  # density of the splines that inputs have
 FINEST = 6  # density of the splines that an input may have on top
+SIDED = 3  # density whose knots the centres of bumps with one side lie on
+STEEPEST = (4 / 3) ** (1 / 3)  # distance in length scales from a centre at which a side is steepest
+LONGEST_SIDE = 2.0  # length scale: on the unit cube such a side is almost a line
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,18 +39,41 @@ class Bumps:
         Shape (bumps, inputs).
     lengths
         Length scale of each input, shape (inputs,); infinite for one that does not matter.
+    sides
+        For each input 1 if the bump rises along it, up to its centre, -1 if it falls from there on, and 0 if
+        it has both sides; empty if all have.
     """
 
     centres: Array
     lengths: Array
+    sides: tuple[int, ...] = ()
+
+    @classmethod
+    def around(cls, middles: Array, lengths: Array, sides: tuple[int, ...]) -> Bumps:
+        """Bumps around points, shape (bumps, inputs): with one side they are steepest there."""
+        if not any(sides):
+            return cls(middles, lengths, sides)
+        turns, cells = np.array(sides), splines.cell_count(SIDED)
+        lengths = np.where(turns, np.minimum(lengths, LONGEST_SIDE), lengths)
+        ends = np.rint((middles + STEEPEST * turns * np.where(turns, lengths, 0)) * cells) / cells
+        return cls(np.where(turns, ends, middles), lengths, sides)
+
+    @property
+    def both_sides(self) -> Array:
+        """Length scales of inputs with both sides; infinite for others."""
+        return np.where(self.sides, np.inf, self.lengths) if self.sides else self.lengths
 
     def __call__(self, points: Array) -> Array:
         """Values at points, shape (points, bumps)."""
-        at, centres = points / self.lengths, self.centres / self.lengths
+        lengths = self.both_sides
+        at, centres = points / lengths, self.centres / lengths
         squared = (at**2).sum(axis=1)[:, None] + (centres**2).sum(axis=1)
         squared -= 2 * at @ centres.T
         exponents = np.maximum(squared, 0, out=squared)
         exponents *= -0.5
+        for j in np.flatnonzero(self.sides):
+            apart = self.sides[j] * (self.centres[:, j] - points[:, j : j + 1]) / self.lengths[j]
+            exponents -= 0.5 * np.maximum(apart, 0) ** 3
         return np.exp(exponents, out=exponents)
 
 
@@ -64,6 +93,8 @@ class Features:
         Pairs (input, density) of finer splines.
     bumps
         Groups of bumps.
+    signs
+        Which way each output has to go along each input; empty if all are free.
 
     Examples
     --------
@@ -78,6 +109,7 @@ class Features:
     coarse: tuple[int, ...]
     fine: tuple[tuple[int, int], ...]
     bumps: tuple[Bumps, ...]
+    signs: Signs = ()
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -101,16 +133,50 @@ class Features:
         bumps = [group(inside) for group in self.bumps]
         return np.hstack([np.ones((len(inside), 1)), coarse, *fine, *bumps])
 
+    @property
+    def cone(self) -> Cone | None:
+        """Weights with which the features go the ways they have to go; None if all are free.
+
+        Examples
+        --------
+        >>> Features(1, (0,), (), (), signs=((1,),)).cone.signs.T
+        array([[0, 0, 1, 1, 1]], dtype=int8)
+        """
+        if not self.signs:
+            return None
+        ways = np.array(self.signs, np.int8).T  # (inputs, outputs)
+        signs = np.zeros((len(self), ways.shape[1]), np.int8)
+        ranges = []
+        for j, functions in self._splines():
+            if ways[j].any():
+                ranges.append(functions)
+                signs[functions.start + 1 : functions.stop] = ways[j]
+        begin = len(self)
+        for group in reversed(self.bumps):
+            begin -= len(group.centres)
+            for j in np.flatnonzero(group.sides)[:1]:  # all of them agree
+                signs[begin : begin + len(group.centres)] = group.sides[j] * ways[j]
+        return Cone(tuple(ranges), signs)
+
+    def _splines(self) -> Iterator[tuple[int, slice]]:
+        """Input and features of each spline."""
+        begin = 1
+        for j, density in (*((j, COARSE) for j in self.coarse), *self.fine):
+            end = begin + splines.basis_size(density)
+            yield j, slice(begin, end)
+            begin = end
+
     def with_bumps(self, more: Sequence[Array]) -> Features:
         """The features with more centres, shape (bumps, inputs), at the end of each group of bumps."""
         groups = zip(self.bumps, more, strict=True)
-        return replace(self, bumps=tuple(Bumps(np.vstack([g.centres, c]), g.lengths) for g, c in groups))
+        return replace(self, bumps=tuple(replace(g, centres=np.vstack([g.centres, c])) for g, c in groups))
 
     def without_bumps(self, fewer: Sequence[int]) -> Features:
         """The features without the last so many bumps of each group."""
         groups = zip(self.bumps, fewer, strict=True)
         return replace(
-            self, bumps=tuple(Bumps(g.centres[: len(g.centres) - count], g.lengths) for g, count in groups)
+            self,
+            bumps=tuple(replace(g, centres=g.centres[: len(g.centres) - count]) for g, count in groups),
         )
 
     def places_in(self, larger: Features) -> NDArray[np.intp]:

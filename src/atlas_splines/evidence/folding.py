@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from atlas_splines.core import splines
 from atlas_splines.core.model import Atlas, state_of
-from atlas_splines.evidence.features import COARSE, FINEST, Bumps, Features
+from atlas_splines.evidence.features import COARSE, FINEST, SIDED, Bumps, Features
 
 __all__ = ["fold"]
 
@@ -47,7 +47,8 @@ def fold(features: Features, weights: Array, dtype: np.dtype[np.floating] | str 
     linear = len(features) - sum(len(group.centres) for group in features.bumps)
     amplitudes = weights[linear:]  # (bumps, outputs)
     terms = int(max((amplitudes > 0).sum(axis=0).max(initial=0), (amplitudes < 0).sum(axis=0).max(initial=0)))
-    density = max([bump_density(features.bumps), *(density for _, density in features.fine)])
+    sided = [SIDED for group in features.bumps if any(group.sides)]
+    density = max([bump_density(features.bumps), *sided, *(density for _, density in features.fine)])
     model = Atlas(features.inputs, weights.shape[1], terms, density, dtype=dtype)
     fold_splines(model, features, weights[:linear])
     if terms:
@@ -73,6 +74,7 @@ def fold_bumps(model: Atlas, bumps: Sequence[Bumps], amplitudes: Array) -> None:
     """Write bumps into G and H; of each output the largest come first, as the first terms' scales do."""
     density = bump_density(bumps)
     exponents = np.concatenate([bump_exponents(group, density) for group in bumps])  # (bumps, inputs, λ)
+    sided = [sided_exponents(group) for group in bumps] if any(any(group.sides) for group in bumps) else []
     for p in range(model.outputs):
         for side, sign in ((model.g, 1), (model.h, -1)):
             size = sign * amplitudes[:, p]
@@ -83,6 +85,8 @@ def fold_bumps(model: Atlas, bumps: Sequence[Bumps], amplitudes: Array) -> None:
             slope = state_of(model).layout.slope[: len(order)].astype(np.float64)
             shift = np.log(size[order]) - np.log(slope)
             table[: len(order), 0] += shift[:, None]
+            if sided:
+                side(SIDED)[p][: len(order)] += np.concatenate(sided)[order]
 
 
 def bump_density(bumps: Sequence[Bumps]) -> int:
@@ -90,7 +94,7 @@ def bump_density(bumps: Sequence[Bumps]) -> int:
 
     Splines of density 0 would do, but far coefficients are as large as (x/ℓ)², and float32 would lose digits.
     """
-    narrowest = min((group.lengths.min() for group in bumps), default=1.0)
+    narrowest = min((group.both_sides.min() for group in bumps), default=1.0)
     fits = (d for d in range(COARSE, FINEST) if splines.cell_count(d) * narrowest >= 1)
     return next(fits, FINEST)
 
@@ -100,4 +104,19 @@ def bump_exponents(group: Bumps, density: int) -> Array:
     width = 1 / splines.cell_count(density)
     middles = (np.arange(1, splines.basis_size(density) + 1) - 2) * width
     squared = (middles - group.centres[:, :, None]) ** 2 - width**2 / 3
-    return -squared / (2 * group.lengths[:, None] ** 2)
+    return -squared / (2 * group.both_sides[:, None] ** 2)
+
+
+def sided_exponents(group: Bumps) -> Array:
+    """Coefficients of −max(±(c_j − x_j), 0)³/2ℓ_j³ at the density of its knots: shape (bumps, inputs, λ).
+
+    A coefficient is the product of the distances of the three knots inside its function (Marsden), as long as
+    these are on the side that falls off; so coefficients rise, or fall, to the last bit.
+    """
+    cells = splines.cell_count(SIDED)
+    knots = np.arange(1, splines.basis_size(SIDED) + 1)[:, None] - [3, 2, 1]  # (λ, 3), in cells
+    exponents = np.zeros((*group.centres.shape, len(knots)))
+    for j in np.flatnonzero(group.sides):
+        apart = group.sides[j] * (np.rint(group.centres[:, j] * cells)[:, None, None] - knots)
+        exponents[:, j] = -(np.maximum(apart, 0) / (cells * group.lengths[j])).prod(axis=2) / 2
+    return exponents

@@ -51,7 +51,8 @@ def missing_bumps(features: Features, points: Array, phi: Array, most: int) -> t
         values = phi[:, begin : begin + len(group.centres)]
         begin += len(group.centres)
         unreached = points[inside & (values.max(axis=1) < NIL)]
-        count = min(len(unreached) // ROWS_A_BUMP, most) if len(unreached) >= LEAST_ROWS else 0
+        grows = len(unreached) >= LEAST_ROWS and not any(group.sides)  # with one side it reaches rows before
+        count = min(len(unreached) // ROWS_A_BUMP, most) if grows else 0
         missing.append(unreached[::ROWS_A_BUMP][:count])
         most -= count
     return tuple(missing)

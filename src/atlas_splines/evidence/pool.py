@@ -312,7 +312,7 @@ class Pool(Remembering, Evidence):
 
     def state_like(self, state: State) -> State:
         """The state of a model that says what the pool says, with the domain and charts of another."""
-        said = extended(state_of(self.model), *state.lattice.domain.T)
+        said = extended(replace(state_of(self.model), signs=state.signs), *state.lattice.domain.T)
         return replace(said.with_charts(state.charts), evidence=self)
 
     def errors_on(self, points: Array, targets: Array) -> Array:
@@ -369,7 +369,7 @@ class Pool(Remembering, Evidence):
     ) -> Pool:
         pairs = zip(self.recent, statistics, strict=True)
         recent = tuple(replace(batch, statistics=sums) for batch, sums in pairs)
-        prior = replace(self.prior, sizes=features.sizes)
+        prior = replace(self.prior, sizes=features.sizes, cone=features.cone)
         return replace(self, features=features, prior=prior, older=older, faded=faded, recent=recent)
 
     def learned(

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_solve, solve_triangular
 from scipy.linalg.lapack import dpotrf, dpotri
 
+from atlas_splines.evidence.cones import Cone, Face, factor_of, solve_within
 from atlas_splines.evidence.statistics import UNIT, Statistics, on_grid
 
 __all__ = ["LEAST_NOISE", "Prior", "Readout", "Sums", "learn_prior", "readout_of", "solve", "sums_of"]
@@ -43,11 +44,14 @@ class Prior:
         Precision of each group, shape (groups,).
     steps
         How many steps uphill in the marginal likelihood `solve` takes from here: more if less is known.
+    cone
+        Weights beyond this are impossible; None if all are possible.
     """
 
     sizes: tuple[int, ...]
     precisions: Array
     steps: int = 1
+    cone: Cone | None = None
 
     @classmethod
     def flat(cls, sizes: Sequence[int], precision: float = 0.1, steps: int = 1) -> Prior:
@@ -91,6 +95,9 @@ class Readout:
         Lower Cholesky factor L of Λ = Λ₀ + Σφφᵀ, shape (features, features).
     log_evidence
         Log marginal likelihood of all targets, up to a constant that depends on the number of rows only.
+    face
+        Where the weights lie in the cone of the prior. The factor is that of its steps then, and what is said
+        of errors, doubt and likelihood holds as long as rows more or less do not move them to another face.
     """
 
     weights: Array
@@ -98,6 +105,7 @@ class Readout:
     prior: Prior
     factor: Array
     log_evidence: float
+    face: Face | None = None
 
     def leverage(self, phi: Array) -> Array:
         """φᵀΛ⁻¹φ of each row: times the noise it is the variance of the prediction, shape (rows,)."""
@@ -148,12 +156,15 @@ class Readout:
 
     def _left_by_rest(self, phi: Array, y: Array) -> Array:
         """The same from the precision of all other data: cheap for more rows than features."""
-        precision = self.factor @ self.factor.T
-        moment = precision @ self.weights - phi.T @ y
+        precision, weights = self.factor @ self.factor.T, self.weights
+        if self.face is not None:
+            phi, weights = phi @ self.face.basis, self.face.steps
+        moment = precision @ weights - phi.T @ y
         return np.asarray(y - phi @ np.linalg.solve(precision - phi.T @ phi, moment))
 
     def _whitened(self, phi: Array) -> Array:
         """L⁻¹Φᵀ, shape (features, rows)."""
+        phi = phi if self.face is None else phi @ self.face.basis
         return np.asarray(solve_triangular(self.factor, phi.T, lower=True, check_finite=False))
 
 
@@ -232,6 +243,8 @@ class Sums:
         within = replace(prior, precisions=prior.precisions.clip(least, MOST_PRECISION))
         precision = self.gram.copy()
         precision[np.diag_indices_from(precision)] += within.diagonal
+        if within.cone is not None:
+            return self._readout_within(within, within.cone, precision)
         factor, failed = dpotrf(precision.T, lower=1, overwrite_a=1)
         if failed:
             raise ArithmeticError("the statistics are not those of any data")
@@ -242,6 +255,16 @@ class Sums:
         volumes = 0.5 * np.log(within.diagonal).sum() - np.log(np.diag(factor)).sum()
         log_evidence = outputs * volumes - 0.5 * self.count * np.log(noise).sum()
         return Readout(weights, noise, within, factor, float(log_evidence))
+
+    def _readout_within(self, prior: Prior, cone: Cone, precision: Array) -> Readout:
+        """The same for weights in a cone."""
+        weights, factor, face = solve_within(precision, self.moment, cone)
+        left = self.square + np.einsum("ij,ij->j", weights, precision @ weights - 2 * self.moment)
+        noise = np.maximum(left / max(self.count, 1.0), LEAST_NOISE)
+        before = factor_of((face.basis.T * prior.diagonal) @ face.basis)
+        volumes = np.log(np.diag(before)).sum() - np.log(np.diag(factor)).sum()
+        log_evidence = weights.shape[1] * volumes - 0.5 * self.count * np.log(noise).sum()
+        return Readout(weights, noise, prior, factor, float(log_evidence), face)
 
     def widened(self, places: NDArray[np.intp], features: int) -> Sums:
         """As those of `Statistics`."""
@@ -283,15 +306,28 @@ def sums_of(statistics: Statistics) -> Sums:
 def uphill(sums: Sums, prior: Prior, exact: bool) -> Prior:
     """MacKay's fixed point, one step: λ = (outputs · well-determined weights) / Σ w²/σ² in each group."""
     readout = sums.readout(prior)
-    trace = (exact_traces if exact else probed_traces)(readout)
-    sizes = np.array(prior.sizes)
+    trace = (exact_traces if exact or readout.face else probed_traces)(readout)
+    sizes = free_sizes(readout)
     determined = (sizes - readout.prior.precisions * trace).clip(1e-3 * sizes, sizes)
     energy = prior.sums((readout.weights**2 / readout.noise).sum(axis=1))
-    return replace(prior, precisions=readout.weights.shape[1] * determined / np.maximum(energy, 1e-12))
+    precisions = readout.weights.shape[1] * determined / np.maximum(energy, 1e-12)
+    return replace(prior, precisions=np.where(sizes > 0, precisions, prior.precisions))
+
+
+def free_sizes(readout: Readout) -> Array:
+    """Number of weights of each group that a cone does not hold at zero."""
+    if readout.face is None:
+        return np.array(readout.prior.sizes)
+    is_kept = np.zeros(len(readout.weights))
+    is_kept[readout.face.kept] = 1
+    return readout.prior.sums(is_kept)
 
 
 def exact_traces(readout: Readout) -> Array:
     """Trace of Λ⁻¹ over the features of each group."""
+    if readout.face is not None:
+        half = solve_triangular(readout.factor, readout.face.basis.T, lower=True, check_finite=False)
+        return readout.prior.sums((half**2).sum(axis=0))
     inverse, _ = dpotri(readout.factor, lower=1)
     return readout.prior.sums(np.diag(inverse))
 

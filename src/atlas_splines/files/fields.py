@@ -38,6 +38,12 @@ class Fields:
                 raise ValueError(f"{shortened(field_name)} has no place in {name}")
         self.value, self.name = value, name
 
+    @classmethod
+    def with_optional(cls, value: object, name: str, fields: Collection[str], optional: str) -> Fields:
+        """A JSON object with these fields, and one more that may be there."""
+        there = isinstance(value, dict) and optional in value
+        return cls(value, name, (*fields, optional) if there else fields)
+
     def _refuse(self, key: str, wanted: str) -> NoReturn:
         raise ValueError(f"{key!r} of {self.name} must be {wanted}, not {shortened(self.value[key])}")
 

@@ -13,6 +13,7 @@ from atlas_splines.core.evaluation import evaluate
 from atlas_splines.core.growing import Split, grow, run_at, start_terms, train_density
 from atlas_splines.core.losses import find_loss
 from atlas_splines.core.model import Atlas, state_of
+from atlas_splines.core.monotone import constrained
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.training import History, TrainingDiverged
 from atlas_splines.memory.options import UpdateOptions
@@ -112,6 +113,7 @@ class ChartTask:
     def fresh_content(self, density: int, terms: int, random: np.random.Generator) -> Atlas:
         """The content before it has learned anything."""
         content = Atlas(self.model.inputs, self.model.outputs, terms, density, dtype=self.model.dtype)
+        content = constrained(content, state_of(self.model).signs)
         start_terms(content, SPREAD, random)
         content.f(0)[:, 0] = (self.level / self.size)[:, None]  # a constant, for the weights sum to one
         return content

@@ -23,6 +23,7 @@ LEAST_ROWS = 50  # of each chart of an automatic cover
 WORTHWHILE = 0.7  # a cut of an automatic cover must bring the volume below this share
 COARSEST_FENCE = 5  # density of a fence around a few rows, or around wide data
 FINEST_FENCE = 12  # density of a fence around many rows, or around narrow data
+NOWHERE = np.zeros(0, np.intp)  # no inputs
 NEAR_GAPS = 5  # a box so many mean gaps from a face of the domain reaches it
 
 
@@ -34,25 +35,39 @@ def check_cover(cover: Cover, charts: Count) -> None:
         check_size("charts", charts, least=1)
 
 
-def plan_fences(points: Array, domain: Domain, cover: Cover, charts: Count) -> tuple[Fence, ...]:
-    """Fences of the charts that an update with these inputs would open."""
+def plan_fences(
+    points: Array, domain: Domain, cover: Cover, charts: Count, spanned: NDArray[np.intp] = NOWHERE
+) -> tuple[Fence, ...]:
+    """Fences of the charts that an update with these inputs would open.
+
+    Along inputs that are `spanned` a fence reaches from one end of the domain to the other: where a model has
+    to rise or fall along an input, a window that ends there would take it up and down.
+    """
     check_cover(cover, charts)
-    return fences_around(split_points(points, charts), domain, cover)
+    return fences_around(split_points(points, charts, domain, spanned), domain, cover, spanned)
 
 
-def split_points(points: Array, charts: Count) -> list[Array]:
-    """The points of each chart."""
+def split_points(
+    points: Array, charts: Count, domain: Domain, spanned: NDArray[np.intp] = NOWHERE
+) -> list[Array]:
+    """The points of each chart; nothing is split along inputs that are spanned: all are at the lower end."""
+    if spanned.size:
+        points = points.copy()
+        points[:, spanned] = domain[spanned, 0]
     if charts == "auto":
         return split(points, MOST_CHARTS, LEAST_ROWS, WORTHWHILE)
     return split(points, charts, max(len(points) // (4 * charts), 1), np.inf)
 
 
-def fences_around(parts: list[Array], domain: Domain, cover: Cover) -> tuple[Fence, ...]:
+def fences_around(
+    parts: list[Array], domain: Domain, cover: Cover, spanned: NDArray[np.intp] = NOWHERE
+) -> tuple[Fence, ...]:
     """A fence around each part of the points."""
     corners = [snapped(part, domain) if cover == "touch" else part for part in parts]
     densities = [fence_density(part) for part in parts]
     return tuple(
-        fence_around(part, density, cover, domain) for part, density in zip(corners, densities, strict=True)
+        fence_around(part, density, cover, domain).spanning(spanned, domain, part.dtype)
+        for part, density in zip(corners, densities, strict=True)
     )
 
 

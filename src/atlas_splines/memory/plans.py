@@ -63,11 +63,13 @@ def plan_update(state: State, points: Array, retention: Retention, cover: Cover,
         density = state.trained_densities[0]
         touched = _touched_cells(points, density)
         return UpdatePlan(retention, CrossFootprint(domain, dtype, density, touched))
-    parts = split_points(points, charts)
-    fences = () if retention == "rehearsal" else fences_around(parts, domain, cover)
+    spanned = state.monotone_inputs
+    parts = split_points(points, charts, domain, spanned)
+    fences = () if retention == "rehearsal" else fences_around(parts, domain, cover, spanned)
     if retention == "chart":
         return UpdatePlan(retention, BoxFootprint(domain, dtype, fences), fences)
-    around_data = fences if cover == "touch" and fences else fences_around(parts, domain, "touch")
+    is_around = cover == "touch" and fences
+    around_data = fences if is_around else fences_around(parts, domain, "touch", spanned)
     not_rehearsed = BoxFootprint(domain, dtype, around_data)
     return UpdatePlan(retention, _everything(state), fences, not_rehearsed=not_rehearsed)
 

@@ -18,7 +18,7 @@ from atlas_splines.core.charts import Chart, Fence
 from atlas_splines.core.extension import reach, reaching
 from atlas_splines.core.model import Atlas, model_in, state_of
 from atlas_splines.core.rows import Rows
-from atlas_splines.core.state import State
+from atlas_splines.core.state import Signs, State
 from atlas_splines.evidence.design import Solved, design, solve_first
 from atlas_splines.evidence.features import Features
 from atlas_splines.evidence.growth import missing_bumps
@@ -27,7 +27,7 @@ from atlas_splines.evidence.readout import Prior, sums_of
 from atlas_splines.evidence.statistics import HEAVIEST
 from atlas_splines.evidence.verdicts import surprise
 from atlas_splines.memory.chart_learning import usual_size
-from atlas_splines.memory.covers import Count, Cover, fences_around, split_points
+from atlas_splines.memory.covers import Count, Cover, plan_fences
 
 __all__ = [
     "FEATURES",
@@ -80,7 +80,7 @@ class Pooled:
     is_local: bool  # whether nothing but new charts has changed
 
 
-def solve_rows(rows: Rows, features: int = FEATURES, seed: int = 0) -> Solved:
+def solve_rows(rows: Rows, features: int = FEATURES, seed: int = 0, signs: Signs = ()) -> Solved:
     """Features for the first rows, and the readout of these.
 
     Parameters
@@ -91,8 +91,10 @@ def solve_rows(rows: Rows, features: int = FEATURES, seed: int = 0) -> Solved:
         How many features the statistics may be of.
     seed
         Of the choice of features.
+    signs
+        Which way each output has to go along each input; empty if all are free.
     """
-    return solve_first(*as_first_rows(rows), features, seed)
+    return solve_first(*as_first_rows(rows), features, seed, signs)
 
 
 def as_first_rows(rows: Rows) -> tuple[Array, Array, Array]:
@@ -394,7 +396,7 @@ def charts_for(
     pool, domain = needed_pool(state), reach(state, rows.points)
     known, rows = known_of(strange, rows).take(mask), rows.take(mask)
     found: list[Chart] = []
-    for fence in fences_around(split_points(rows.points, charts), domain, cover):
+    for fence in plan_fences(rows.points, domain, cover, charts, state.monotone_inputs):
         inside = np.asarray(fence.window(rows.points) == 1)
         everywhere = pool.features.crowding(pool.total, *fence.box_in(domain).T) > MOST_KNOWN
         if inside.sum() >= LEAST_CHART_ROWS and not everywhere:
@@ -410,7 +412,7 @@ def better_chart(update: int, rows: Rows, known: Known, fence: Fence, pool: Pool
     enough = len(rows) >= ROWS_AN_INPUT * np.count_nonzero(np.ptp(points, axis=0))
     if not enough and additive_error(points, targets, weights, size) > HOPEFUL * known.errors.mean():
         return None
-    chosen, readout = design(points, targets, CHART_FEATURES)
+    chosen, readout = design(points, targets, CHART_FEATURES, signs=pool.features.signs)
     own = Pool.start(chosen, readout.prior, points, targets, weights, loss=pool.loss, dtype=pool.dtype)
     phi, judge = chosen(points), sums_of(own.total).readout(readout.prior)
     left = judge.left_in_turn(phi, targets, own.counted(weights), blocks(len(points)))
@@ -424,7 +426,7 @@ def better_chart(update: int, rows: Rows, known: Known, fence: Fence, pool: Pool
     is_change = share < CLEARLY and differs.mean() >= PURE
     if not is_better or not (share < OBVIOUS or (enough and (is_news or is_change))):
         return None
-    content = model_in(replace(state_of(own.model), evidence=own))
+    content = model_in(replace(state_of(own.model), evidence=own, signs=chosen.signs))
     return Chart(update, fence, content, size, replaces=True)
 
 

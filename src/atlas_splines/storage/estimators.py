@@ -5,6 +5,7 @@ docs/format.md describes them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,7 @@ LABELS = ("dtype", "values")
 NUMERIC = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64")
 TEXT = ("str", "object")
 LARGEST_SCALE = 1e154  # of targets: fit refuses those whose squares no float holds
+MONOTONE = "monotonic_cst"  # files of models that are free lack it
 FLAGS, WHOLE_OR_NULL = ("early_stopping", "warm_start"), ("n_jobs", "random_state")
 
 
@@ -66,7 +68,9 @@ def estimator_to_archive(model: Estimator | TableModel) -> Archive:
     names = getattr(estimator, "feature_names_in_", None)
     header = {
         "parameters": {
-            key: parameter_to_json(key, value) for key, value in estimator.get_params(deep=False).items()
+            key: parameter_to_json(key, value)
+            for key, value in estimator.get_params(deep=False).items()
+            if key != MONOTONE or value is not None
         },
         "feature_names": None if names is None else names.tolist(),
         "n_iter": int(estimator.n_iter_),
@@ -93,6 +97,10 @@ def parameter_to_json(name: str, value: Any) -> Any:
         value = value.item()
     if name == "domain" and not isinstance(value, str):
         return [[float(low), float(high)] for low, high in value]
+    if name == MONOTONE and isinstance(value, Mapping):
+        return {str(column): int(way) for column, way in value.items()}
+    if name == MONOTONE and value is not None:
+        return np.asarray(value).astype(int).tolist()
     if value is not None and not isinstance(value, bool | int | float | str):
         raise TypeError(f"{name} is a {type(value).__name__}, which has no place in a file")
     return value
@@ -153,7 +161,8 @@ def with_table(estimator: Estimator, table: dict[str, Any]) -> TableModel:
 def read_parameters(kind: str, value: object) -> Estimator:
     """An estimator that is not fitted yet."""
     maker = CLASSES[kind]
-    fields = Fields(value, "the parameters", tuple(maker().get_params(deep=False)))
+    names = [name for name in maker().get_params(deep=False) if name != MONOTONE]
+    fields = Fields.with_optional(value, "the parameters", names, MONOTONE)
     for name in FLAGS:
         fields.flag(name)
     for name in WHOLE_OR_NULL:
@@ -162,11 +171,20 @@ def read_parameters(kind: str, value: object) -> Estimator:
     given = dict(fields.value)
     if not isinstance(given["domain"], str):
         given["domain"] = read_limits(fields.items("domain"))
-    if any(isinstance(given[name], list | dict) for name in given.keys() - {"domain"}):
+    if MONOTONE in given:
+        refuse_ways(given[MONOTONE])
+    if any(isinstance(given[name], list | dict) for name in given.keys() - {"domain", MONOTONE}):
         raise ValueError("one of the parameters is not a single value")
     estimator = maker(**given)
     estimator._check_parameters()
     return estimator
+
+
+def refuse_ways(given: object) -> None:
+    """Refuse what does not tell which way predictions have to go along columns."""
+    ways = list(given.values()) if isinstance(given, dict) else given
+    if not isinstance(ways, list) or any(type(way) is not int or abs(way) > 1 for way in ways):
+        raise ValueError(f"{MONOTONE!r} of the parameters must be -1, 0 or 1 for columns")
 
 
 def read_limits(items: list[Any]) -> list[tuple[float, float]]:

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from atlas_splines.core.losses import LOSSES
 from atlas_splines.core.model import Atlas, model_in, state_of
-from atlas_splines.core.state import Evidence, State
+from atlas_splines.core.monotone import constrained, is_monotone
+from atlas_splines.core.state import Evidence, Signs, State
 from atlas_splines.evidence.features import COARSE, FINEST, Bumps, Features
 from atlas_splines.evidence.pool import Batch, Pool, Track, Voice
 from atlas_splines.evidence.readout import Prior, Sums, sums_of
@@ -33,10 +34,12 @@ POOL = (
 )
 TRACK, BATCH = ("errors", "rows"), ("update", "errors")
 GREW = "grew"  # of a batch that bumps came with; others lack it
+SIDES = "sides"  # of bumps of a model that has to rise or fall along inputs; others lack it
 MOST_MEMORIES = 16  # that fade: each takes as much room as the exact one
 MOST_STEPS = 100  # towards a prior: each costs time
 SHORTEST, LONGEST = 1e-9, 1e9  # length scale of a bump; the longest stands for one without end
 FARTHEST_CENTRE = 2.0  # of a bump; centres are means of points of the unit cube
+FARTHEST_SIDE = 4.0  # of a bump with one side, which is steepest at such a point
 LARGEST = np.finfo(np.float64).max
 RELATIVE, ABSOLUTE = 1e-6, 1e-9  # what rounding may do to sums that fade
 
@@ -66,6 +69,7 @@ def pool_header(evidence: Evidence | None) -> dict[str, Any] | None:
         "voice": pool.voice,
         "loss": pool.loss,
         "weight_unit": float(pool.weight_unit),
+        **({SIDES: [list(group.sides) for group in pool.features.bumps]} if pool.features.signs else {}),
     }
 
 
@@ -132,8 +136,9 @@ def pool_from_archive(archive: Archive, value: object, model: Atlas, name: str) 
     """Put the evidence of a model together again, or raise a ValueError that says what is wrong with it."""
     if value is None:
         return None
-    fields = Fields(value, name, POOL)
-    features = _read_features(archive, fields, model.inputs, name)
+    signs = state_of(model).signs
+    fields = Fields(value, name, (*POOL, SIDES) if signs else POOL)
+    features = _read_features(archive, fields, model.inputs, signs, name)
     shape = (len(features), model.outputs)
     half_lives = _read_half_lives(fields)
     base = None if fields.is_null("base") else _read_base(archive, fields.value["base"], model, name)
@@ -190,13 +195,16 @@ def _read_base(archive: Archive, value: object, model: Atlas, name: str) -> Stat
         raise ValueError(f"'base' of {name} has other inputs, outputs or another dtype than the model")
     if base.is_extended:
         raise ValueError(f"'base' of {name} reaches beyond the unit cube")
-    return state_of(base)
+    state = state_of(constrained(base, state_of(model).signs))
+    if not is_monotone(state):
+        raise ValueError(f"'base' of {name} does not go the ways of its model")
+    return state
 
 
 # --- features and their prior -------------------------------------------------------------------------
 
 
-def _read_features(archive: Archive, fields: Fields, inputs: int, name: str) -> Features:
+def _read_features(archive: Archive, fields: Fields, inputs: int, signs: Signs, name: str) -> Features:
     coarse, fine, bumps = fields.items("coarse"), fields.items("fine"), fields.items("bumps")
     if not _are_different_inputs(coarse, inputs):
         raise ValueError(f"'coarse' of {name} must be different inputs")
@@ -210,8 +218,35 @@ def _read_features(archive: Archive, fields: Fields, inputs: int, name: str) -> 
         raise ValueError(f"'bumps' of {name} must be whole numbers of at least 1")
     if not (coarse or fine or bumps):
         raise ValueError(f"{name} has no features")
-    groups = [_read_bumps(archive, count, inputs, f"{name}.bumps.{k}") for k, count in enumerate(bumps)]
-    return Features(inputs, tuple(coarse), tuple((j, density) for j, density in fine), tuple(groups))
+    sides = _read_sides(fields, len(bumps), signs) if signs else [()] * len(bumps)
+    groups = [
+        _read_bumps(archive, count, inputs, side, f"{name}.bumps.{k}")
+        for k, (count, side) in enumerate(zip(bumps, sides, strict=True))
+    ]
+    if any(not _follow(group, signs) for group in groups if signs):
+        raise ValueError(f"bumps of {name} do not go the ways of its model")
+    return Features(inputs, tuple(coarse), tuple((j, density) for j, density in fine), tuple(groups), signs)
+
+
+def _read_sides(fields: Fields, groups: int, signs: Signs) -> list[tuple[int, ...]]:
+    """Sides of each group of bumps."""
+    sides = fields.items(SIDES)
+    shaped = len(sides) == groups and all(
+        isinstance(each, list) and len(each) == len(signs[0]) for each in sides
+    )
+    if not shaped or any(type(side) is not int or abs(side) > 1 for each in sides for side in each):
+        raise ValueError(
+            f"{SIDES!r} of {fields.name} must be -1, 0 or 1 for each input of each group of bumps"
+        )
+    return [tuple(each) for each in sides]
+
+
+def _follow(group: Bumps, signs: Signs) -> bool:
+    """Whether bumps go with an output along all inputs that it follows, or against it, or are constant."""
+    turns = np.array(group.sides) * signs[0]
+    both = (np.array(signs[0]) != 0) & (turns == 0) & np.isfinite(group.lengths)
+    follows = (turns == np.array(group.sides) ** 2).all() or (turns == -(np.array(group.sides) ** 2)).all()
+    return bool(follows and not both.any())
 
 
 def _are_different_inputs(numbers: list[Any], inputs: int) -> bool:
@@ -219,21 +254,21 @@ def _are_different_inputs(numbers: list[Any], inputs: int) -> bool:
     return known and len(set(numbers)) == len(numbers)
 
 
-def _read_bumps(archive: Archive, count: int, inputs: int, name: str) -> Bumps:
+def _read_bumps(archive: Archive, count: int, inputs: int, sides: tuple[int, ...], name: str) -> Bumps:
     centres = archive.tensor(f"{name}.centres", "float64", (count, inputs))
-    if (np.abs(centres) > FARTHEST_CENTRE).any():
+    if (np.abs(centres) > (FARTHEST_SIDE if any(sides) else FARTHEST_CENTRE)).any():
         raise ValueError(f"tensor '{name}.centres' leaves the unit cube")
     lengths = archive.tensor(f"{name}.lengths", "float64", (inputs,))
     if (lengths < SHORTEST).any() or (lengths > LONGEST).any():
         raise ValueError(f"tensor '{name}.lengths' must be from {SHORTEST:g} to {LONGEST:g}")
-    return Bumps(centres, np.where(lengths == LONGEST, np.inf, lengths))
+    return Bumps(centres, np.where(lengths == LONGEST, np.inf, lengths), sides)
 
 
 def _read_prior(archive: Archive, fields: Fields, features: Features, name: str) -> Prior:
     precisions = archive.tensor(f"{name}.precisions", "float64", (len(features.sizes),))
     if (precisions <= 0).any():
         raise ValueError(f"tensor '{name}.precisions' must be positive")
-    return Prior(features.sizes, precisions, fields.whole("steps", most=MOST_STEPS))
+    return Prior(features.sizes, precisions, fields.whole("steps", most=MOST_STEPS), features.cone)
 
 
 # --- how well candidates predicted --------------------------------------------------------------------

@@ -17,8 +17,9 @@ from atlas_splines.core import splines
 from atlas_splines.core.charts import Chart, Fence, chart_densities, chart_layout, chart_table
 from atlas_splines.core.lattice import MAX_DENSITY, Domain, Lattice, cell_range
 from atlas_splines.core.model import Atlas, model_in, snapshot_of, state_of
+from atlas_splines.core.monotone import constrained, is_monotone
 from atlas_splines.core.records import Folded, Record
-from atlas_splines.core.state import State
+from atlas_splines.core.state import Signs, State
 from atlas_splines.core.training import History
 from atlas_splines.evidence.pool import Pool
 from atlas_splines.files.archive import Archive
@@ -47,6 +48,7 @@ from atlas_splines.storage.logs import (
 __all__ = ["loss_from_json", "loss_to_json", "model_from_archive", "model_to_archive"]
 
 MODEL = ("configuration", "charts", "updates", "chain", "evidence")
+MONOTONE = "monotone"  # of a model that has to rise or fall along inputs; others lack it
 CHART = ("update", "replaces", "terms", "density", "filled", "fence", "evidence")
 RECORD = ("type", "id", "kind", "time", "rows", "before", "after", "reverted")
 UPDATE = ("seconds", "error_before", "error_after", "footprint", "history", "reason")
@@ -67,20 +69,23 @@ def model_to_archive(model: Atlas, name: str = "model") -> Archive:
         tensors |= _chart_tensors(chart, f"{name}.charts.{k}")
     for k, record in enumerate(model.updates):
         tensors |= _record_tensors(record, f"{name}.updates.{k}")
-    header = {
+    header: dict[str, Any] = {
         "configuration": configuration_of(model),
         "charts": [_chart_header(chart) for chart in model.charts],
         "updates": [_record_header(record) for record in model.updates],
         "chain": chain_header(model),
         "evidence": pool_header(state_of(model).evidence),
     }
+    if state_of(model).signs:
+        header[MONOTONE] = [list(ways) for ways in state_of(model).signs]
     return Archive("model", {name: header}, tensors)
 
 
 def model_from_archive(archive: Archive, name: str = "model") -> Atlas:
     """Put a model together again, or raise a ValueError that says what is wrong with it."""
-    fields = Fields(archive.header.get(name), f"{name!r} of the header", MODEL)
+    fields = Fields.with_optional(archive.header.get(name), f"{name!r} of the header", MODEL, MONOTONE)
     bare = read_bare_model(archive, fields.value["configuration"], name)
+    bare = constrained(bare, _read_signs(fields, bare))
     updates = [
         _read_record(archive, value, bare, f"{name}.updates.{k}")
         for k, value in enumerate(fields.items("updates"))
@@ -91,9 +96,25 @@ def model_from_archive(archive: Archive, name: str = "model") -> Atlas:
     ]
     pool = pool_from_archive(archive, fields.value["evidence"], bare, f"{name}.evidence")
     model = model_in(replace(state_of(bare).with_charts(charts), evidence=pool), updates)
+    if not is_monotone(state_of(model)):
+        raise ValueError(f"the coefficients of {name} or of its charts do not go the ways of {MONOTONE!r}")
     _check_log(model)
     check_chain(model, fields.value["chain"])
     return model
+
+
+def _read_signs(fields: Fields, model: Atlas) -> Signs:
+    """Which way each output has to go along each input; empty if the file does not say so."""
+    if MONOTONE not in fields.value:
+        return ()
+    ways = fields.items(MONOTONE)
+    shaped = len(ways) == model.outputs and all(isinstance(w, list) and len(w) == model.inputs for w in ways)
+    if not shaped or any(type(way) is not int or abs(way) > 1 for each in ways for way in each):
+        raise ValueError(f"{MONOTONE!r} of {fields.name} must be -1, 0 or 1 for each input of each output")
+    along = np.array(ways)
+    if not along.any() or (abs(along) != abs(along[0])).any():
+        raise ValueError(f"{MONOTONE!r} of {fields.name} must be of the same inputs for each output")
+    return tuple(map(tuple, ways))
 
 
 def _function_range(domain: Domain, density: int, dtype: str) -> NDArray[np.intp]:
@@ -161,6 +182,7 @@ def _read_chart(archive: Archive, value: object, model: Atlas, name: str) -> Cha
     domain = read_domain(archive, f"{name}.domain", model.inputs, model.domain)
     bare = Atlas(model.inputs, model.outputs, terms, density, dtype=model.dtype)
     state_of(bare).table[:, : shape[1]] = table
+    bare = constrained(bare, state_of(model).signs)
     pool = pool_from_archive(archive, fields.value["evidence"], bare, f"{name}.evidence")
     slope = archive.tensor(f"{name}.slope", model.dtype.name, (shape[1],))
     chart = Chart(
@@ -192,7 +214,9 @@ def _read_fence(
     density: int, open_range: NDArray[np.int32], domain: Domain, model: Atlas, name: str
 ) -> Fence:
     first, last = np.ascontiguousarray(open_range.T)
-    lowest, highest = _function_range(domain, density, model.dtype.name)
+    spanned = np.any(state_of(model).signs, axis=0)  # along these fences grow with the domain
+    reached = np.where(spanned, model.domain.T, domain.T).T if spanned.any() else domain
+    lowest, highest = _function_range(reached, density, model.dtype.name)
     if (first < lowest).any() or (first > last).any() or (last > highest).any():
         raise ValueError(f"a fence of {name} leaves the functions of density {density}")
     counted = np.iinfo(np.int32)  # in 32 bits, from the first cell of a window, three before its functions
