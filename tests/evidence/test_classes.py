@@ -18,7 +18,7 @@ def three_classes(rows=400, seed=0):
 
 def test_the_same_as_logistic_regression():
     phi, labels, _ = three_classes()
-    found = most_likely(phi, labels, np.ones(len(phi)), np.full(5, 2.0), steps=500)
+    found = most_likely(phi, labels, np.ones(len(phi)), np.full(5, 2.0), phi.T @ phi, steps=500)
     reference = LogisticRegression(C=0.5, fit_intercept=False, tol=1e-10, max_iter=5000).fit(
         phi, labels.argmax(1)
     )
@@ -29,8 +29,8 @@ def test_a_weight_of_two_is_a_row_twice():
     phi, labels, _ = three_classes(120)
     weights = np.where(np.arange(120) < 40, 2.0, 1.0)
     twice = np.concatenate([np.arange(120), np.arange(40)])
-    one = most_likely(phi, labels, weights, np.ones(5), steps=500)
-    other = most_likely(phi[twice], labels[twice], np.ones(160), np.ones(5), steps=500)
+    one = most_likely(phi, labels, weights, np.ones(5), phi.T @ phi, steps=500)
+    other = most_likely(phi[twice], labels[twice], np.ones(160), np.ones(5), phi.T @ phi, steps=500)
     np.testing.assert_allclose(phi @ one, phi @ other, atol=1e-3)
 
 

@@ -157,8 +157,10 @@ class AtlasEstimator(Explaining):
         points = units.astype(np.float32)
         rows = Rows(points, self._targets(y), weights).take(weights > 0)
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=self.members)
-        solved = solve_rows(rows, self.features, int(seeds[0])) if self.features else None
-        fitted = fit_model(rows, self._fit_options(outputs), seeds.tolist(), self._map, solved, apart)
+        options, solved = self._fit_options(outputs), None
+        if self.features:
+            solved = solve_rows(rows, self.features, int(seeds[0]), looks_ahead=options.stacks)
+        fitted = fit_model(rows, options, seeds.tolist(), self._map, solved, apart)
         model = fitted.model
         if solved is not None:
             model = start_pool(model, rows, solved, loss=self._loss, half_life=self.half_life)

@@ -33,7 +33,7 @@ from atlas_splines.estimators.groups import Groups, group_folds
 from atlas_splines.estimators.judging import HeldOut, judge, judge_average
 from atlas_splines.estimators.stacking import stack_members, train_member
 from atlas_splines.evidence.classes import FOLDS, class_weights
-from atlas_splines.evidence.design import Solved, without_blocks
+from atlas_splines.evidence.design import Solved, pieces, without_blocks
 from atlas_splines.evidence.folding import fold
 from atlas_splines.memory.pooling import as_first_rows
 
@@ -87,6 +87,11 @@ class FitOptions:
     def finds_size(self) -> bool:
         """Whether the model may be of any size, and its loss is one that can be solved for."""
         return self.loss in ("mse", "cross-entropy") and self.density == self.terms == "auto"
+
+    @property
+    def stacks(self) -> bool:
+        """Whether members are trained on top of what is solved for."""
+        return self.finds_size and self.loss == "mse"
 
     def schedule(self, rows: Rows, split: Split) -> Schedule:
         """How to train on rows of which some are held out."""
@@ -167,21 +172,22 @@ def fit_model(
     """
     if solved is None or not options.finds_size:
         return average_members(rows, options, seeds, run, groups)
-    if options.loss == "cross-entropy":
-        return solve_classes(rows, solved, seeds[0], run, groups)
-    return stack_on(solved, rows, options, seeds, run, groups)
+    if options.stacks:
+        return stack_on(solved, rows, options, seeds, run, groups)
+    return solve_classes(rows, solved, seeds[0], groups)
 
 
-def solve_classes(rows: Rows, solved: Solved, seed: int, run: Mapper, groups: Groups | None = None) -> Fitted:
+def solve_classes(rows: Rows, solved: Solved, seed: int, groups: Groups | None = None) -> Fitted:
     """The model of the features that makes classes most likely."""
     random = np.random.default_rng(seed)
     some = random.permutation(len(rows))[:MOST_CLASS_ROWS]
     rows = rows.take(some)
     folds = None if groups is None else np.argmax(group_folds(groups[some], 1 / FOLDS, random), axis=0)
     points, labels, weights = as_first_rows(rows)
-    found, aside, scores = class_weights(
-        solved.features(points), labels, weights, solved.readout, seed, folds, run
-    )
+    phi = np.empty((len(points), len(solved.features)), np.float32)
+    for piece in pieces(len(points)):
+        phi[piece] = solved.features(points[piece])
+    found, aside, scores = class_weights(phi, labels, weights, solved.readout, seed, folds)
     held_out = judge(scores, rows.take(aside), rows, "cross-entropy", crossed=True)
     return Fitted(fold(solved.features, found), [], held_out)
 

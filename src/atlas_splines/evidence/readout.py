@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve, solve_triangular
-from scipy.linalg.lapack import dpotrf, dpotri
+from scipy.linalg.lapack import dpotrf, dtrtri
 
 from atlas_splines.evidence.statistics import UNIT, Statistics, on_grid
 
@@ -25,7 +25,7 @@ PROBES = 8  # random signs for each group that estimate a trace
 SEED = 0  # of these signs: the weights are a function of the statistics
 LEAST_SHARE = 1e-9  # of the rows: a prior is at least as precise as this, as rounding is
 MOST_PRECISION = 1e6  # of a prior
-ROWS_AT_ONCE = 8192  # that are held in memory more than once
+ROWS_AT_ONCE = 2048  # that are held in memory more than once
 SINGULAR = 1e-12  # more than rounding takes from the share of a block that the other rows leave open
 NOTHING = 2.0**-900  # sums are multiples of 2⁻³² at first
 LEAST_NOISE = UNIT**-2 / 12  # what rounding a target adds
@@ -292,8 +292,8 @@ def uphill(sums: Sums, prior: Prior, exact: bool) -> Prior:
 
 def exact_traces(readout: Readout) -> Array:
     """Trace of Λ⁻¹ over the features of each group."""
-    inverse, _ = dpotri(readout.factor, lower=1)
-    return readout.prior.sums(np.diag(inverse))
+    half, _ = dtrtri(readout.factor, lower=1)  # L⁻¹, and Λ⁻¹ = L⁻ᵀL⁻¹
+    return readout.prior.sums(np.einsum("ij,ij->j", half, half))
 
 
 def probed_traces(readout: Readout) -> Array:

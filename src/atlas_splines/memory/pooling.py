@@ -80,7 +80,7 @@ class Pooled:
     is_local: bool  # whether nothing but new charts has changed
 
 
-def solve_rows(rows: Rows, features: int = FEATURES, seed: int = 0) -> Solved:
+def solve_rows(rows: Rows, features: int = FEATURES, seed: int = 0, looks_ahead: bool = True) -> Solved:
     """Features for the first rows, and the readout of these.
 
     Parameters
@@ -91,8 +91,10 @@ def solve_rows(rows: Rows, features: int = FEATURES, seed: int = 0) -> Solved:
         How many features the statistics may be of.
     seed
         Of the choice of features.
+    looks_ahead
+        Whether to tell what other rows say of each.
     """
-    return solve_first(*as_first_rows(rows), features, seed)
+    return solve_first(*as_first_rows(rows), features, seed, looks_ahead)
 
 
 def as_first_rows(rows: Rows) -> tuple[Array, Array, Array]:
