@@ -80,7 +80,7 @@ def class_weights(
            [0., 1.]])
     """
     weights = np.ones(len(phi)) if weights is None else weights
-    precision = readout.prior.diagonal / 4  # a score of classes is about twice as sure as one of least squares
+    precision = readout.prior.diagonal / 4  # scores of classes are about twice as sure as least squares
     gram = readout.factor @ readout.factor.T - np.diag(readout.prior.diagonal)
     sample = np.random.default_rng(seed).permutation(len(phi))[:JUDGED]
     fold = np.arange(len(sample)) % FOLDS if folds is None else folds[sample]
@@ -106,7 +106,8 @@ def best_strength(
     numbers, place = np.unique(fold, return_inverse=True)
     rows, shape = np.arange(len(phi)), (-1, len(numbers), labels.shape[1])
     learned = np.where(place[:, None] == np.arange(len(numbers)), 0.0, weights[:, None])  # (rows, folds)
-    found, best = None, None
+    found: Array | None = None
+    best: Strength | None = None
     for strength in STRENGTHS:
         found = most_likely(phi, labels, learned, strength * precision, gram, found, JUDGING_STEPS)
         scores = (phi @ found.astype(phi.dtype)).reshape(shape)[rows, place].astype(np.float64)
