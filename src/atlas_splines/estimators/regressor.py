@@ -95,7 +95,7 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
     n_iter_
         Passes over the data, of all members together.
     validation_loss_
-        For each member the loss on its held-out rows after each pass; after each density, if most of the model
+        For each member the loss on its held-out rows after each pass, or after each density if most of it
         was solved for.
     fit_record_
         What the fit was made from, and how well it predicts rows that it was not trained on: its ``error``,
