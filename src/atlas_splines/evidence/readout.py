@@ -100,16 +100,10 @@ class Readout:
     log_evidence: float
 
     def leverage(self, phi: Array) -> Array:
-        """φᵀΛ⁻¹φ of each row: times the noise it is the variance of the prediction, shape (rows,).
-
-        A sum of squares in float32, good to five digits and twice as fast.
-        """
-        factor, leverage = self.factor.astype(np.float32), np.empty(len(phi))
-        for begin in range(0, len(phi), ROWS_AT_ONCE):
-            rows = slice(begin, begin + ROWS_AT_ONCE)
-            half = whitened(factor, phi[rows].astype(np.float32))  # (features, rows)
-            leverage[rows] = np.einsum("ij,ij->j", half, half)
-        return leverage
+        """φᵀΛ⁻¹φ of each row: times the noise it is the variance of the prediction, shape (rows,)."""
+        pieces = [phi[begin : begin + ROWS_AT_ONCE] for begin in range(0, len(phi), ROWS_AT_ONCE)]
+        halves = (self._whitened(piece) for piece in pieces)  # (features, rows)
+        return np.concatenate([np.einsum("ij,ij->j", half, half) for half in halves])
 
     def left_in_turn(self, phi: Array, y: Array, weights: Array, blocks: Sequence[NDArray[np.intp]]) -> Array:
         """What remains of each row's targets for a readout of all data but its block of rows, (32).
@@ -149,7 +143,7 @@ class Readout:
 
     def _left_by_errors(self, phi: Array, y: Array) -> Array:
         """What all data but these rows leave of them, (32): cheap for few rows."""
-        half = whitened(self.factor, phi)  # (features, rows)
+        half = self._whitened(phi)  # (features, rows)
         kept = (1 + SINGULAR) * np.eye(len(phi)) - half.T @ half
         return np.asarray(np.linalg.solve(kept, y - phi @ self.weights))
 
@@ -159,10 +153,9 @@ class Readout:
         moment = precision @ self.weights - phi.T @ y
         return np.asarray(y - phi @ np.linalg.solve(precision - phi.T @ phi, moment))
 
-
-def whitened(factor: NDArray[np.floating], phi: NDArray[np.floating]) -> NDArray[Any]:
-    """L⁻¹Φᵀ, shape (features, rows)."""
-    return np.asarray(solve_triangular(factor, phi.T, lower=True, check_finite=False))
+    def _whitened(self, phi: Array) -> Array:
+        """L⁻¹Φᵀ, shape (features, rows)."""
+        return np.asarray(solve_triangular(self.factor, phi.T, lower=True, check_finite=False))
 
 
 def solve(statistics: Statistics, prior: Prior) -> Readout:
