@@ -5,7 +5,9 @@ import pytest
 
 from atlas_splines import Atlas
 from atlas_splines.core.rows import Rows
+from atlas_splines.estimators import stacking
 from atlas_splines.estimators.stacking import (
+    MOST_ROWS,
     schedule_for,
     stack_members,
     stacking_weights,
@@ -96,8 +98,18 @@ def test_a_member_depends_only_on_inputs_that_matter():
 
 
 def test_many_rows_get_about_as_many_steps_as_some():
-    steps = [schedule_for(rows, 2).epochs * rows / 100 for rows in (7_000, 50_000, 400_000)]
-    assert steps[0] == pytest.approx(700, rel=0.1)
-    assert steps[1] == pytest.approx(1000, rel=0.1)
-    assert schedule_for(400_000, 2).epochs == 2
-    assert schedule_for(400_000, 24).finest < schedule_for(400_000, 2).finest
+    schedules = {rows: schedule_for(rows, 2) for rows in (3_500, 7_000, 20_000, MOST_ROWS)}
+    steps = [schedule.epochs * rows / schedule.batch_size for rows, schedule in schedules.items()]
+    assert steps == [pytest.approx(expected, rel=0.1) for expected in (350, 700, 800, 800)]
+    assert schedule_for(MOST_ROWS, 2).epochs == 1
+    assert schedule_for(MOST_ROWS, 24).finest < schedule_for(MOST_ROWS, 2).finest
+
+
+def test_of_many_rows_a_member_learns_some(monkeypatch, rows, solved, held_out):
+    monkeypatch.setattr(stacking, "MOST_ROWS", 60)
+    learned = []
+    monkeypatch.setattr(
+        stacking, "schedule_for", lambda rows, inputs: learned.append(rows) or schedule_for(rows, inputs)
+    )
+    train_member(0, rows, held_out, solved, seed=0)
+    assert learned == [60]

@@ -50,6 +50,8 @@ class Schedule:
     worthwhile_ratio, worthwhile_gain
         A larger model must lower the loss on held-out rows to less than this share of what it was, and by
         more than this.
+    watches
+        Whether held-out rows are looked at after each pass, or only when a density is trained.
     progress
         Whether to show a progress bar for each training.
     tells_densities
@@ -66,6 +68,7 @@ class Schedule:
     always_grows: bool = False
     worthwhile_ratio: float = 1.0
     worthwhile_gain: float = 0.0
+    watches: bool = True
     progress: bool = False
     tells_densities: bool = False
 
@@ -87,7 +90,7 @@ class Grown:
     epochs
         Passes over the rows.
     validation
-        Loss on the held-out rows after each pass.
+        Loss on the held-out rows after each pass, or after each density.
     """
 
     model: Atlas
@@ -138,6 +141,8 @@ def train_density(model: Atlas, split: Split, schedule: Schedule, random: np.ran
         history = run_at(divisor, model, split, schedule, random)
         epochs, validation = epochs + len(history.loss), validation + history.validation
     loss = split.loss(model, schedule.loss)
+    if not schedule.watches:
+        validation = [loss]
     if schedule.tells_densities:
         judged = "" if split.held_out is None else f", loss on held-out rows {loss:.4g}"
         print(f"density {model.density}, {model.terms} terms: {epochs} epochs{judged}", flush=True)
@@ -148,7 +153,7 @@ def run_at(
     divisor: float, model: Atlas, split: Split, schedule: Schedule, random: np.random.Generator
 ) -> History:
     """Train the finest density in place at one learning rate; held-out rows count by their weights."""
-    rows, held_out = split.learned, split.held_out
+    rows, held_out = split.learned, split.held_out if schedule.watches else None
     trainer = Trainer(
         model,
         loss=schedule.loss,

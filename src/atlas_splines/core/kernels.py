@@ -429,6 +429,38 @@ def exponential64(x, result):
         result[i] = np.exp(x[i])
 
 
+@fused
+def bells(products, point_squares, centre_squares):
+    """Bumps exp(a·c − a²/2 − c²/2), in place of the products a·c of points a and centres c.
+
+    The exponential is that of `exponential32` with more terms, 2e-16 relative; NumPy's is many times slower.
+    """
+    # products (points, bumps), point_squares (points,), centre_squares (bumps,)
+    low, shift = -200.0, 1.5 * 2.0**52  # products of smaller ones with weights would be subnormal, and slow
+    for i in range(products.shape[0]):
+        row, half = products[i], 0.5 * point_squares[i]
+        for j in range(row.size):
+            y = row[j] - half - 0.5 * centre_squares[j]
+            y = low if y < low else y
+            y = 0.0 if y > 0.0 else y  # no rounding makes a bump higher than 1
+            shifted = y * 1.4426950408889634 + shift
+            k = shifted - shift
+            r = y - k * 0.693145751953125 - k * 1.4286068203094172e-6
+            p = 1 / 479001600
+            p = p * r + 1 / 39916800
+            p = p * r + 1 / 3628800
+            p = p * r + 1 / 362880
+            p = p * r + 1 / 40320
+            p = p * r + 1 / 5040
+            p = p * r + 1 / 720
+            p = p * r + 1 / 120
+            p = p * r + 1 / 24
+            p = p * r + 1 / 6
+            p = p * r + 0.5
+            power = np.int64((np.float64(shifted).view(np.int64) << 52) + np.int64(1023 << 52))
+            row[j] = (p * r * r + r + 1.0) * power.view(np.float64)
+
+
 @exact
 def exponential(x, result):
     """Exponentials of a flat array; exp(0) is exactly 1, which expansion relies on."""

@@ -122,10 +122,13 @@ def active(x: NDArray[np.floating], density: int) -> tuple[NDArray[np.intp], NDA
     # x = 1 belongs to the last cell, with t = 1, and so does every knot above
     cells = np.where(scaled < cell_count(density), np.floor(scaled), np.ceil(scaled) - 1)
     t = scaled - cells
+    u, square = 1 - t, t * t  # products: powers of arrays are slow
+    cube = square * t
     weights = np.stack(
-        [(1 - t) ** 3, 3 * t**3 - 6 * t**2 + 4, -3 * t**3 + 3 * t**2 + 3 * t + 1, t**3], axis=-1
+        [u * u * u, 3 * cube - 6 * square + 4, -3 * cube + 3 * square + 3 * t + 1, cube], axis=-1
     )
-    return cells.astype(np.intp), weights / 6
+    weights /= 6
+    return cells.astype(np.intp), weights
 
 
 def spline(coefficients: NDArray[np.floating], x: NDArray[np.floating]) -> NDArray[np.floating]:

@@ -164,8 +164,9 @@ class AtlasEstimator(Explaining):
         rows = Rows(points, self._targets(y), weights).take(weights > 0)
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=self.members)
         signs = self._signs(columns, outputs)
-        solved = solve_rows(rows, self.features, int(seeds[0]), signs) if self.features else None
-        options = self._fit_options(outputs, signs)
+        options, solved = self._fit_options(outputs, signs), None
+        if self.features:
+            solved = solve_rows(rows, self.features, int(seeds[0]), signs, looks_ahead=options.stacks)
         fitted = fit_model(rows, options, seeds.tolist(), self._map, solved, apart)
         model = constrained(fitted.model, signs)
         if solved is not None:

@@ -92,6 +92,11 @@ class FitOptions:
         """Whether the model may be of any size, and its loss is one that can be solved for."""
         return self.loss in ("mse", "cross-entropy") and self.density == self.terms == "auto"
 
+    @property
+    def stacks(self) -> bool:
+        """Whether members are trained on top of what is solved for."""
+        return self.finds_size and self.loss == "mse"
+
     def schedule(self, rows: Rows, split: Split) -> Schedule:
         """How to train on rows of which some are held out."""
         learned, judged = len(split.learned), split.held_out is not None
@@ -171,9 +176,9 @@ def fit_model(
     """
     if solved is None or not options.finds_size:
         return average_members(rows, options, seeds, run, groups)
-    if options.loss == "cross-entropy":
-        return solve_classes(rows, solved, options, seeds[0], run, groups)
-    return stack_on(solved, rows, options, seeds, run, groups)
+    if options.stacks:
+        return stack_on(solved, rows, options, seeds, run, groups)
+    return solve_classes(rows, solved, options, seeds[0], run, groups)
 
 
 def solve_classes(

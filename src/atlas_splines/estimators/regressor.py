@@ -100,7 +100,8 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
     n_iter_
         Passes over the data, of all members together.
     validation_loss_
-        For each member the loss on its held-out rows after each pass.
+        For each member the loss on its held-out rows after each pass, or after each density if most of it
+        was solved for.
     fit_record_
         What the fit was made from, and how well it predicts rows that it was not trained on: its ``error``,
         that of the mean alone (``baseline``), and R² (``score``). None for a file of an older version.

@@ -42,8 +42,11 @@ MOST_FUNCTIONS = 1024  # of all inputs together at one density: each costs time 
 START = 1  # density that members are trained from
 MOST_INPUTS = 24  # of a member: those along which data varies fastest
 RATES = (0.02, 0.004)  # one after the other
+BATCHES = (100, 50)  # rows of a step: of some rows, and of many, which tell as much by fewer
+MANY = 14_000  # rows that a member learns
 ROWS_A_STEP = 10  # so many rows ask for one step at each rate
 LEAST_STEPS, MOST_STEPS = 100, 800
+MOST_ROWS = MOST_STEPS * BATCHES[1]  # that a member learns, drawn at random: no more are needed for one pass
 WORTHWHILE_RATIO = 0.99  # a finer model must lower the loss on held-out rows to this share of what it was
 DOUBT = 0.3  # standard deviation that weights have beforehand, around those of the solved part alone
 LEAST_WEIGHT = 0.02  # of a member; one with less is left out
@@ -60,7 +63,10 @@ def train_member(k: int, rows: Rows, held_out: NDArray[np.bool_], solved: Solved
     own = replace(
         rows, points=np.ascontiguousarray(rows.points[:, inputs]), targets=left.astype(rows.targets.dtype)
     )
-    split = Split(own.take(~held_out), own.take(held_out))
+    learned = np.flatnonzero(~held_out)
+    if len(learned) > MOST_ROWS:
+        learned = np.sort(random.choice(learned, MOST_ROWS, replace=False))
+    split = Split(own.take(learned), own.take(held_out))
     schedule = schedule_for(len(split.learned), len(inputs))
     model = Atlas(len(inputs), rows.targets.shape[1], TERMS, density=0)
     model = constrained(model, signs_along(solved, inputs))
@@ -92,19 +98,20 @@ def telling_inputs(solved: Solved) -> NDArray[np.intp]:
 
 def schedule_for(rows: int, inputs: int) -> Schedule:
     """A short training: about as many steps for many rows as for some."""
-    batch = min(100, rows)
+    batch = min(BATCHES[rows > MANY], rows)
     steps = np.clip(rows / ROWS_A_STEP, LEAST_STEPS, MOST_STEPS)
     return Schedule(
         loss="mse",
         batch_size=batch,
         learning_rate=RATES[0],
         rate_divisors=tuple(RATES[0] / rate for rate in RATES),
-        epochs=max(round(steps * batch / rows), 2),
+        epochs=max(round(steps * batch / rows), 1),
         finest=min(
             finest_affordable(rows, ROWS_PER_FUNCTION, FINEST),
             finest_affordable(MOST_FUNCTIONS, inputs, FINEST),
         ),
         worthwhile_ratio=WORTHWHILE_RATIO,
+        watches=False,
     )
 
 

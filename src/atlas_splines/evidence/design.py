@@ -38,7 +38,7 @@ LEARNING_STEPS = 5  # towards the prior of what was chosen
 ROUNDS = 3  # of k-means
 UNSEEN_LENGTH = 1 / 6  # length scale over √inputs, where little is known
 UNSEEN_STEPS = 3  # towards a prior, where little is known
-PIECE = 16_384  # rows whose features are held at once
+PIECE = 2048  # rows whose features are held at once: little enough for the allocator to use memory again
 MOST_LEVERAGE = 0.999  # of a row on its own prediction
 
 
@@ -56,6 +56,7 @@ class Solved:
         What they say.
     ahead
         What the readout of all other rows says of each row, shape (rows, outputs): no row predicts itself.
+        No rows if that was not asked for.
     """
 
     features: Features
@@ -92,7 +93,7 @@ def design(
     >>> bool(abs(error).max() < 0.1)
     True
     """
-    solved = solve_first(points, targets, None, budget, seed, signs)
+    solved = solve_first(points, targets, None, budget, seed, signs, looks_ahead=False)
     return solved.features, solved.readout
 
 
@@ -103,6 +104,7 @@ def solve_first(
     budget: int = 550,
     seed: int = 0,
     signs: Signs = (),
+    looks_ahead: bool = True,
 ) -> Solved:
     """Choose features for data, and solve for the readout of all of it.
 
@@ -112,6 +114,8 @@ def solve_first(
         As in `design`.
     weights
         Weight of each row, about 1; shape (rows,).
+    looks_ahead
+        Whether to tell what others say of each row.
 
     Examples
     --------
@@ -129,7 +133,9 @@ def solve_first(
         readout = solve(statistics, prior)
     else:
         readout = learn_prior(statistics, prior, LEARNING_STEPS)
-    return Solved(features, statistics, readout, ahead_of(features, points, targets, weights, readout))
+    told = slice(None if looks_ahead else 0)
+    ahead = ahead_of(features, points[told], targets[told], weights, readout)
+    return Solved(features, statistics, readout, ahead)
 
 
 def pieces(rows: int) -> list[slice]:

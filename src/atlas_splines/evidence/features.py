@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from atlas_splines.core import splines
+from atlas_splines.core import kernels, splines
 from atlas_splines.core.state import Signs
 from atlas_splines.evidence.cones import Cone
 from atlas_splines.evidence.statistics import Statistics
@@ -63,18 +63,16 @@ class Bumps:
         """Length scales of inputs with both sides; infinite for others."""
         return np.where(self.sides, np.inf, self.lengths) if self.sides else self.lengths
 
-    def __call__(self, points: Array) -> Array:
-        """Values at points, shape (points, bumps)."""
+    def __call__(self, points: Array, out: Array | None = None) -> Array:
+        """Values at points, shape (points, bumps), written to `out` if that is given."""
         lengths = self.both_sides
         at, centres = points / lengths, self.centres / lengths
-        squared = (at**2).sum(axis=1)[:, None] + (centres**2).sum(axis=1)
-        squared -= 2 * at @ centres.T
-        exponents = np.maximum(squared, 0, out=squared)
-        exponents *= -0.5
+        values = np.matmul(at, centres.T, out=out)
+        kernels.bells(values, np.einsum("ij,ij->i", at, at), np.einsum("ij,ij->i", centres, centres))
         for j in np.flatnonzero(self.sides):
             apart = self.sides[j] * (self.centres[:, j] - points[:, j : j + 1]) / self.lengths[j]
-            exponents -= 0.5 * np.maximum(apart, 0) ** 3
-        return np.exp(exponents, out=exponents)
+            values *= np.exp(-0.5 * np.maximum(apart, 0) ** 3)
+        return values
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,13 +123,17 @@ class Features:
     def __call__(self, points: NDArray[np.floating]) -> Array:
         """Features of points, shape (points, features)."""
         inside = np.asarray(points, np.float64).clip(0, 1)
-        every = splines.active(inside[:, self.coarse], COARSE)[
-            1
-        ]  # (points, inputs, 4): all functions are active
-        coarse = every.reshape(len(inside), -1)
-        fine = [spline_values(inside[:, j], density) for j, density in self.fine]
-        bumps = [group(inside) for group in self.bumps]
-        return np.hstack([np.ones((len(inside), 1)), coarse, *fine, *bumps])
+        sizes = self.sizes
+        values = np.empty((len(inside), sum(sizes)))  # filled in place: it is the largest array of all
+        groups = np.split(values, np.cumsum(sizes)[:-1], axis=1)
+        groups[0][:] = 1
+        every = splines.active(inside[:, self.coarse], COARSE)[1]
+        groups[1][:] = every.reshape(len(inside), -1)  # (points, inputs, 4): all functions are active
+        for (j, density), group in zip(self.fine, groups[2:], strict=False):
+            group[:] = spline_values(inside[:, j], density)
+        for bumps, group in zip(self.bumps, groups[2 + len(self.fine) :], strict=True):
+            bumps(inside, group)
+        return values
 
     @property
     def cone(self) -> Cone | None:
@@ -212,6 +214,7 @@ class Features:
 def spline_values(column: Array, density: int) -> Array:
     """Values of all basis functions of one input, shape (points, λ); a faster `splines.basis`."""
     cells, weights = splines.active(column, density)
-    values = np.zeros((len(column), splines.basis_size(density)))
-    np.put_along_axis(values, cells[:, None] + np.arange(splines.ACTIVE), weights, axis=1)
+    values, rows = np.zeros((len(column), splines.basis_size(density))), np.arange(len(column))
+    for k in range(splines.ACTIVE):
+        values[rows, cells + k] = weights[:, k]
     return values

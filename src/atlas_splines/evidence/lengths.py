@@ -12,7 +12,8 @@ __all__ = ["length_scales"]
 Array = NDArray[np.float64]
 
 SAMPLE = 320  # rows that length scales are found from; the cost is cubic
-STEPS = 30  # of the optimiser
+STEPS = 20  # of the optimiser
+NEGLIGIBLE = 1e-4  # share of the likelihood's logarithm that a step must gain, or it is the last
 
 
 def length_scales(points: Array, targets: Array, random: np.random.Generator) -> Array:
@@ -27,8 +28,9 @@ def length_scales(points: Array, targets: Array, random: np.random.Generator) ->
     usual = -0.5 * np.log(inputs)
     start = np.concatenate([np.full(inputs, usual), np.log([variance, 0.1 * variance])])
     bounds = [(-6, 4)] * inputs + [(np.log(variance) - 5, np.log(variance) + 8), (np.log(1e-4 * variance), 3)]
+    options = {"maxiter": STEPS, "ftol": NEGLIGIBLE}
     found = minimize(
-        negative_likelihood, start, (x, y, usual), "L-BFGS-B", True, bounds=bounds, options={"maxiter": STEPS}
+        negative_likelihood, start, (x, y, usual), "L-BFGS-B", True, bounds=bounds, options=options
     )
     return spread * np.exp(-found.x[:inputs])
 

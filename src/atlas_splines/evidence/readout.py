@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve, solve_triangular
-from scipy.linalg.lapack import dpotrf, dpotri
+from scipy.linalg.lapack import dpotrf, dtrtri
 
 from atlas_splines.evidence.cones import Cone, Face, factor_of, solve_within
 from atlas_splines.evidence.statistics import UNIT, Statistics, on_grid
@@ -26,7 +26,7 @@ PROBES = 8  # random signs for each group that estimate a trace
 SEED = 0  # of these signs: the weights are a function of the statistics
 LEAST_SHARE = 1e-9  # of the rows: a prior is at least as precise as this, as rounding is
 MOST_PRECISION = 1e6  # of a prior
-ROWS_AT_ONCE = 8192  # that are held in memory more than once
+ROWS_AT_ONCE = 2048  # that are held in memory more than once
 SINGULAR = 1e-12  # more than rounding takes from the share of a block that the other rows leave open
 NOTHING = 2.0**-900  # sums are multiples of 2⁻³² at first
 LEAST_NOISE = UNIT**-2 / 12  # what rounding a target adds
@@ -110,7 +110,8 @@ class Readout:
     def leverage(self, phi: Array) -> Array:
         """φᵀΛ⁻¹φ of each row: times the noise it is the variance of the prediction, shape (rows,)."""
         pieces = [phi[begin : begin + ROWS_AT_ONCE] for begin in range(0, len(phi), ROWS_AT_ONCE)]
-        return np.concatenate([(self._whitened(piece) ** 2).sum(axis=0) for piece in pieces])
+        halves = (self._whitened(piece) for piece in pieces)  # (features, rows)
+        return np.concatenate([np.einsum("ij,ij->j", half, half) for half in halves])
 
     def left_in_turn(self, phi: Array, y: Array, weights: Array, blocks: Sequence[NDArray[np.intp]]) -> Array:
         """What remains of each row's targets for a readout of all data but its block of rows, (32).
@@ -328,8 +329,8 @@ def exact_traces(readout: Readout) -> Array:
     if readout.face is not None:
         half = solve_triangular(readout.factor, readout.face.basis.T, lower=True, check_finite=False)
         return readout.prior.sums((half**2).sum(axis=0))
-    inverse, _ = dpotri(readout.factor, lower=1)
-    return readout.prior.sums(np.diag(inverse))
+    half, _ = dtrtri(readout.factor, lower=1)  # L⁻¹, and Λ⁻¹ = L⁻ᵀL⁻¹
+    return readout.prior.sums(np.einsum("ij,ij->j", half, half))
 
 
 def probed_traces(readout: Readout) -> Array:

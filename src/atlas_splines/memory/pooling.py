@@ -80,7 +80,9 @@ class Pooled:
     is_local: bool  # whether nothing but new charts has changed
 
 
-def solve_rows(rows: Rows, features: int = FEATURES, seed: int = 0, signs: Signs = ()) -> Solved:
+def solve_rows(
+    rows: Rows, features: int = FEATURES, seed: int = 0, signs: Signs = (), looks_ahead: bool = True
+) -> Solved:
     """Features for the first rows, and the readout of these.
 
     Parameters
@@ -93,8 +95,10 @@ def solve_rows(rows: Rows, features: int = FEATURES, seed: int = 0, signs: Signs
         Of the choice of features.
     signs
         Which way each output has to go along each input; empty if all are free.
+    looks_ahead
+        Whether to tell what other rows say of each.
     """
-    return solve_first(*as_first_rows(rows), features, seed, signs)
+    return solve_first(*as_first_rows(rows), features, seed, signs, looks_ahead)
 
 
 def as_first_rows(rows: Rows) -> tuple[Array, Array, Array]:
