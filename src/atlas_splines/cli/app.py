@@ -106,6 +106,13 @@ def fit(
     decreasing: Annotated[
         list[str] | None, typer.Option(help="Column that predictions never rise along; repeat for several.")
     ] = None,
+    date: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN[=PARTS]",
+            help="Column of dates: hour,weekday,yearday,trend; day-first or month-first; repeat for several.",
+        ),
+    ] = None,
     classify: Annotated[bool, typer.Option("--classify", help="The target is a class.")] = False,
     regress: Annotated[bool, typer.Option("--regress", help="The target must be a number.")] = False,
     skip_missing: SkipMissing = False,
@@ -125,8 +132,8 @@ def fit(
 ) -> None:
     """Learn a table and save the model.
 
-    Columns of texts are categories. Empty cells and NA are missing values. A target of numbers makes a
-    regression, a target of texts a classification.
+    Columns of texts are categories; dates become parts of the calendar. Empty cells and NA are missing
+    values. A target of numbers makes a regression, a target of texts a classification.
     """
     if classify and regress:
         fail("--classify and --regress exclude each other; give one of them")
@@ -145,6 +152,7 @@ def fit(
             groups=groups,
             increasing=increasing or (),
             decreasing=decreasing or (),
+            dates=date or (),
             skip_missing=skip_missing,
             force=force,
             seed=seed,

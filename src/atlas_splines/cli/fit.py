@@ -19,6 +19,7 @@ from atlas_splines.estimators.groups import group_folds
 from atlas_splines.estimators.regressor import AtlasRegressor
 from atlas_splines.storage.saving import save
 from atlas_splines.tables.cells import Cells, as_narrow
+from atlas_splines.tables.dates import DateChoice
 from atlas_splines.tables.encoding import UNKNOWN, Encoding
 from atlas_splines.tables.reading import Piece, Source, Table, TableError, opened
 from atlas_splines.tables.sampling import Reservoir, random_numbers
@@ -47,6 +48,7 @@ def fit_table(
     groups: str | None = None,
     increasing: Sequence[str] = (),
     decreasing: Sequence[str] = (),
+    dates: Sequence[str] = (),
     skip_missing: bool = False,
     force: bool = False,
     seed: int = 0,
@@ -68,6 +70,11 @@ def fit_table(
     with opened(data) as source:
         beside = () if groups is None else (groups,)
         names = input_names(source, target, columns, (*ignore, *beside), category)
+        choices = date_choices(source, dates)
+        if both := [name for name in choices if name in category]:
+            raise TableError(
+                f"--date {both[0]} and --category {both[0]} exclude each other; give one of them"
+            )
         reservoir = Reservoir(sample_size(len(names)), seed)
         encoding = survey_table(
             source,
@@ -78,11 +85,13 @@ def fit_table(
             skip_missing=skip_missing,
             reservoir=reservoir,
             beside=beside,
+            dates=choices,
         )
         refuse_ways(ways, encoding, source)
         maker = AtlasRegressor if encoding.classes is None else AtlasClassifier
         estimator = maker(missing="learn", random_state=seed, monotonic_cst=ways or None, **parameters)
         say(f"{source.name}: {counted(reservoir.seen, 'row')}, target {target!r}, {described(encoding)}.")
+        tell_dates(encoding, say)
         if reservoir.seen > reservoir.capacity:
             learn_large(estimator, encoding, source, reservoir, skip_missing, seed, say, groups)
         else:
@@ -133,12 +142,36 @@ def input_names(
     return names
 
 
+def date_choices(source: Source, dates: Sequence[str]) -> dict[str, DateChoice]:
+    """What is said of columns of dates, as COLUMN or COLUMN=WORDS."""
+    choices = {}
+    for text in dates:
+        name, _, words = (text, "", "") if text in source.columns else text.rpartition("=")
+        source.need([name or text])
+        choices[name] = DateChoice.of(words)
+    return choices
+
+
 def described(encoding: Encoding) -> str:
     """What is learned from what, in a few words."""
     texts = sum(column.categories is not None for column in encoding.columns)
-    parts = f"{counted(len(encoding.columns) - texts, 'column')} of numbers and {texts} of categories"
+    dates = sum(column.calendar is not None for column in encoding.columns)
+    parts = [
+        counted(len(encoding.columns) - texts - dates, "column") + " of numbers",
+        f"{texts} of categories",
+    ]
+    if dates:
+        parts.append(f"{dates} of dates")
     kind = "numbers" if encoding.classes is None else f"{len(encoding.classes)} classes"
-    return f"{kind}, from {parts}"
+    return f"{kind}, from {', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def tell_dates(encoding: Encoding, say: Say) -> None:
+    """Say which parts of dates are inputs, and how to choose others."""
+    for column in encoding.columns:
+        if column.calendar is not None:
+            parts = ", ".join(column.calendar.parts)
+            say(f"{column.name}: a date, read as {parts}; --date {column.name}=PARTS chooses others.")
 
 
 def learn(

@@ -23,16 +23,14 @@ Label = str | bool | int | float
 
 # Numbers beyond it are refused: its square is a number too.
 LARGEST = 1e150
+DATE_TYPES = (pa.types.is_date, pa.types.is_timestamp, pa.types.is_time)
 NUMBER_TYPES = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_null)
 
 # Parts of messages that several places say.
 MISSING_TARGET = "the target is missing; fill it in, or add --skip-missing"
 WITH_COMMA = "has a comma; write numbers without commas and with a decimal point, such as 3.5"
 LEAVE_OUT = "leave the column out with --ignore"
-DATES = (
-    "dates and times are not understood; turn them into numbers, such as days since a start or the hour of "
-    f"the day, or {LEAVE_OUT}"
-)
+NO_NUMBERS = "these are dates or times, and fit had numbers; give numbers"
 
 
 @dataclass(frozen=True)
@@ -46,7 +44,7 @@ class Cells:
     column
         Name of the column.
     values
-        The cells, as float64 or as text, whatever they were stored as.
+        The cells, as float64, as text, or as dates or times, whatever they were stored as.
     stored
         The type they were stored as.
     """
@@ -70,8 +68,8 @@ class Cells:
             return replace(self, values=self.values.cast(pa.string()))
         if any(test(kind) for test in NUMBER_TYPES):
             return replace(self, values=self.values.cast(pa.float64(), safe=False))
-        if pa.types.is_temporal(kind):
-            self.fail(None, DATES)
+        if any(test(kind) for test in DATE_TYPES):
+            return self
         self.fail(None, f"values of type {kind} are not understood; {LEAVE_OUT}")
 
     def fail(self, at: int | None, what: str) -> NoReturn:
@@ -79,9 +77,19 @@ class Cells:
         row = "" if at is None else f"row {self.piece.first_row + at}, "
         raise TableError(f"{self.piece.source.name}, {row}column {self.column!r}: {what}")
 
+    @property
+    def is_temporal(self) -> bool:
+        """Whether dates or times were stored as such."""
+        return any(test(self.values.type) for test in DATE_TYPES)
+
+    @property
+    def texts(self) -> pa.Array:
+        """The cells as texts."""
+        return as_text(self.values)
+
     def numbers_or_none(self) -> Array | None:
-        """Numbers with NaN for missing ones, or None if some text is no number."""
-        found = as_numbers(self.values)
+        """Numbers with NaN for missing ones, or None if some cell is no number."""
+        found = None if self.is_temporal else as_numbers(self.values)
         if found is not None and (np.abs(found) > LARGEST).any():
             at = int(np.argmax(np.abs(found) > LARGEST))
             what = "infinite" if np.isinf(found[at]) else f"beyond {LARGEST:g}, too large to compute with"
@@ -91,6 +99,8 @@ class Cells:
     def numbers(self) -> Array:
         """Numbers with NaN for missing ones."""
         found = self.numbers_or_none()
+        if self.is_temporal:
+            self.fail(None, NO_NUMBERS)
         if found is None:
             at = self.first_text()
             text = self.values[at].as_py()
@@ -103,7 +113,7 @@ class Cells:
 
         For an unknown one `unknown` says what to do, or is None to treat it as missing.
         """
-        encoded = as_text(self.values).dictionary_encode()
+        encoded = self.texts.dictionary_encode()
         texts = as_names(encoded.dictionary)
         found = pc.index_in(texts, as_names(as_text(pa.array(categories))))
         # the one beyond the texts stands for missing cells: (texts + 1,)
@@ -121,14 +131,14 @@ class Cells:
         if pa.types.is_floating(self.values.type):
             there = ~np.isnan(with_nan(self.values))
         else:
-            there = trimmed(self.values).is_valid().to_numpy(zero_copy_only=False)
+            there = trimmed(self.texts).is_valid().to_numpy(zero_copy_only=False)
         if not skip and not there.all():
             self.fail(int(np.argmin(there)), MISSING_TARGET)
         return there
 
     def spellings(self) -> dict[str, str]:
         """The different texts by name, each as it is spelled first."""
-        texts = trimmed(as_text(self.values).unique())
+        texts = trimmed(self.texts.unique())
         pairs = zip(as_names(texts).to_pylist(), texts.to_pylist(), strict=True)
         return {name: text for name, text in reversed([*pairs]) if name is not None}
 

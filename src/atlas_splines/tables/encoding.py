@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from atlas_splines.core.rounding import outwards
 from atlas_splines.files.fields import Fields
 from atlas_splines.tables.cells import MISSING_TARGET, Cells, Label
+from atlas_splines.tables.dates import Calendar
 from atlas_splines.tables.reading import Piece, Table
 
 __all__ = ["Column", "Encoding", "frame"]
@@ -33,18 +34,22 @@ class Column:
     """How a column of a table becomes inputs of a model.
 
     A number is one input. Two categories are one input, 0 or 1, and halfway if missing. Up to 20 categories
-    have an input each, 0 or 1, all 0 if missing. More are one input: their place in an order.
+    have an input each, 0 or 1, all 0 if missing. More are one input: their place in an order. A date has an
+    input for each of some parts of the calendar.
 
     Attributes
     ----------
     name
         Name of the column.
     categories
-        Its categories in the order of their codes; None for numbers.
+        Its categories in the order of their codes; None for numbers and dates.
+    calendar
+        How dates become numbers; None for numbers and categories.
     """
 
     name: str
     categories: tuple[str, ...] | None = None
+    calendar: Calendar | None = None
 
     @property
     def one_hot(self) -> bool:
@@ -56,11 +61,20 @@ class Column:
         """Names of the inputs."""
         if self.one_hot:
             return [f"{self.name}={category}" for category in self.categories or ()]
+        if self.calendar is not None:
+            return [f"{self.name}.{part}" for part in self.calendar.parts]
         return [self.name]
+
+    @property
+    def apart(self) -> list[Column]:
+        """The column itself, or a column of numbers for each part of its dates."""
+        return [self] if self.calendar is None else [Column(name) for name in self.inputs]
 
     @property
     def meanings(self) -> list[str]:
         """How each input is made, in words."""
+        if self.calendar is not None:
+            return self.calendar.meanings
         if self.categories is None:
             return ["the number; NaN if missing"]
         if self.one_hot:
@@ -71,6 +85,8 @@ class Column:
 
     def encode(self, cells: Cells, unknown: str | None) -> list[Array]:
         """Inputs, shape (rows,) each."""
+        if self.calendar is not None:
+            return self.calendar.encode(cells)
         if self.categories is None:
             return [cells.numbers()]
         code = cells.codes(self.categories, unknown)
@@ -108,6 +124,22 @@ class Column:
         names = [name for name, there in zip(self.categories, found, strict=True) if there]
         shown = names[:8] + ([f"{len(names) - 8} more"] if len(names) > 8 else [])
         return ", ".join(shown + (["missing"] if missing else [])) or "nowhere"
+
+    def to_json(self) -> dict[str, Any]:
+        """The column as JSON has it."""
+        plain = {"name": self.name, "categories": self.categories and list(self.categories)}
+        return plain if self.calendar is None else {**plain, "calendar": self.calendar.to_json()}
+
+    @classmethod
+    def from_json(cls, value: object) -> Column:
+        """Read `to_json`, or raise a ValueError that says what is wrong."""
+        given = {"calendar": None, **value} if isinstance(value, dict) else value
+        fields = Fields(given, "a column of the table", ("name", "categories", "calendar"))
+        categories = _texts(fields, "categories")
+        calendar = None if fields.is_null("calendar") else Calendar.from_json(fields.mapping("calendar"))
+        if categories is not None and calendar is not None:
+            raise ValueError("a column of the table has both categories and a calendar")
+        return cls(fields.text("name"), categories, calendar)
 
     def random(self, rows: int, random: np.random.Generator) -> list[Array]:
         """Inputs of random categories, shape (rows,) each."""
@@ -164,6 +196,11 @@ class Encoding:
         """Names of the inputs."""
         return [name for column in self.columns for name in column.inputs]
 
+    @property
+    def parts(self) -> list[Column]:
+        """The columns, with a column of numbers for each part of dates."""
+        return [part for column in self.columns for part in column.apart]
+
     def encode(self, piece: Piece, unknown: str | None = UNKNOWN) -> Table:
         """Inputs by name, all of them numbers; a missing one is NaN.
 
@@ -190,18 +227,15 @@ class Encoding:
 
     def to_json(self) -> dict[str, Any]:
         """The encoding as JSON has it."""
-        columns = [{"name": c.name, "categories": c.categories and list(c.categories)} for c in self.columns]
+        columns = [column.to_json() for column in self.columns]
         return {"columns": columns, "target": self.target, "classes": self.classes and list(self.classes)}
 
     @classmethod
     def from_json(cls, value: object) -> Encoding:
         """Read `to_json`, or raise a ValueError that says what is wrong."""
         fields = Fields(value, "the table", ("columns", "target", "classes"))
-        columns = [
-            Fields(c, "a column of the table", ("name", "categories")) for c in fields.items("columns")
-        ]
         return cls(
-            tuple(Column(column.text("name"), _texts(column, "categories")) for column in columns),
+            tuple(map(Column.from_json, fields.items("columns"))),
             fields.text("target"),
             _labels(fields, "classes"),
         )

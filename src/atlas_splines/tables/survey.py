@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
 
-from atlas_splines.tables.cells import DATES, LEAVE_OUT, WITH_COMMA, Cells, Label, as_labels, has_comma
+from atlas_splines.tables.cells import LEAVE_OUT, WITH_COMMA, Cells, Label, as_labels, has_comma
+from atlas_splines.tables.dates import DateChoice, DateSurvey, looks_like_dates
 from atlas_splines.tables.encoding import MOST_ONE_HOT, Column, Encoding
 from atlas_splines.tables.reading import Piece, Source, TableError
 from atlas_splines.tables.sampling import Reservoir
@@ -23,11 +24,12 @@ MOST_CATEGORIES = 10_000
 
 # Classes that a target may have.
 MOST_CLASSES = 100
-DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}\b.*|\d{1,2}:\d{2}\b.*")
+
+DATES_AS_TARGET = "dates and times are no target; turn them into numbers, such as days since a start"
 
 
 class Survey:
-    """Finds out, piece by piece, whether a column holds numbers or categories, and which.
+    """Finds out, piece by piece, whether a column holds numbers, dates or categories, and which.
 
     Parameters
     ----------
@@ -35,10 +37,12 @@ class Survey:
         Whether to take it as categories in any case.
     option
         The option of the command that says so.
+    dates
+        What is known of its dates, if it is to be taken as dates in any case.
     """
 
-    def __init__(self, *, category: bool, option: str) -> None:
-        self.forced, self.option = category, option
+    def __init__(self, *, category: bool, option: str, dates: DateSurvey | None = None) -> None:
+        self.forced, self.option, self.dates = category, option, dates
         self.is_text = category
         self.any_number = False
         self.categories: dict[str, str] = {}  # by name, as spelled first
@@ -46,20 +50,24 @@ class Survey:
 
     def add(self, cells: Cells) -> None:
         """See one piece."""
-        found = None if self.is_text else cells.numbers_or_none()
-        if found is None:
-            self.is_text = True
+        if not self.is_text and self.dates is None:
+            found = cells.numbers_or_none()
+            if found is not None:
+                self.any_number |= not np.isnan(found).all()
+            elif not self.any_number and looks_like_dates(cells):
+                self.dates = DateSurvey(cells.column)
+            else:
+                self.is_text = True
+        if self.dates is not None:
+            self.dates.add(cells)
+        elif self.is_text:
             self._add_texts(cells)
-        else:
-            self.any_number |= not np.isnan(found).all()
 
     def _add_texts(self, cells: Cells) -> None:
         new = {name: text for name, text in cells.spellings().items() if name not in self.categories}
         if not self.forced:
             if any(map(has_comma, new)) and all(has_comma(text) or is_number(text) for text in new):
                 self._refuse_comma(cells)
-            if new and not self.categories and all(map(DATE.fullmatch, new)):
-                cells.fail(None, DATES)
             if self.any_number or any(map(is_number, new)):
                 self._refuse_mixture(cells)
         self.categories |= new
@@ -89,6 +97,8 @@ class Survey:
 
     def column(self, name: str) -> Column:
         """The column as a model's input."""
+        if self.dates is not None:
+            return Column(name, calendar=self.dates.calendar())
         return Column(name, tuple(sorted(self.categories)) or None)
 
 
@@ -111,12 +121,20 @@ def survey_table(
     skip_missing: bool,
     reservoir: Reservoir,
     beside: Sequence[str] = (),
+    dates: Mapping[str, DateChoice] = MappingProxyType({}),
 ) -> Encoding:
     """Read a table once: how its columns become inputs and targets; a sample of its rows fills the reservoir.
 
     Beside each row of the sample is its number in the table. Columns `beside` come with it as they are.
     """
-    surveys = {name: Survey(category=name in category, option=f"--category {name}") for name in names}
+    surveys = {
+        name: Survey(
+            category=name in category,
+            option=f"--category {name}",
+            dates=DateSurvey(name, dates[name]) if name in dates else None,
+        )
+        for name in names
+    }
     of_target = Survey(category=task == "classify", option="--classify")
     for piece in source.pieces([*names, target, *beside]):
         for name, seen in surveys.items():
@@ -125,6 +143,8 @@ def survey_table(
         if task == "regress":
             cells.numbers()
         of_target.add(cells)
+        if of_target.dates is not None:
+            cells.fail(None, DATES_AS_TARGET)
         there = cells.present(skip_missing)
         reservoir.add(piece.table.filter(there), piece.row_numbers[there])
     if not reservoir.seen:
@@ -133,7 +153,9 @@ def survey_table(
     encoding = Encoding(tuple(seen.column(name) for name, seen in surveys.items()), target, classes)
     encoding = with_ordered_categories(encoding, source, reservoir)
     if len({*encoding.inputs}) < len(encoding.inputs):
-        raise TableError(f"{source.name}: a column has the name of another one's category; rename it")
+        raise TableError(
+            f"{source.name}: a column has the name of another one's category or part of a date; rename it"
+        )
     return encoding
 
 
