@@ -3,7 +3,6 @@ import re
 import signal
 import subprocess
 from dataclasses import replace
-from datetime import datetime, timedelta
 
 import numpy as np
 import pyarrow as pa
@@ -424,61 +423,4 @@ def test_ways_of_many_classes(work):
     line = refused("fit", "homes.csv", "-t", "city", "--increasing", "size", "-o", "w.atlas", *SMALL)
     assert line == (
         "--increasing and --decreasing are for numbers or two classes, and 'city' has 3 classes; leave them out"
-    )
-
-
-def shop_hours(days=range(60), layout="%Y-%m-%d %H:%M"):
-    """Rows of a moment and of sales that depend on hour, weekday and a trend."""
-    start = datetime(2024, 1, 1)
-    moments = [start + timedelta(days=day, hours=hour) for day in days for hour in (8, 12, 16, 20)]
-    return [
-        (f"{moment:{layout}}", moment.hour + 10 * (moment.weekday() > 4) + 0.1 * (moment - start).days)
-        for moment in moments
-    ]
-
-
-def test_dates_become_parts_of_the_calendar(work):
-    write_csv("shop.csv", ["when", "sales"], shop_hours())
-    output = ok("fit", "shop.csv", "--target", "sales", "-o", "s.atlas", *SMALL).output
-    assert (
-        "240 rows, target 'sales', numbers, from 0 columns of numbers, 0 of categories and 1 of dates.\n"
-        in output
-    )
-    assert "when: a date, read as hour, weekday, trend; --date when=PARTS chooses others.\n" in output
-    assert estimator_of("s.atlas").feature_names_in_.tolist() == ["when.hour", "when.weekday", "when.trend"]
-    assert re.search(r"when.trend +number +-2.64\d+ to 62.80", ok("inspect", "s.atlas").output)
-    write_csv("later.csv", ["when", "sales"], shop_hours(range(60, 80), layout="%Y-%m-%dT%H:%M:%SZ"))
-    output = ok("update", "s.atlas", "later.csv").output
-    assert "Domain: when.trend is now " in output
-    stamps = [datetime(2024, 1, 10, 12), datetime(2024, 1, 13, 8), None]
-    parquet.write_table(pa.table({"when": pa.array(stamps, pa.timestamp("s"))}), "rows.parquet")
-    ok("predict", "s.atlas", "rows.parquet", "-o", "out.csv")
-    predicted = [float(row["sales_predicted"]) for row in records("out.csv")]
-    assert predicted[:2] == pytest.approx([12.9, 19.2], abs=3)
-    write_csv("wrong.csv", ["when"], [["tomorrow"]])
-    assert (
-        refused("predict", "s.atlas", "wrong.csv")
-        == "wrong.csv, row 1, column 'when': 'tomorrow' is not a date like 2024-12-31; correct it or leave it empty"
-    )
-
-
-def test_parts_of_dates_are_chosen(work):
-    write_csv("shop.csv", ["when", "sales"], shop_hours(range(3), layout="%m/%d/%Y %I:%M %p"))
-    fit_it = ["fit", "shop.csv", "-t", "sales", "-o", "s.atlas", *SMALL]
-    assert refused(*fit_it) == (
-        "shop.csv, column 'when': each date can be read with day or month first; say which, with "
-        "--date when=day-first or --date when=month-first"
-    )
-    ok(*fit_it, "--date", "when=month-first,trend,hour")
-    assert estimator_of("s.atlas").feature_names_in_.tolist() == ["when.hour", "when.trend"]
-    write_csv("new.csv", ["when", "sales"], [("2024-01-01", 5)])
-    update = ok("update", "s.atlas", "new.csv", "--retention", "chart", "--dry-run").output
-    assert "  when.hour   " in update
-    assert "  when.trend  " in update
-    wrong = "--date does not know 'minute'; it knows hour, weekday, yearday, trend, day-first and month-first"
-    assert refused(*fit_it, "--date", "when=minute") == wrong
-    assert refused(*fit_it, "--date", "then=hour") == "shop.csv has no column 'then'; it has 'when', 'sales'"
-    assert (
-        refused(*fit_it, "--date", "when", "--category", "when")
-        == "--date when and --category when exclude each other; give one of them"
     )

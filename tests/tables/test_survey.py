@@ -36,7 +36,7 @@ def test_a_survey_tells_numbers_from_categories(table):
         (
             ["3", "NA", "3,5"],
             "row 3, column 'a': '3,5' has a comma; write numbers without commas and with a decimal point, such as "
-            "3.5, or add --category a",
+            "3.5, or add --decimal ',', or add --category a",
         ),
         (["-3,5", "2,25"], "row 1, column 'a': '-3,5' has a comma; write numbers without commas"),
     ],

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from atlas_splines.estimators.regressor import AtlasRegressor
 from atlas_splines.storage.saving import save
 from atlas_splines.tables.cells import Cells, as_narrow
 from atlas_splines.tables.dates import DateChoice
+from atlas_splines.tables.dialects import PLAIN
 from atlas_splines.tables.encoding import UNKNOWN, Encoding
 from atlas_splines.tables.reading import Piece, Source, Table, TableError, opened
 from atlas_splines.tables.sampling import Reservoir, random_numbers
@@ -50,31 +52,31 @@ def fit_table(
     decreasing: Sequence[str] = (),
     dates: Sequence[str] = (),
     skip_missing: bool = False,
+    told: Mapping[str, Any] = MappingProxyType({}),
     force: bool = False,
     seed: int = 0,
     say: Say,
     **parameters: Any,
 ) -> None:
-    """Learn a table, and save the model."""
+    """Learn a table, and save the model; `told` is what is said of its dialect."""
     check_folder(output)
     check_other(data, output)
     if not force:
         check_replaceable(output)
-    if target in category:
-        if task == "regress":
-            raise TableError(f"--category {target} and --regress exclude each other; give one of them")
-        task = "classify"
     if groups == target:
         raise TableError(f"--groups and --target both name {target!r}; give another column to one of them")
-    ways = column_ways(increasing, decreasing)
-    with opened(data) as source:
+    with opened(data, PLAIN.told(**told)) as source:
+        if source.looks_headless:
+            say(f"{source.name}: the first row, taken as names, looks like data; if it is, add --no-header.")
+        ways = column_ways(named(source, increasing), named(source, decreasing))
+        columns, ignore, category = (named(source, given) for given in (columns, ignore, category))
         beside = () if groups is None else (groups,)
         names = input_names(source, target, columns, (*ignore, *beside), category)
-        choices = date_choices(source, dates)
-        if both := [name for name in choices if name in category]:
-            raise TableError(
-                f"--date {both[0]} and --category {both[0]} exclude each other; give one of them"
-            )
+        choices = date_choices(source, dates, category)
+        if target in category:
+            if task == "regress":
+                raise TableError(f"--category {target} and --regress exclude each other; give one of them")
+            task = "classify"
         reservoir = Reservoir(sample_size(len(names)), seed)
         encoding = survey_table(
             source,
@@ -120,15 +122,21 @@ def refuse_ways(ways: dict[str, int], encoding: Encoding, source: Source) -> Non
             f"--increasing and --decreasing are for numbers or two classes, and {encoding.target!r} has "
             f"{len(encoding.classes)} classes; leave them out"
         )
-    numbers = [column.name for column in encoding.columns if column.categories is None]
+    columns = {column.name: column for column in encoding.parts}
     for name in ways:
-        if name not in encoding.names:
+        if name not in columns:
             raise TableError(f"{source.name} has no input column {name!r} to go along; check its name")
-        if name not in numbers:
+        if columns[name].categories is not None:
             raise TableError(
                 f"column {name!r} of {source.name} has categories, which have no order; "
                 "--increasing and --decreasing are for columns of numbers"
             )
+
+
+def named(source: Source, given: Sequence[str]) -> list[str]:
+    """Names of columns, some of which may be given as one text with commas between them."""
+    parts = [[text] if text in source.columns else text.split(",") for text in given]
+    return [name.strip() for part in parts for name in part if name.strip()]
 
 
 def input_names(
@@ -136,18 +144,21 @@ def input_names(
 ) -> list[str]:
     """Columns of a table that are inputs."""
     source.need([target, *columns, *ignore, *category])
-    names = [name for name in dict.fromkeys(columns or source.columns) if name not in (target, *ignore)]
+    every = [name for name in source.columns if name not in source.index]
+    names = [name for name in dict.fromkeys(columns or every) if name not in (target, *ignore)]
     if not names:
         raise TableError(f"{source.name} has no column left to predict {target!r} from; name some")
     return names
 
 
-def date_choices(source: Source, dates: Sequence[str]) -> dict[str, DateChoice]:
+def date_choices(source: Source, dates: Sequence[str], category: Sequence[str]) -> dict[str, DateChoice]:
     """What is said of columns of dates, as COLUMN or COLUMN=WORDS."""
     choices = {}
     for text in dates:
         name, _, words = (text, "", "") if text in source.columns else text.rpartition("=")
         source.need([name or text])
+        if name in category:
+            raise TableError(f"--date {name} and --category {name} exclude each other; give one of them")
         choices[name] = DateChoice.of(words)
     return choices
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +26,7 @@ from atlas_splines.memory.log import Update
 from atlas_splines.memory.plans import BY_EVIDENCE, Retention
 from atlas_splines.storage.saving import save
 from atlas_splines.tables.encoding import UNKNOWN, Encoding
-from atlas_splines.tables.reading import Table, TableError, opened
+from atlas_splines.tables.reading import Located, Table, TableError
 from atlas_splines.tables.sampling import Reservoir
 from atlas_splines.tables.table_model import Estimator, TableModel
 from atlas_splines.tables.wording import counted
@@ -43,6 +45,7 @@ def update_model(
     retention: Retention | None = None,
     dry_run: bool = False,
     skip_missing: bool = False,
+    told: Mapping[str, Any] = MappingProxyType({}),
     refuse_unknown: bool = True,
     far: bool = False,
     force: bool = False,
@@ -51,7 +54,10 @@ def update_model(
     say: Say,
     note: Say,
 ) -> None:
-    """Teach a saved model new rows; say what can change and what cannot, and how well it did."""
+    """Teach a saved model new rows; say what can change and what cannot, and how well it did.
+
+    `told` is what is said of the dialect of the table; for the rest it is as in fit.
+    """
     check_there(path)
     output = output or path
     replaces = force or is_same_file(output, path)
@@ -60,9 +66,10 @@ def update_model(
     check_other(data, output)
     if not (dry_run or replaces):
         check_replaceable(output)
-    with opened(data) as source, contextlib.nullcontext() if dry_run else alone_with(output, wait, note):
+    with Located(data) as located, contextlib.nullcontext() if dry_run else alone_with(output, wait, note):
         table_model = load_table_model(path)
         estimator, encoding = table_model.estimator, table_model.encoding
+        source = located.read(encoding.dialect.told(**told))
         source.need([*encoding.names, encoding.target])
         note_unused_columns(source, encoding, note)
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from atlas_splines.tables.dialects import PLAIN
 from atlas_splines.tables.reading import MISSING, Piece, TableError
 from atlas_splines.tables.wording import listed
 
@@ -26,9 +27,16 @@ LARGEST = 1e150
 DATE_TYPES = (pa.types.is_date, pa.types.is_timestamp, pa.types.is_time)
 NUMBER_TYPES = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_null)
 
+# Numbers with a decimal comma: with points between thousands, with a point elsewhere, with the comma itself.
+THOUSANDS = r"^\s*[+-]?\d{1,3}(\.\d{3})+(,\d*)?\s*$"
+POINTED = r"^\s*[+-]?\d*\.\d*([eE][+-]?\d+)?\s*$"
+WITH_DECIMAL_COMMA = r"^(\s*[+-]?\d*),(\d*([eE][+-]?\d+)?\s*)$"
+
 # Parts of messages that several places say.
 MISSING_TARGET = "the target is missing; fill it in, or add --skip-missing"
-WITH_COMMA = "has a comma; write numbers without commas and with a decimal point, such as 3.5"
+WITH_COMMA = (
+    "has a comma; write numbers without commas and with a decimal point, such as 3.5, or add --decimal ','"
+)
 LEAVE_OUT = "leave the column out with --ignore"
 NO_NUMBERS = "these are dates or times, and fit had numbers; give numbers"
 
@@ -60,7 +68,35 @@ class Cells:
         values = piece.table[column].combine_chunks()
         if pa.types.is_dictionary(values.type):
             values = values.dictionary_decode()
-        return cls(piece, column, values, values.type)._as_text_or_numbers()
+        cells = cls(piece, column, values, values.type)._as_text_or_numbers()
+        if cells.is_temporal or piece.source.dialect == PLAIN:
+            return cells
+        return cells._without_missing(piece.source.dialect.missing)._with_points(piece.source.dialect.decimal)
+
+    def _without_missing(self, missing: Sequence[str]) -> Cells:
+        """Cells without those that the dialect calls missing; numbers are compared as numbers."""
+        if pa.types.is_floating(self.values.type):
+            marks = [float(text) for text in missing if as_numbers(pa.array([text])) is not None]
+            gone = pc.is_in(self.values, pa.array(marks, pa.float64()))
+        else:
+            gone = pc.is_in(pc.utf8_trim_whitespace(self.values), pa.array(missing, pa.string()))
+        return replace(self, values=pc.if_else(gone, pa.scalar(None, self.values.type), self.values))
+
+    def _with_points(self, decimal: str) -> Cells:
+        """Cells whose numbers have decimal points, as numbers have elsewhere."""
+        if decimal == "." or pa.types.is_floating(self.values.type):
+            return self
+        grouped = pc.match_substring_regex(self.values, THOUSANDS)
+        values = pc.if_else(grouped, pc.replace_substring(self.values, ".", ""), self.values)
+        pointed = pc.fill_null(pc.match_substring_regex(values, POINTED), False).to_numpy(
+            zero_copy_only=False
+        )
+        if pointed.any():
+            at = int(np.argmax(pointed))
+            self.fail(
+                at, f"{self.values[at].as_py()!r} has a point, and the decimal mark is a comma; correct it"
+            )
+        return replace(self, values=pc.replace_substring_regex(values, WITH_DECIMAL_COMMA, r"\1.\2"))
 
     def _as_text_or_numbers(self) -> Cells:
         kind = self.values.type

@@ -14,6 +14,7 @@ from atlas_splines.core.rounding import outwards
 from atlas_splines.files.fields import Fields
 from atlas_splines.tables.cells import MISSING_TARGET, Cells, Label
 from atlas_splines.tables.dates import Calendar
+from atlas_splines.tables.dialects import PLAIN, Dialect
 from atlas_splines.tables.reading import Piece, Table
 
 __all__ = ["Column", "Encoding", "frame"]
@@ -180,11 +181,14 @@ class Encoding:
         Name of the target's column.
     classes
         Its classes, sorted, of the type and in the spelling they had in fit; None for numbers.
+    dialect
+        How the table was written, which later ones are too if nothing else is said.
     """
 
     columns: tuple[Column, ...]
     target: str
     classes: tuple[Label, ...] | None = None
+    dialect: Dialect = PLAIN
 
     @property
     def names(self) -> list[str]:
@@ -228,16 +232,19 @@ class Encoding:
     def to_json(self) -> dict[str, Any]:
         """The encoding as JSON has it."""
         columns = [column.to_json() for column in self.columns]
-        return {"columns": columns, "target": self.target, "classes": self.classes and list(self.classes)}
+        table = {"columns": columns, "target": self.target, "classes": self.classes and list(self.classes)}
+        return table if self.dialect == PLAIN else {**table, "dialect": self.dialect.to_json()}
 
     @classmethod
     def from_json(cls, value: object) -> Encoding:
         """Read `to_json`, or raise a ValueError that says what is wrong."""
-        fields = Fields(value, "the table", ("columns", "target", "classes"))
+        given = {"dialect": PLAIN.to_json(), **value} if isinstance(value, dict) else value
+        fields = Fields(given, "the table", ("columns", "target", "classes", "dialect"))
         return cls(
             tuple(map(Column.from_json, fields.items("columns"))),
             fields.text("target"),
             _labels(fields, "classes"),
+            Dialect.from_json(fields.mapping("dialect")),
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -127,14 +128,17 @@ def survey_table(
 
     Beside each row of the sample is its number in the table. Columns `beside` come with it as they are.
     """
+    category = {*category, *source.categories}
     surveys = {
         name: Survey(
-            category=name in category,
+            category=name in category and name not in dates,
             option=f"--category {name}",
             dates=DateSurvey(name, dates[name]) if name in dates else None,
         )
         for name in names
     }
+    if task == "auto" and target in source.categories:
+        task = "classify"
     of_target = Survey(category=task == "classify", option="--classify")
     for piece in source.pieces([*names, target, *beside]):
         for name, seen in surveys.items():
@@ -150,7 +154,8 @@ def survey_table(
     if not reservoir.seen:
         raise TableError(f"{source.name} has no rows with a target below its header; check the file")
     classes = check_classes(source, target, of_target) if of_target.is_text else None
-    encoding = Encoding(tuple(seen.column(name) for name, seen in surveys.items()), target, classes)
+    columns = tuple(seen.column(name) for name, seen in surveys.items())
+    encoding = Encoding(columns, target, classes, source.dialect)
     encoding = with_ordered_categories(encoding, source, reservoir)
     if len({*encoding.inputs}) < len(encoding.inputs):
         raise TableError(
@@ -184,4 +189,4 @@ def with_ordered_categories(encoding: Encoding, source: Source, reservoir: Reser
                 cells.fail(None, f"nearly every text is different, so they tell nothing; {LEAVE_OUT}")
             column = column.ordered(cells.codes(column.categories, None), y)
         columns.append(column)
-    return Encoding(tuple(columns), encoding.target, encoding.classes)
+    return replace(encoding, columns=tuple(columns))
