@@ -195,7 +195,13 @@ def update(
     header: Header = None,
     na: Missing = None,
     decimal: Decimal = None,
-    unknown: UnknownOption = Unknown.error,
+    unknown: Annotated[
+        Unknown | None,
+        typer.Option(help="Categories that were not there in fit; by default they are learned."),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Refuse categories and classes that were not there in fit.")
+    ] = False,
     far: Annotated[bool, typer.Option("--far", help="Let the domain grow to rows far outside it.")] = False,
     force: Annotated[
         bool,
@@ -216,7 +222,8 @@ def update(
             dry_run=dry_run,
             skip_missing=skip_missing,
             told={"separator": separator, "header": header, "missing": na or (), "decimal": decimal},
-            refuse_unknown=unknown is Unknown.error,
+            unknown="learn" if unknown is None else unknown.value,
+            strict=strict,
             far=far,
             force=force,
             seed=seed,

@@ -144,8 +144,10 @@ class Cells:
             self.fail(at, f"{text!r} {what}")
         return found
 
-    def codes(self, categories: Sequence[Label], unknown: str | None) -> NDArray[np.int64]:
-        """Position of each text among the categories, −1 for a missing one.
+    def codes(
+        self, categories: Sequence[Label], unknown: str | None, others: Sequence[str] = ()
+    ) -> NDArray[np.int64]:
+        """Position of each text among the categories, −1 for a missing one and for the others.
 
         For an unknown one `unknown` says what to do, or is None to treat it as missing.
         """
@@ -155,7 +157,9 @@ class Cells:
         # the one beyond the texts stands for missing cells: (texts + 1,)
         position = np.append(pc.fill_null(found, -1).to_numpy(zero_copy_only=False), -1).astype(np.int64)
         index = pc.fill_null(encoded.indices, len(texts)).to_numpy(zero_copy_only=False)
-        strange = pc.and_(pc.is_null(found), pc.is_valid(texts)).to_numpy(zero_copy_only=False)
+        known = pc.is_in(texts, as_names(pa.array(others, pa.string())))
+        strange = pc.and_(pc.is_null(found), pc.and_not(pc.is_valid(texts), known))
+        strange = strange.to_numpy(zero_copy_only=False)
         if unknown is not None and strange.any():
             at = int(np.flatnonzero(np.append(strange, False)[index])[0])
             had = f"was not there in fit, which had {listed(categories, 6)}"
@@ -177,6 +181,22 @@ class Cells:
         texts = trimmed(self.texts.unique())
         pairs = zip(as_names(texts).to_pylist(), texts.to_pylist(), strict=True)
         return {name: text for name, text in reversed([*pairs]) if name is not None}
+
+    def unknown(self, categories: Sequence[Label]) -> list[str]:
+        """Texts by name that are none of the categories, in order."""
+        known = {*as_names(as_text(pa.array(categories))).to_pylist()}
+        return [name for name in self.spellings() if name not in known]
+
+    def unknown_classes(self, classes: Sequence[Label]) -> list[Label]:
+        """Classes that are none of those known, as values of the type that these have."""
+        new, spelled, kind = self.unknown(classes), self.spellings(), type(classes[0])
+        if kind is str:
+            return [spelled[name] for name in new]
+        try:
+            return [{int: int, float: float}[kind](name) for name in new]
+        except (KeyError, ValueError):  # of true and false there are but two
+            had = f"was not there in fit, which had {listed(classes, 6)}"
+            self.fail(None, f"{new[0]!r} {had}; correct it")
 
     def first_text(self) -> int:
         """Index of the first cell that is no number, by halving; there must be one."""

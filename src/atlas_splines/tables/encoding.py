@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -46,11 +46,14 @@ class Column:
         Its categories in the order of their codes; None for numbers and dates.
     calendar
         How dates become numbers; None for numbers and categories.
+    others
+        Categories that came with updates and have no input: they are read as missing ones are.
     """
 
     name: str
     categories: tuple[str, ...] | None = None
     calendar: Calendar | None = None
+    others: tuple[str, ...] = ()
 
     @property
     def one_hot(self) -> bool:
@@ -90,7 +93,7 @@ class Column:
             return self.calendar.encode(cells)
         if self.categories is None:
             return [cells.numbers()]
-        code = cells.codes(self.categories, unknown)
+        code = cells.codes(self.categories, unknown, self.others)
         if self.one_hot:
             return [(code == k).astype(np.float64) for k in range(len(self.categories))]
         missing = 0.5 if len(self.categories) <= 2 else np.nan
@@ -105,6 +108,16 @@ class Column:
         sums = np.bincount(code[code >= 0], target[code >= 0], minlength=count)
         means = np.where(rows > 0, sums / np.maximum(rows, 1), target.mean())
         return Column(self.name, tuple(self.categories[k] for k in np.argsort(means, kind="stable")))
+
+    def with_new(self, names: Sequence[str]) -> Column:
+        """The column with categories that came with an update, so that no input of a model changes.
+
+        Where categories are in an order they get the places after the others; elsewhere they are read as
+        missing ones are.
+        """
+        if self.categories is not None and len(self.categories) > MOST_ONE_HOT:
+            return replace(self, categories=(*self.categories, *names))
+        return replace(self, others=(*self.others, *names))
 
     def covered(self, parts: list[list[Interval]], limits: Interval, fill: float) -> str:
         """What the intervals of its inputs mean in the column's own values.
@@ -129,18 +142,22 @@ class Column:
     def to_json(self) -> dict[str, Any]:
         """The column as JSON has it."""
         plain = {"name": self.name, "categories": self.categories and list(self.categories)}
-        return plain if self.calendar is None else {**plain, "calendar": self.calendar.to_json()}
+        dates = {} if self.calendar is None else {"calendar": self.calendar.to_json()}
+        return {**plain, **dates, **({"others": list(self.others)} if self.others else {})}
 
     @classmethod
     def from_json(cls, value: object) -> Column:
         """Read `to_json`, or raise a ValueError that says what is wrong."""
-        given = {"calendar": None, **value} if isinstance(value, dict) else value
-        fields = Fields(given, "a column of the table", ("name", "categories", "calendar"))
+        given = {"calendar": None, "others": None, **value} if isinstance(value, dict) else value
+        fields = Fields(given, "a column of the table", ("name", "categories", "calendar", "others"))
         categories = _texts(fields, "categories")
         calendar = None if fields.is_null("calendar") else Calendar.from_json(fields.mapping("calendar"))
         if categories is not None and calendar is not None:
             raise ValueError("a column of the table has both categories and a calendar")
-        return cls(fields.text("name"), categories, calendar)
+        others = _texts(fields, "others") or ()
+        if {*others} & {*(categories or others)}:
+            raise ValueError("'others' of a column of the table must be none of its categories")
+        return cls(fields.text("name"), categories, calendar, others)
 
     def random(self, rows: int, random: np.random.Generator) -> list[Array]:
         """Inputs of random categories, shape (rows,) each."""

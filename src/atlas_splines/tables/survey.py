@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -16,7 +16,7 @@ from atlas_splines.tables.reading import Piece, Source, TableError
 from atlas_splines.tables.sampling import Reservoir
 from atlas_splines.tables.wording import listed
 
-__all__ = ["Survey", "Task", "survey_table"]
+__all__ = ["News", "Survey", "Task", "find_news", "survey_table"]
 
 Task = Literal["auto", "classify", "regress"]
 
@@ -190,3 +190,52 @@ def with_ordered_categories(encoding: Encoding, source: Source, reservoir: Reser
             column = column.ordered(cells.codes(column.categories, None), y)
         columns.append(column)
     return replace(encoding, columns=tuple(columns))
+
+
+@dataclass(frozen=True)
+class News:
+    """What a table has that was not there in fit.
+
+    Attributes
+    ----------
+    categories
+        New categories of each column that has some.
+    classes
+        New classes of the target, of the type that the others have.
+    """
+
+    categories: Mapping[str, tuple[str, ...]]
+    classes: tuple[Label, ...] = ()
+
+    def added_to(self, encoding: Encoding) -> Encoding:
+        """The encoding that knows them."""
+        columns = tuple(
+            column.with_new(self.categories[column.name]) if column.name in self.categories else column
+            for column in encoding.columns
+        )
+        if not self.classes:
+            return replace(encoding, columns=columns)
+        every = np.unique([*(encoding.classes or ()), *self.classes]).tolist()
+        return replace(encoding, columns=columns, classes=tuple(every))
+
+
+def find_news(source: Source, encoding: Encoding) -> News:
+    """Read a table once: which of its categories and classes are new."""
+    coded = [column for column in encoding.columns if column.categories is not None]
+    classes = encoding.classes or ()
+    new: dict[str, set[str]] = {column.name: set() for column in coded}
+    labels: set[Label] = set()
+    names = [*new, *([encoding.target] if classes else [])]
+    for piece in source.pieces(names) if names else ():
+        for column in coded:
+            cells, known = Cells.of(piece, column.name), (*(column.categories or ()), *column.others)
+            new[column.name].update(cells.unknown(known))
+            if len(known) + len(new[column.name]) > MOST_CATEGORIES:
+                cells.fail(None, f"there are more than {MOST_CATEGORIES:,} different texts; check the column")
+        if classes:
+            labels.update(Cells.of(piece, encoding.target).unknown_classes(classes))
+    if len(classes) + len(labels) > MOST_CLASSES:
+        count, where = len(classes) + len(labels), f"{source.name}, column {encoding.target!r}"
+        raise TableError(f"{where}: {count:,} classes are too many, at most {MOST_CLASSES}; check the column")
+    found = {name: tuple(sorted(texts)) for name, texts in new.items() if texts}
+    return News(found, tuple(np.unique([*labels]).tolist()))
