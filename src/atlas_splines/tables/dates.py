@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any, Literal
@@ -203,7 +203,10 @@ class DateSurvey:
             self._add_typed(cells)
             return
         texts = trimmed(cells.texts)
-        read = {layout: read_texts(texts, layout) for layout in self.spans}
+        if texts.null_count == len(texts):
+            return
+        likely = layouts_of_first(texts, self.spans) or [*self.spans][:1]
+        read = {layout: read_texts(texts, layout) for layout in likely}
         fitting = {layout: found for layout, found in read.items() if found.null_count == texts.null_count}
         if not fitting:
             best = min(read.values(), key=lambda found: found.null_count)
@@ -277,11 +280,17 @@ def looks_like_dates(cells: Cells) -> bool:
     if cells.is_temporal:
         return True
     texts = trimmed(cells.texts).drop_null()
-    first = texts.slice(0, 1)
-    likely = [layout for layout in LAYOUTS if len(read_texts(first, layout).drop_null())]
-    if any(not read_texts(texts, layout).null_count for layout in likely):
+    if not len(texts):
+        return False
+    if any(not read_texts(texts, layout).null_count for layout in layouts_of_first(texts, LAYOUTS)):
         return True
-    return len(texts) > 0 and all(map(DATE.fullmatch, texts.unique().to_pylist()))
+    return all(map(DATE.fullmatch, texts.unique().to_pylist()))
+
+
+def layouts_of_first(texts: pa.Array, layouts: Iterable[str]) -> list[str]:
+    """Layouts that the first text may be of: to read all texts takes time."""
+    first = texts.drop_null().slice(0, 1)
+    return [layout for layout in layouts if not read_texts(first, layout).null_count]
 
 
 # --- reading ---------------------------------------------------------------------------------------------
