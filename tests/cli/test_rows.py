@@ -54,7 +54,10 @@ def test_parts_of_dates_are_chosen(work):
         "shop.csv, column 'when': each date can be read with day or month first; say which, with "
         "--date when=day-first or --date when=month-first"
     )
-    ok(*fit_it, "--date", "when=month-first,trend,hour")
+    ok(*fit_it, "--date", "when=month-first,trend,hour", "--increasing", "when.trend")
+    assert estimator_of("s.atlas").monotonic_cst == {"when.trend": 1}
+    no_input = "shop.csv has no input column 'when' to go along; check its name"
+    assert refused(*fit_it, "--date", "when=month-first", "--increasing", "when") == no_input
     assert estimator_of("s.atlas").feature_names_in_.tolist() == ["when.hour", "when.trend"]
     write_csv("new.csv", ["when", "sales"], [("2024-01-01", 5)])
     update = ok("update", "s.atlas", "new.csv", "--retention", "chart", "--dry-run").output

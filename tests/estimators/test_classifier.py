@@ -95,6 +95,16 @@ def test_classes_that_cannot_be_added():
         model.add_classes(["far"])
 
 
+def test_no_class_is_added_to_two_that_rise_and_fall():
+    X, y = rings(100)
+    model = AtlasClassifier(**QUICK, monotonic_cst=[1, 0]).fit(X, y == "in")
+    with pytest.raises(ValueError, match=r"the new classes are numbers, but those known are true and false"):
+        model.add_classes([3])
+    model = AtlasClassifier(**QUICK, monotonic_cst=[1, 0]).fit(X, np.where(y == "in", "in", "out"))
+    with pytest.raises(ValueError, match=r"monotonic_cst is for two classes, and these are 3; leave it out"):
+        model.add_classes(["mid"])
+
+
 def test_a_model_without_evidence_gets_classes_too():
     X, y = rings(100)
     model = AtlasClassifier(**QUICK).fit(X, y)

@@ -123,9 +123,12 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
         every = np.union1d(self.classes_, new)
         if len(every) == len(self.classes_):
             return self
+        state = state_of(self.model_)
+        if state.signs:
+            self._turns(len(every))  # refuses more than two
         places = np.searchsorted(every, self.classes_)
         draft = copy.copy(self)  # readers on other threads see classes and model change at once
-        draft._take_state(with_classes(state_of(self.model_), places, len(every)))
+        draft._take_state(with_classes(state, places, len(every)))
         draft.classes_ = every
         self.__dict__ = draft.__dict__
         return self
