@@ -26,7 +26,8 @@ def main() -> None:
             print(f"{path} is there already, and must load for ever: raise VERSION first")
             continue
         save(thing, path)
-        table = state_of(getattr(thing, "model_", thing)).table
+        inner = getattr(thing, "estimator", thing)
+        table = state_of(getattr(inner, "model_", inner)).table
         np.savez(path.with_suffix(".npz"), outputs=outputs_of(thing), table=table)
 
 

@@ -19,7 +19,9 @@ from atlas_splines import Atlas, AtlasClassifier, AtlasRegressor, TableModel, co
 from atlas_splines.core.evaluation import evaluate
 from atlas_splines.core.model import commit, state_of
 from atlas_splines.core.records import Record
-from atlas_splines.tables.encoding import Column, Encoding
+from atlas_splines.tables.dates import Calendar
+from atlas_splines.tables.dialects import Dialect
+from atlas_splines.tables.encoding import Column, Encoding, frame
 
 # How a sentence about a damaged file ends.
 AGAIN = "; restore it from a copy, or save the model again"
@@ -139,8 +141,18 @@ def pooled_regressor() -> AtlasRegressor:
 
 
 def small_table_model() -> TableModel:
-    """A regressor that knows its table."""
-    return TableModel(small_regressor(), Encoding((Column("size"), Column("age")), "price"))
+    """A regressor that knows its table, with a column of each kind."""
+    columns = (
+        Column("size"),
+        Column("when", calendar=Calendar(("hour", "trend"), "%d.%m.%Y", "2024-01-01", "+01:00")),
+        Column("city", ("Bergen", "Cadiz"), others=("Oslo",)),
+    )
+    encoding = Encoding(columns, "price", dialect=Dialect(";", False, ("?",), ","))
+    X = np.random.default_rng(0).random((60, 4)) * [100, 24, 30, 1]
+    X[:, 3] = X[:, 3].round()
+    X[::9, 1:3] = np.nan
+    model = AtlasRegressor(missing="learn", random_state=0, **FEW)
+    return TableModel(model.fit(frame(encoding.inputs, X.T), X[:, 0] + X[:, 3]), encoding)
 
 
 def monotone_regressor() -> AtlasRegressor:
@@ -153,7 +165,7 @@ def monotone_regressor() -> AtlasRegressor:
     return model._update(*model._checked(0.3 * X, 1 + X[:, 0], None), retention="chart", random_state=0)
 
 
-def stored_things() -> dict[str, Atlas | AtlasRegressor | AtlasClassifier]:
+def stored_things() -> dict[str, Atlas | AtlasRegressor | AtlasClassifier | TableModel]:
     """One of each kind that a file can hold, by the names that golden files have."""
     return {
         "model": rich_model(),
@@ -164,6 +176,7 @@ def stored_things() -> dict[str, Atlas | AtlasRegressor | AtlasClassifier]:
         "classifier": small_classifier(),
         "pooled": pooled_regressor(),
         "monotone": monotone_regressor(),
+        "table": small_table_model(),
     }
 
 

@@ -30,7 +30,7 @@ MEMBERS = {
         *("area", "columns", "names", "known"),
     },
     AtlasRegressor: ESTIMATOR,
-    AtlasClassifier: ESTIMATOR | {"decision_function", "predict_proba", "predict_log_proba"},
+    AtlasClassifier: ESTIMATOR | {"decision_function", "predict_proba", "predict_log_proba", "add_classes"},
 }
 
 

@@ -5,6 +5,8 @@ import sys
 import textwrap
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
 import pytest
 from command import COMMAND, HEADER, SMALL, estimator_of, files, homes, ok, records, refused, write_csv
 
@@ -344,3 +346,77 @@ def test_an_update_is_saved_when_nobody_reads_on(work):
     assert estimator_of("m.atlas").update_log_[0].reverted is not None
     done = run_unread("predict", "m.atlas", "new.csv")
     assert (done.returncode, "Traceback" in done.stderr) == (1, False)
+
+
+@pytest.mark.slow
+def test_new_categories_are_learned(work):
+    new = [(100 + k, 20, "Oslo", "maybe" if k % 2 else "no", 500) for k in range(30)]
+    write_csv("odd.csv", HEADER, new)
+    before = files(work)
+    says = "odd.csv, row 1, column 'city': 'Oslo' was not there in fit, which had 'Aarhus', 'Bergen', 'Cadiz'; correct it, or treat it as missing with --unknown missing"
+    for strict in (["--strict"], ["--unknown", "error"], ["--strict", "--unknown", "missing"]):
+        assert refused("update", "m.atlas", "odd.csv", *strict) == says
+    assert files(work) == before
+    ok("predict", "m.atlas", "odd.csv", "--unknown", "missing", "-o", "out.csv")
+    before_it = np.mean([float(row["price_predicted"]) for row in records("out.csv")])
+    output = ok("update", "m.atlas", "odd.csv").output
+    assert "New in column 'city': 'Oslo', read as missing from now on.\n" in output
+    assert "New in column 'garden': 'maybe', read as missing from now on.\n" in output
+    ok("predict", "m.atlas", "odd.csv", "-o", "out.csv")  # it knows them
+    after = np.mean([float(row["price_predicted"]) for row in records("out.csv")])
+    assert after > (before_it + 500) / 2
+    assert "New in column" not in ok("update", "m.atlas", "odd.csv", "--dry-run").output
+    write_csv("odder.csv", HEADER, [(100, 20, "Paris", "no", 500)])
+    assert "'Paris' was not there in fit" in refused("predict", "m.atlas", "odder.csv")
+
+
+@pytest.mark.slow
+def test_new_categories_among_many_get_a_place(work):
+    write_csv("z.csv", ["zip", "y"], [(f"z{k % 30:02}", k % 30) for k in range(300)])
+    ok("fit", "z.csv", "-t", "y", "-o", "z.atlas", *SMALL)
+    write_csv("new.csv", ["zip", "y"], [("z99", 60)] * 60)
+    output = ok("update", "z.atlas", "new.csv").output
+    assert "New in column 'zip': 'z99', placed after the others.\n" in output
+    assert "31: 'z00'" in ok("inspect", "z.atlas").output
+    ok("predict", "z.atlas", "new.csv", "-o", "out.csv")
+    assert float(records("out.csv")[0]["y_predicted"]) > 45
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_new_classes_are_learned(work, ending):
+    def write(name, labels):
+        table = pa.table({"x": [k + 0.1 * j for k in labels for j in range(9)], "y": np.repeat(labels, 9)})
+        if ending == "parquet":
+            parquet.write_table(table, name)
+        else:
+            write_csv(name, ["x", "y"], zip(*table.to_pydict().values(), strict=True))
+
+    old, new = f"old.{ending}", f"new.{ending}"
+    write(old, [1, 2, 3, 5, 6] * 2)
+    write(new, [4, 12])
+    ok("fit", old, "-t", "y", "--classify", "-o", "c.atlas", *SMALL)
+    before = files(work)
+    assert "was not there in fit, which had" in refused("update", "c.atlas", new, "--strict")
+    assert files(work) == before
+    output = ok("update", "c.atlas", new).output
+    labels = [4, 12] if ending == "parquet" else ["12", "4"]
+    assert f"New in column 'y': {labels[0]!r}, {labels[1]!r}, learned as classes.\n" in output
+    assert "after:  100.00% right" in output
+    classes = estimator_of("c.atlas").classes_.tolist()
+    assert classes == sorted([*([1, 2, 3, 5, 6] if ending == "parquet" else "12356"), *labels])
+    ok("predict", "c.atlas", old, "-o", "out.csv")
+    assert np.mean([row["y"] == row["y_predicted"] for row in records("out.csv")]) > 0.9
+
+
+def test_what_is_no_class(work):
+    table = pa.table({"x": np.arange(60.0), "y": np.arange(60) % 2 == 0, "n": np.arange(60) % 3})
+    parquet.write_table(table, "b.parquet")
+    ok("fit", "b.parquet", "-t", "y", "--ignore", "n", "-o", "b.atlas", *SMALL)
+    write_csv("b.csv", ["x", "y", "n"], [(1, "perhaps", "many")])
+    says = "b.csv, column 'y': 'perhaps' was not there in fit, which had False, True; correct it"
+    assert refused("update", "b.atlas", "b.csv") == says
+    ok("fit", "b.parquet", "-t", "n", "--classify", "--ignore", "y", "-o", "b.atlas", *SMALL)
+    assert refused("update", "b.atlas", "b.csv") == (
+        "b.csv, column 'n': 'many' was not there in fit, which had 0, 1, 2; correct it"
+    )

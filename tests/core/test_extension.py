@@ -22,7 +22,7 @@ from atlas_splines import (
 )
 from atlas_splines.core import splines
 from atlas_splines.core.charts import Chart, fence_around
-from atlas_splines.core.extension import reach, reaching
+from atlas_splines.core.extension import reach, reaching, with_outputs
 from atlas_splines.core.losses import LOSSES
 from atlas_splines.core.model import model_in, state_of, take_state
 
@@ -484,3 +484,16 @@ def test_the_reach_of_points_is_the_domain_of_the_state_that_reaches_them():
     assert np.array_equal(model_in(larger)(inside), model(inside))
     assert reaching(state_of(model), inside) is state_of(model)
     assert reach(larger, np.array([[-0.7, 2.2]])) is larger.lattice.domain
+
+
+@pytest.mark.parametrize("is_extended", [False, True])
+def test_more_outputs_are_constant_and_the_others_keep_their_bits(is_extended):
+    random = np.random.default_rng(0)
+    model = Atlas(inputs=2, outputs=2, terms=2, density=1)
+    state_of(model).table[:, :10] = random.normal(size=(24, 10))
+    if is_extended:
+        model.extend([-1, 0], [1, 3])
+    points = random.random((50, 2))
+    wider = model_in(with_outputs(state_of(model), np.array([2, 0]), 4, -20.0))(points)
+    np.testing.assert_array_equal(wider[:, [2, 0]], model(points))
+    np.testing.assert_allclose(wider[:, [1, 3]], -20)

@@ -1,11 +1,16 @@
 """AtlasClassifier: classes as targets."""
 
+from pickle import dumps, loads
+
 import numpy as np
 import pytest
 from planes import EXPECTED_FAILURES, QUICK
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from atlas_splines import AtlasClassifier
+from atlas_splines.core.model import state_of
+from atlas_splines.evidence.pool import summed
+from atlas_splines.memory.pooling import evidence_of
 
 
 @pytest.mark.slow
@@ -53,3 +58,57 @@ def test_classes_are_checked():
         ValueError, match=r"classes is \['in', 'far'\], but the first call said \['in', 'mid', 'out'\]"
     ):
         model.partial_fit(X, y, classes=["in", "far"])
+
+
+@pytest.mark.slow
+def test_classes_are_added_to_the_evidence_exactly():
+    X, y = rings()
+    old = y != "mid"
+    model = AtlasClassifier(**QUICK | {"features": 150, "retention": "pool"}).fit(X[old], y[old])
+    scores = model.decision_function(X)
+    proba = model.predict_proba(X)
+    model.add_classes(["mid", "out"])
+    assert model.classes_.tolist() == ["in", "mid", "out"]
+    np.testing.assert_allclose(model.predict_proba(X)[:, [0, 2]], proba, atol=1e-6)
+    same = model.decision_function(X)[:, [0, 2]]
+    np.testing.assert_array_equal(same[:, 1] - same[:, 0], scores)  # old scores keep their bits
+    pool = evidence_of(state_of(model.model_))
+    model.partial_fit(X[~old], y[~old])
+    points = model.domain_.to_unit(X).clip(0, 1).astype(np.float32).astype(np.float64)
+    targets = (y[:, None] == model.classes_).astype(np.float64)
+    assert evidence_of(state_of(model.model_)).total == summed(pool.features, points, targets, None)
+    assert model.score(*rings(seed=1)) > 0.85
+    again = loads(dumps(model))
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+
+
+def test_classes_that_cannot_be_added():
+    X, y = rings(100)
+    model = AtlasClassifier(**QUICK).fit(X, y)
+    assert model.add_classes(["in"]) is model
+    with pytest.raises(
+        ValueError, match=r"the new classes are numbers, but those known are texts; give such"
+    ):
+        model.add_classes([3])
+    model.set_params(retention="chart").partial_fit(X[y == "out"], y[y == "out"])
+    with pytest.raises(ValueError, match=r"classes cannot be added where charts stand; call consolidate\(\)"):
+        model.add_classes(["far"])
+
+
+def test_no_class_is_added_to_two_that_rise_and_fall():
+    X, y = rings(100)
+    model = AtlasClassifier(**QUICK, monotonic_cst=[1, 0]).fit(X, y == "in")
+    with pytest.raises(ValueError, match=r"the new classes are numbers, but those known are true and false"):
+        model.add_classes([3])
+    model = AtlasClassifier(**QUICK, monotonic_cst=[1, 0]).fit(X, np.where(y == "in", "in", "out"))
+    with pytest.raises(ValueError, match=r"monotonic_cst is for two classes, and these are 3; leave it out"):
+        model.add_classes(["mid"])
+
+
+def test_a_model_without_evidence_gets_classes_too():
+    X, y = rings(100)
+    model = AtlasClassifier(**QUICK).fit(X, y)
+    said = model.predict(X)
+    model.add_classes(["a", "z"])
+    assert (model.predict(X) == said).all()
+    assert model.predict_proba(X)[:, [0, 4]].max() < 1e-6

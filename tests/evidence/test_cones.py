@@ -6,7 +6,7 @@ from atlas_splines.core import splines
 from atlas_splines.core.model import state_of
 from atlas_splines.core.monotone import constrained, is_monotone
 from atlas_splines.evidence.classes import most_likely
-from atlas_splines.evidence.cones import solve_within
+from atlas_splines.evidence.cones import Cone, solve_within
 from atlas_splines.evidence.design import design
 from atlas_splines.evidence.features import SIDED, Bumps, Features
 from atlas_splines.evidence.folding import fold
@@ -104,3 +104,10 @@ def test_classes_that_the_cone_agrees_with_are_found_as_well():
     labels = np.hstack([X[:, :1] < 0.5, X[:, :1] >= 0.5]).astype(float)
     W = most_likely(features(X), labels, np.ones(len(X)), np.full(len(features), 0.1), cone=features.cone)
     assert ((features(X) @ W).argmax(axis=1) == labels.argmax(axis=1)).mean() > 0.98
+
+
+def test_a_cone_without_bounds_is_all_weights():
+    cone = Cone((slice(0, 3),), np.zeros((3, 1), np.int8))
+    for _ in range(20):  # least squares of nothing would harm memory, sooner or later
+        weights = solve_within(2 * np.eye(3), np.array([[1.0], [3.0], [2.0]]), cone)[0]
+    np.testing.assert_allclose(weights, [[0.5], [1.5], [1.0]])

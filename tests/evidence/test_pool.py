@@ -239,3 +239,15 @@ def test_a_designed_pool_learns_what_a_fit_would():
     for number, rows in enumerate(np.array_split(np.arange(400, 800), 8)):
         pool = pool.learned(number, points[rows], targets[rows])
     assert np.abs(features(points[800:]) @ pool.weights - targets[800:]).mean() < before
+
+
+def test_more_outputs_change_no_sum_and_no_memory():
+    pool = pool_of(batch(2.0, seed=1), batch(3.0, seed=2), start=starting_pool(steps=0))
+    wider = pool.with_outputs(np.array([1]), 3)
+    for old, new in zip(says(pool), says(wider), strict=True):
+        assert new.shape == (len(FEATURES), 3)
+        assert not new[:, [0, 2]].any()
+        np.testing.assert_allclose(new[:, 1], old[:, 0], rtol=1e-12)
+    np.testing.assert_array_equal(wider.total.gram, pool.total.gram)
+    np.testing.assert_array_equal(wider.total.moment[:, 1], pool.total.moment[:, 0])
+    assert wider.without(2).total == pool.without(2).total.with_outputs(np.array([1]), 3)

@@ -39,7 +39,8 @@ def all_bytes(rich_bytes, tmp_path_factory):
 @pytest.mark.parametrize("golden", sorted(GOLDEN.glob("*.atlas")), ids=lambda path: path.stem)
 def test_files_of_every_version_load(golden):
     loaded, expected = load(golden), np.load(golden.with_suffix(".npz"))
-    model = getattr(loaded, "model_", loaded)
+    inner = getattr(loaded, "estimator", loaded)
+    model = getattr(inner, "model_", inner)
     tolerance = 1e-5 if model.dtype == np.float32 else 1e-12  # another processor may round otherwise
     np.testing.assert_allclose(outputs_of(loaded), expected["outputs"], rtol=tolerance, atol=tolerance)
     assert state_of(model).table.tobytes() == expected["table"].tobytes()

@@ -39,10 +39,10 @@ def test_parquet_types(tmp_path):
         np.testing.assert_array_equal(cells_of(source, name).numbers(), values)
     assert set(cells_of(source, "d").spellings()) == {"x", "y"}
     assert set(cells_of(source, "b").spellings()) == {"true", "false"}
-    with pytest.raises(
-        TableError, match=r"t.parquet, column 't': dates and times are not understood; turn them"
-    ):
-        cells_of(source, "t")
+    assert cells_of(source, "t").is_temporal
+    assert cells_of(source, "t").numbers_or_none() is None
+    with pytest.raises(TableError, match=r"t.parquet, column 't': these are dates or times, and fit had num"):
+        cells_of(source, "t").numbers()
     with pytest.raises(TableError, match=r"t.parquet, column 'l': values of type list.* are not understood"):
         cells_of(source, "l")
 

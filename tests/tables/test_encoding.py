@@ -1,6 +1,8 @@
 import numpy as np
 import pytest
 
+from atlas_splines.tables.dates import Calendar
+from atlas_splines.tables.dialects import Dialect
 from atlas_splines.tables.encoding import Column, Encoding, interval_text
 from atlas_splines.tables.reading import TableError
 
@@ -74,9 +76,37 @@ def test_intervals_in_words():
     assert few.covered([high, high, low], (0, 1), 0) == "nowhere"
 
 
+LATER = Encoding(
+    (ENCODING.columns[2].with_new(["d", "e"]), ENCODING.columns[3].with_new(["x"])), "y", dialect=Dialect("|")
+)
+DATED = Encoding((Column("n"), Column("when", calendar=Calendar(("hour", "trend"), start="2024-01-01"))), "y")
+
+
+def test_categories_that_came_later(table):
+    X = LATER.encode(next(table("few|many|y\nd|x|1\na|29|1\n|e|1\n".replace("|e|", "||")).pieces()))
+    assert LATER.inputs == ["few=a", "few=b", "few=c", "many"]
+    np.testing.assert_array_equal(np.asarray(X), [[0, 0, 0, 30], [1, 0, 0, 29], [0, 0, 0, np.nan]])
+    with pytest.raises(
+        TableError, match=r"row 1, column 'few': 'f' was not there in fit, which had 'a', 'b'"
+    ):
+        LATER.encode(next(table("few|many|y\nf|x|1\n").pieces()))
+
+
+def test_dates_become_inputs(table):
+    source = table("n,when,y\n1.5,2024-01-03 18:00,1\n,,2\n")
+    X = DATED.encode(next(source.pieces()))
+    assert X.column_names == ["n", "when.hour", "when.trend"]
+    np.testing.assert_array_equal(np.asarray(X), [[1.5, 18, 2.75], [np.nan] * 3])
+    assert [column.name for column in DATED.parts] == X.column_names
+    assert DATED.columns[1].meanings == [
+        "hour of the day, with its fraction; NaN if missing",
+        "days since 2024-01-01, with their fraction; NaN if missing",
+    ]
+
+
 def test_an_encoding_comes_back_from_json():
     labels = (("no", "yes"), (False, True), (-1, 0, 7), (1.0, 2.0))
-    for encoding in (ENCODING, *(Encoding((Column("n"),), "y", classes) for classes in labels)):
+    for encoding in (ENCODING, DATED, LATER, *(Encoding((Column("n"),), "y", classes) for classes in labels)):
         assert Encoding.from_json(encoding.to_json()) == encoding
 
 
@@ -86,6 +116,14 @@ def test_an_encoding_comes_back_from_json():
         (None, "the table must be a JSON object, not None"),
         ({"columns": [], "target": "y"}, "'classes' of the table is missing"),
         ({"columns": [], "target": 1, "classes": None}, "'target' of the table must be a text, not 1"),
+        (
+            {"columns": [DATED.columns[1].to_json() | {"categories": ["a"]}], "target": "y", "classes": None},
+            "a column of the table has both categories and a calendar",
+        ),
+        (
+            {"columns": [LATER.columns[0].to_json() | {"others": ["a"]}], "target": "y", "classes": None},
+            "'others' of a column of the table must be none of its categories",
+        ),
         ({"columns": [{}], "target": "y", "classes": None}, "'name' of a column of the table is missing"),
         (
             {"columns": [], "target": "y", "classes": ["a", "a"]},

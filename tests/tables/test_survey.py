@@ -25,15 +25,18 @@ def test_a_survey_tells_numbers_from_categories(table):
         ),
         (["abc", "2"], "row 1, column 'a': 'abc' is not a number, as other cells are"),
         (
-            ["2024-01-31", "2024-02-01"],
-            "column 'a': dates and times are not understood; turn them into numbers",
+            ["2024-01-31", "2024-02-31"],
+            "row 2, column 'a': '2024-02-31' is no date or time that is understood",
         ),
-        (["31.12.2024 10:00"], "column 'a': dates and times"),
-        (["12:30"], "column 'a': dates and times"),
+        (
+            ["31.12.2024 10:00 o'clock"],
+            "row 1, column 'a': \"31.12.2024 10:00 o'clock\" is no date or time",
+        ),
+        (["12:30-14:00", "1:00-2:00"], "row 1, column 'a': '12:30-14:00' is no date or time"),
         (
             ["3", "NA", "3,5"],
             "row 3, column 'a': '3,5' has a comma; write numbers without commas and with a decimal point, such as "
-            "3.5, or add --category a",
+            "3.5, or add --decimal ',', or add --category a",
         ),
         (["-3,5", "2,25"], "row 1, column 'a': '-3,5' has a comma; write numbers without commas"),
     ],

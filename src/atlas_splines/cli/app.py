@@ -61,6 +61,17 @@ app = typer.Typer(
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file, such as model.atlas.")]
 SkipMissing = Annotated[bool, typer.Option("--skip-missing", help="Skip rows without a target.")]
 UnknownOption = Annotated[Unknown, typer.Option(help="Categories that were not there in fit.")]
+Separator = Annotated[
+    str | None, typer.Option(help="Between the cells of a text file: a character, tab or blank.")
+]
+Header = Annotated[
+    bool | None,
+    typer.Option("--header/--no-header", help="Whether a first row names columns, or 1, 2, ... do."),
+]
+Missing = Annotated[
+    list[str] | None, typer.Option("--na", help="What stands for a missing value; repeat for several.")
+]
+Decimal = Annotated[str | None, typer.Option(help="Decimal mark of texts, . or a comma.")]
 Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of everything random.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace a file that is there already.")]
 Wait = Annotated[float, typer.Option(min=0, help="Seconds to wait for another process on the same file.")]
@@ -81,7 +92,8 @@ def main(
 ) -> None:
     """Models that are updated all their life and do not forget.
 
-    Tables are CSV or Parquet, by their ending; - is standard input or output.
+    Tables are CSV or Parquet, by their ending, or lines of JSON or Excel, to read; a folder or a pattern
+    such as 'data/*.csv' is all of its files; - is standard input or output.
     """
 
 
@@ -92,10 +104,10 @@ def fit(
     output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.")] = Path(
         "model.atlas"
     ),
-    columns: Annotated[list[str] | None, typer.Option(help="Input column; repeat for several.")] = None,
-    ignore: Annotated[list[str] | None, typer.Option(help="Column to leave out; repeat for several.")] = None,
+    columns: Annotated[list[str] | None, typer.Option(help="Input columns: a,b,c.")] = None,
+    ignore: Annotated[list[str] | None, typer.Option(help="Columns to leave out: a,b,c.")] = None,
     category: Annotated[
-        list[str] | None, typer.Option(help="Column of numbers that are names; repeat for several.")
+        list[str] | None, typer.Option(help="Columns of numbers that are names: a,b,c.")
     ] = None,
     groups: Annotated[
         str | None, typer.Option(help="Column of groups that are held out whole; no input.")
@@ -106,9 +118,20 @@ def fit(
     decreasing: Annotated[
         list[str] | None, typer.Option(help="Column that predictions never rise along; repeat for several.")
     ] = None,
+    date: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN[=PARTS]",
+            help="Column of dates: hour,weekday,yearday,trend; day-first or month-first; repeat for several.",
+        ),
+    ] = None,
     classify: Annotated[bool, typer.Option("--classify", help="The target is a class.")] = False,
     regress: Annotated[bool, typer.Option("--regress", help="The target must be a number.")] = False,
     skip_missing: SkipMissing = False,
+    separator: Separator = None,
+    header: Header = None,
+    na: Missing = None,
+    decimal: Decimal = None,
     force: Annotated[
         bool, typer.Option("--force", help="Replace a model that has been updated, or any other file.")
     ] = False,
@@ -125,8 +148,8 @@ def fit(
 ) -> None:
     """Learn a table and save the model.
 
-    Columns of texts are categories. Empty cells and NA are missing values. A target of numbers makes a
-    regression, a target of texts a classification.
+    Columns of texts are categories; dates become parts of the calendar. Empty cells and NA are missing
+    values. A target of numbers makes a regression, a target of texts a classification.
     """
     if classify and regress:
         fail("--classify and --regress exclude each other; give one of them")
@@ -145,7 +168,9 @@ def fit(
             groups=groups,
             increasing=increasing or (),
             decreasing=decreasing or (),
+            dates=date or (),
             skip_missing=skip_missing,
+            told={"separator": separator, "header": header, "missing": na or (), "decimal": decimal},
             force=force,
             seed=seed,
             say=silent if quiet else say,
@@ -166,7 +191,17 @@ def update(
     retention: Annotated[Retention | None, typer.Option(help="How to learn; by default auto.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what could change.")] = False,
     skip_missing: SkipMissing = False,
-    unknown: UnknownOption = Unknown.error,
+    separator: Separator = None,
+    header: Header = None,
+    na: Missing = None,
+    decimal: Decimal = None,
+    unknown: Annotated[
+        Unknown | None,
+        typer.Option(help="Categories that were not there in fit; by default they are learned."),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Refuse categories and classes that were not there in fit.")
+    ] = False,
     far: Annotated[bool, typer.Option("--far", help="Let the domain grow to rows far outside it.")] = False,
     force: Annotated[
         bool,
@@ -186,7 +221,9 @@ def update(
             retention=None if retention is None else retention.value,
             dry_run=dry_run,
             skip_missing=skip_missing,
-            refuse_unknown=unknown is Unknown.error,
+            told={"separator": separator, "header": header, "missing": na or (), "decimal": decimal},
+            unknown="learn" if unknown is None else unknown.value,
+            strict=strict,
             far=far,
             force=force,
             seed=seed,
@@ -202,6 +239,10 @@ def predict(
     rows: Annotated[str, typer.Argument(metavar="ROWS", help="Table with inputs, or -.")],
     output: Annotated[str, typer.Option("--output", "-o", help="Table to write, or -.")] = "-",
     probabilities: Annotated[bool, typer.Option("--probabilities", help="A column for each class.")] = False,
+    separator: Separator = None,
+    header: Header = None,
+    na: Missing = None,
+    decimal: Decimal = None,
     unknown: UnknownOption = Unknown.error,
     force: Annotated[
         bool, typer.Option("--force", help="Replace a file that is no table of predictions.")
@@ -216,6 +257,7 @@ def predict(
             rows,
             output,
             probabilities=probabilities,
+            told={"separator": separator, "header": header, "missing": na or (), "decimal": decimal},
             refuse_unknown=unknown is Unknown.error,
             force=force,
             note=note,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from atlas_splines.estimators.groups import group_folds
 from atlas_splines.estimators.regressor import AtlasRegressor
 from atlas_splines.storage.saving import save
 from atlas_splines.tables.cells import Cells, as_narrow
+from atlas_splines.tables.dates import DateChoice
+from atlas_splines.tables.dialects import PLAIN
 from atlas_splines.tables.encoding import UNKNOWN, Encoding
 from atlas_splines.tables.reading import Piece, Source, Table, TableError, opened
 from atlas_splines.tables.sampling import Reservoir, random_numbers
@@ -47,27 +50,33 @@ def fit_table(
     groups: str | None = None,
     increasing: Sequence[str] = (),
     decreasing: Sequence[str] = (),
+    dates: Sequence[str] = (),
     skip_missing: bool = False,
+    told: Mapping[str, Any] = MappingProxyType({}),
     force: bool = False,
     seed: int = 0,
     say: Say,
     **parameters: Any,
 ) -> None:
-    """Learn a table, and save the model."""
+    """Learn a table, and save the model; `told` is what is said of its dialect."""
     check_folder(output)
     check_other(data, output)
     if not force:
         check_replaceable(output)
-    if target in category:
-        if task == "regress":
-            raise TableError(f"--category {target} and --regress exclude each other; give one of them")
-        task = "classify"
     if groups == target:
         raise TableError(f"--groups and --target both name {target!r}; give another column to one of them")
-    ways = column_ways(increasing, decreasing)
-    with opened(data) as source:
+    with opened(data, PLAIN.told(**told)) as source:
+        if source.looks_headless:
+            say(f"{source.name}: the first row, taken as names, looks like data; if it is, add --no-header.")
+        ways = column_ways(named(source, increasing), named(source, decreasing))
+        columns, ignore, category = (named(source, given) for given in (columns, ignore, category))
         beside = () if groups is None else (groups,)
         names = input_names(source, target, columns, (*ignore, *beside), category)
+        choices = date_choices(source, dates, category)
+        if target in category:
+            if task == "regress":
+                raise TableError(f"--category {target} and --regress exclude each other; give one of them")
+            task = "classify"
         reservoir = Reservoir(sample_size(len(names)), seed)
         encoding = survey_table(
             source,
@@ -78,11 +87,13 @@ def fit_table(
             skip_missing=skip_missing,
             reservoir=reservoir,
             beside=beside,
+            dates=choices,
         )
         refuse_ways(ways, encoding, source)
         maker = AtlasRegressor if encoding.classes is None else AtlasClassifier
         estimator = maker(missing="learn", random_state=seed, monotonic_cst=ways or None, **parameters)
         say(f"{source.name}: {counted(reservoir.seen, 'row')}, target {target!r}, {described(encoding)}.")
+        tell_dates(encoding, say)
         if reservoir.seen > reservoir.capacity:
             learn_large(estimator, encoding, source, reservoir, skip_missing, seed, say, groups)
         else:
@@ -111,15 +122,21 @@ def refuse_ways(ways: dict[str, int], encoding: Encoding, source: Source) -> Non
             f"--increasing and --decreasing are for numbers or two classes, and {encoding.target!r} has "
             f"{len(encoding.classes)} classes; leave them out"
         )
-    numbers = [column.name for column in encoding.columns if column.categories is None]
+    columns = {column.name: column for column in encoding.parts}
     for name in ways:
-        if name not in encoding.names:
+        if name not in columns:
             raise TableError(f"{source.name} has no input column {name!r} to go along; check its name")
-        if name not in numbers:
+        if columns[name].categories is not None:
             raise TableError(
                 f"column {name!r} of {source.name} has categories, which have no order; "
                 "--increasing and --decreasing are for columns of numbers"
             )
+
+
+def named(source: Source, given: Sequence[str]) -> list[str]:
+    """Names of columns, some of which may be given as one text with commas between them."""
+    parts = [[text] if text in source.columns else text.split(",") for text in given]
+    return [name.strip() for part in parts for name in part if name.strip()]
 
 
 def input_names(
@@ -127,18 +144,45 @@ def input_names(
 ) -> list[str]:
     """Columns of a table that are inputs."""
     source.need([target, *columns, *ignore, *category])
-    names = [name for name in dict.fromkeys(columns or source.columns) if name not in (target, *ignore)]
+    every = [name for name in source.columns if name not in source.index]
+    names = [name for name in dict.fromkeys(columns or every) if name not in (target, *ignore)]
     if not names:
         raise TableError(f"{source.name} has no column left to predict {target!r} from; name some")
     return names
 
 
+def date_choices(source: Source, dates: Sequence[str], category: Sequence[str]) -> dict[str, DateChoice]:
+    """What is said of columns of dates, as COLUMN or COLUMN=WORDS."""
+    choices = {}
+    for text in dates:
+        name, _, words = (text, "", "") if text in source.columns else text.rpartition("=")
+        source.need([name or text])
+        if name in category:
+            raise TableError(f"--date {name} and --category {name} exclude each other; give one of them")
+        choices[name] = DateChoice.of(words)
+    return choices
+
+
 def described(encoding: Encoding) -> str:
     """What is learned from what, in a few words."""
     texts = sum(column.categories is not None for column in encoding.columns)
-    parts = f"{counted(len(encoding.columns) - texts, 'column')} of numbers and {texts} of categories"
+    dates = sum(column.calendar is not None for column in encoding.columns)
+    parts = [
+        counted(len(encoding.columns) - texts - dates, "column") + " of numbers",
+        f"{texts} of categories",
+    ]
+    if dates:
+        parts.append(f"{dates} of dates")
     kind = "numbers" if encoding.classes is None else f"{len(encoding.classes)} classes"
-    return f"{kind}, from {parts}"
+    return f"{kind}, from {', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def tell_dates(encoding: Encoding, say: Say) -> None:
+    """Say which parts of dates are inputs, and how to choose others."""
+    for column in encoding.columns:
+        if column.calendar is not None:
+            parts = ", ".join(column.calendar.parts)
+            say(f"{column.name}: a date, read as {parts}; --date {column.name}=PARTS chooses others.")
 
 
 def learn(

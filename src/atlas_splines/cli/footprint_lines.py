@@ -24,7 +24,7 @@ def share_of_domain(area: ColumnFootprint, encoding: Encoding) -> str:
     if any(column.categories is not None for column in encoding.columns):
         random = np.random.default_rng(0)
         columns: list[NDArray[np.float64]] = []
-        for column in encoding.columns:
+        for column in encoding.parts:
             j = len(columns)
             if column.categories is None:
                 low, high = area.area.domain[j]
@@ -37,9 +37,9 @@ def share_of_domain(area: ColumnFootprint, encoding: Encoding) -> str:
 
 def footprint_lines(area: ColumnFootprint, encoding: Encoding, rim: float) -> list[str]:
     """One line for each column, in its own values; what happens in the rim of the domain happens beyond."""
-    width = max(map(len, encoding.names))
+    width = max(len(column.name) for column in encoding.parts)
     lines, j = [], 0
-    for column in encoding.columns:
+    for column in encoding.parts:
         parts = [area.intervals(j + k) for k in range(len(column.inputs))]
         low, high = area.columns.to_raw(j, area.area.domain[j] + np.array([rim, -rim])).tolist()
         words = column.covered(parts, (low, high), float(area.columns.fill[j]))

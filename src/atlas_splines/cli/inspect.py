@@ -69,7 +69,7 @@ def tell_columns(loaded: Loaded, estimator: Estimator, say: Say) -> None:
         encoding = loaded.encoding
         classes = f", one of {listed(encoding.classes)}" if encoding.classes else ", a number"
         say(f"target: {encoding.target}{classes}")
-        rows = [(column.name, *kind_and_domain(loaded, column)) for column in encoding.columns]
+        rows = [(column.name, *kind_and_domain(loaded, column)) for column in encoding.parts]
     else:
         names = estimator.column_names
         rows = [(name, "number", domain_text(estimator, j)) for j, name in enumerate(names)]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -30,11 +32,12 @@ def predict_table(
     output: str,
     *,
     probabilities: bool = False,
+    told: Mapping[str, Any] = MappingProxyType({}),
     refuse_unknown: bool = True,
     force: bool = False,
     note: Say,
 ) -> None:
-    """Write a table with its predictions beside it."""
+    """Write a table with its predictions beside it; `told` is what is said of its dialect."""
     check_there(path)
     if output != "-":
         check_folder(Path(output))
@@ -43,7 +46,7 @@ def predict_table(
     model = load_table_model(path)
     if output != "-" and not force:
         check_predictions(Path(output), predicted_name(model))
-    with opened(rows) as source, TableWriter(output) as writer:
+    with opened(rows, model.encoding.dialect.told(**told)) as source, TableWriter(output) as writer:
         source.need(model.encoding.names)
         note_unused_columns(source, model.encoding, note)
         count = 0

@@ -49,6 +49,7 @@ def labelled_pieces(
 
 def note_unused_columns(source: Source, encoding: Encoding, note: Say) -> None:
     """Tell which columns of a table are neither inputs nor the target."""
-    unused = [name for name in source.columns if name not in (*encoding.names, encoding.target)]
+    used = {*encoding.names, encoding.target, *source.index}
+    unused = [name for name in source.columns if name not in used]
     if unused:
         note(f"{source.name}: not used: {listed(unused)}")

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +20,7 @@ from atlas_splines.cli.rows import Labels, labelled_pieces, note_unused_columns,
 from atlas_splines.cli.scores import Score
 from atlas_splines.core.model import state_of
 from atlas_splines.core.records import Record
+from atlas_splines.estimators.classifier import AtlasClassifier
 from atlas_splines.estimators.column_footprint import SLOPE_STEP
 from atlas_splines.estimators.reaching import FarRowError
 from atlas_splines.memory.footprints import BoxFootprint, RestFootprint
@@ -24,10 +28,11 @@ from atlas_splines.memory.log import Update
 from atlas_splines.memory.plans import BY_EVIDENCE, Retention
 from atlas_splines.storage.saving import save
 from atlas_splines.tables.encoding import UNKNOWN, Encoding
-from atlas_splines.tables.reading import Table, TableError, opened
+from atlas_splines.tables.reading import Located, Table, TableError
 from atlas_splines.tables.sampling import Reservoir
+from atlas_splines.tables.survey import News, find_news
 from atlas_splines.tables.table_model import Estimator, TableModel
-from atlas_splines.tables.wording import counted
+from atlas_splines.tables.wording import counted, listed
 
 __all__ = ["update_model"]
 
@@ -43,7 +48,9 @@ def update_model(
     retention: Retention | None = None,
     dry_run: bool = False,
     skip_missing: bool = False,
-    refuse_unknown: bool = True,
+    told: Mapping[str, Any] = MappingProxyType({}),
+    unknown: Literal["learn", "missing", "error"] = "learn",
+    strict: bool = False,
     far: bool = False,
     force: bool = False,
     seed: int = 0,
@@ -51,7 +58,11 @@ def update_model(
     say: Say,
     note: Say,
 ) -> None:
-    """Teach a saved model new rows; say what can change and what cannot, and how well it did."""
+    """Teach a saved model new rows; say what can change and what cannot, and how well it did.
+
+    `told` is what is said of the dialect of the table; for the rest it is as in fit. Categories that are new
+    are learned, read as missing, or refused; new classes are learned. With `strict` both are refused.
+    """
     check_there(path)
     output = output or path
     replaces = force or is_same_file(output, path)
@@ -60,15 +71,21 @@ def update_model(
     check_other(data, output)
     if not (dry_run or replaces):
         check_replaceable(output)
-    with opened(data) as source, contextlib.nullcontext() if dry_run else alone_with(output, wait, note):
+    with Located(data) as located, contextlib.nullcontext() if dry_run else alone_with(output, wait, note):
         table_model = load_table_model(path)
         estimator, encoding = table_model.estimator, table_model.encoding
+        source = located.read(encoding.dialect.told(**told))
         source.need([*encoding.names, encoding.target])
+        if not strict:
+            news = find_news(source, encoding)
+            news = news if unknown == "learn" else replace(news, categories={})
+            table_model = with_news(table_model, news, say)
+            estimator, encoding = table_model.estimator, table_model.encoding
         note_unused_columns(source, encoding, note)
 
         def pieces() -> Iterator[tuple[Table, Labels]]:
-            unknown = UNKNOWN if refuse_unknown else None
-            return labelled_pieces(source, encoding, skip_missing=skip_missing, unknown=unknown)
+            advice = None if unknown == "missing" and not strict else UNKNOWN
+            return labelled_pieces(source, encoding, skip_missing=skip_missing, unknown=advice)
 
         before, X, sample = score_and_sample(table_model, pieces(), source.name, seed)
         rows = before.rows + before.outside
@@ -111,6 +128,20 @@ def update_model(
 def is_same_file(one: Path, other: Path) -> bool:
     """Whether two names are of the same file."""
     return one.exists() and one.samefile(other)
+
+
+def with_news(model: TableModel, news: News, say: Say) -> TableModel:
+    """The model with room for new categories and classes; says what becomes of them."""
+    encoding = news.added_to(model.encoding)
+    for column in encoding.columns:
+        if column.name in news.categories:
+            place = "read as missing from now on" if column.others else "placed after the others"
+            say(f"New in column {column.name!r}: {listed(news.categories[column.name], 6)}, {place}.")
+    if not news.classes:
+        return TableModel(model.estimator, encoding)
+    assert isinstance(model.estimator, AtlasClassifier)
+    say(f"New in column {encoding.target!r}: {listed(news.classes, 6)}, learned as classes.")
+    return TableModel(model.estimator.add_classes(list(news.classes)), encoding)
 
 
 def score_and_sample(

@@ -16,7 +16,7 @@ from atlas_splines.core.checks import check_numbers, check_size
 from atlas_splines.core.lattice import MAX_DENSITY, Domain, Lattice, check_reach
 from atlas_splines.core.state import State
 
-__all__ = ["cropped", "expanded", "extended", "reach", "reaching"]
+__all__ = ["cropped", "expanded", "extended", "reach", "reaching", "with_outputs"]
 
 LEAST_DENSITY = 3  # of a state that reaches further, so that it levels off soon
 
@@ -34,6 +34,21 @@ def expanded(state: State, density: int, terms: int) -> State:
         new[:, :, terms : terms + state.terms] = old[:, :, state.terms : -1]
         new[:, :, -1] = old[:, :, -1]
     return replace(zero, charts=state.charts, packed=state.packed, evidence=state.evidence, signs=state.signs)
+
+
+def with_outputs(state: State, places: NDArray[np.intp], outputs: int, constant: float) -> State:
+    """The state with more outputs, which are constant; the old ones get these places, and keep their bits.
+
+    It has no charts and no evidence.
+    """
+    larger = State.zero(state.lattice, outputs, state.terms, state.trainable, state.damping)
+    for rho in range(state.density + 1):
+        larger.rows_of(rho)[:, places] = state.rows_of(rho)
+    new = np.setdiff1d(np.arange(outputs), places)
+    # the weights of one input's functions sum to one, (4), and pairs of exponentials of zero to nothing
+    rows = state.lattice.input_rows(0, 0)
+    larger.rows_of(0)[rows[:, None], new, -1] = constant
+    return larger
 
 
 def extended(state: State, low: ArrayLike, high: ArrayLike) -> State:

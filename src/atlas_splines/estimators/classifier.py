@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import log_softmax, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
 
+from atlas_splines.core.model import state_of
 from atlas_splines.estimators.base import Array, AtlasEstimator
 from atlas_splines.estimators.judging import LOG_LOSS
+from atlas_splines.memory.pooling import with_classes
 
 __all__ = ["AtlasClassifier"]
+
+# What classes can be, by the kind of their dtype; other kinds are numbers.
+KINDS = {"U": "texts", "O": "texts", "b": "true and false"}
 
 
 class AtlasClassifier(ClassifierMixin, AtlasEstimator):
@@ -82,6 +90,48 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
             return self._fit(X, y, sample_weight, groups)
         finally:
             del self._announced
+
+    def add_classes(self, classes: ArrayLike) -> AtlasClassifier:
+        """Make room for classes that no row was of so far, for `partial_fit` to learn them.
+
+        The evidence is exactly that of all rows with these classes announced. It is no update: nothing is
+        logged, and it cannot be reverted.
+
+        Parameters
+        ----------
+        classes
+            The new labels; those that are known already are left.
+
+        Returns
+        -------
+        the estimator itself
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> X = np.random.default_rng(0).random((200, 1))
+        >>> model = AtlasClassifier(random_state=0, members=1).fit(X, np.where(X[:, 0] > 0.5, "b", "a"))
+        >>> model = model.add_classes(["c"]).partial_fit(X + 1, np.full(200, "c"))
+        >>> model.classes_.tolist(), model.predict([[0.2], [0.7], [1.5]]).tolist()
+        (['a', 'b', 'c'], ['a', 'b', 'c'])
+        """
+        check_is_fitted(self, "model_")
+        new = np.unique(np.asarray(classes))
+        given, known = (KINDS.get(labels.dtype.kind, "numbers") for labels in (new, self.classes_))
+        if given != known:
+            raise ValueError(f"the new classes are {given}, but those known are {known}; give such")
+        every = np.union1d(self.classes_, new)
+        if len(every) == len(self.classes_):
+            return self
+        state = state_of(self.model_)
+        if state.signs:
+            self._turns(len(every))  # refuses more than two
+        places = np.searchsorted(every, self.classes_)
+        draft = copy.copy(self)  # readers on other threads see classes and model change at once
+        draft._take_state(with_classes(state, places, len(every)))
+        draft.classes_ = every
+        self.__dict__ = draft.__dict__
+        return self
 
     def decision_function(self, X: ArrayLike) -> Array:
         """Score of each class, or of the second one against the first if there are two.
@@ -161,6 +211,6 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
         if not known.all():
             raise ValueError(
                 f"y has the class {y[~known].tolist()[0]!r}, which was not announced; "
-                "give all classes to the first call of partial_fit, or fit again"
+                "give all classes to the first call of partial_fit, or call add_classes first"
             )
         return (y[:, None] == self.classes_).astype(np.float32)

@@ -121,7 +121,7 @@ def solve_within(precision: Array, moment: Array, cone: Cone) -> tuple[Array, Ar
     half = solve_triangular(factor, wanted[order], lower=True, check_finite=False)  # (features, outputs)
     corner, bound = factor[free:, free:].T, order[free:]
     steps = np.zeros_like(moment)
-    for p, signs in enumerate(cone.signs[bound].T):
+    for p, signs in enumerate(cone.signs[bound].T if len(bound) else ()):  # nnls of nothing harms memory
         found, _ = nnls(corner * signs, half[free:, p], maxiter=MOST_PIVOTS * max(len(bound), 1))
         steps[bound, p] = signs * found
     rest = half[:free] - factor[free:, :free].T @ steps[bound]

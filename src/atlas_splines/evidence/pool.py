@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines.core.evaluation import evaluate
-from atlas_splines.core.extension import extended
+from atlas_splines.core.extension import extended, with_outputs
 from atlas_splines.core.losses import find_loss
 from atlas_splines.core.mixing import mixture
 from atlas_splines.core.model import Atlas, model_in, state_of
@@ -27,7 +27,7 @@ from atlas_splines.evidence.folding import fold
 from atlas_splines.evidence.readout import LEAST_NOISE, Prior, Readout, Sums, solve, sums_of
 from atlas_splines.evidence.statistics import HEAVIEST, Statistics
 
-__all__ = ["HALF_LIVES", "RECENT", "Batch", "Pool", "Track", "Voice"]
+__all__ = ["HALF_LIVES", "RECENT", "UNSEEN", "Batch", "Pool", "Track", "Voice"]
 
 Array = NDArray[np.float64]
 Voice = Literal["mixture", "exact", "fading"]
@@ -41,6 +41,7 @@ FADING_SHARE = 0.1  # of a fading memory that is as good as the exact one, over 
 ROWS_AT_ONCE = 8192  # whose features are held in memory
 LEAST_SHARE = 0.01  # in the mixture; what would have less is left out, so that the model stays small
 MUTE = ("total", "fading", "first", "later")  # what does not depend on who speaks
+UNSEEN = -20.0  # score of a class that the first model has not seen: e⁻²⁰ is nothing beside the others
 SHARPNESS = 2.0  # scores of classes are multiplied by this over the standard deviation of their noise
 
 
@@ -362,6 +363,19 @@ class Pool(Remembering, Evidence):
             older=self.older.narrowed(places),
             faded=tuple(sums.narrowed(places) for sums in self.faded),
             statistics=[batch.statistics.narrowed(places) for batch in self.recent],
+        )
+
+    def with_outputs(self, places: NDArray[np.intp], outputs: int) -> Pool:
+        """The pool with more classes, which no row so far was of; the old ones get these places."""
+        return replace(
+            self,
+            older=self.older.with_outputs(places, outputs),
+            faded=tuple(sums.with_outputs(places, outputs) for sums in self.faded),
+            recent=tuple(
+                replace(batch, statistics=batch.statistics.with_outputs(places, outputs))
+                for batch in self.recent
+            ),
+            base=None if self.base is None else with_outputs(self.base, places, outputs, UNSEEN),
         )
 
     def _with_features(

@@ -277,6 +277,12 @@ class Sums:
         """As those of `Statistics`."""
         return replace(self, gram=self.gram[np.ix_(places, places)], moment=self.moment[places])
 
+    def with_outputs(self, places: NDArray[np.intp], outputs: int) -> Sums:
+        """As those of `Statistics`."""
+        moment, square = np.zeros((len(self.moment), outputs)), np.zeros(outputs)
+        moment[:, places], square[places] = self.moment, self.square
+        return replace(self, moment=moment, square=square)
+
     def fade(self, new: Sums, half_life: float) -> Sums:
         """These sums, of which less counts the more is new, and new ones."""
         keep = 0.5 ** (new.count / half_life)

@@ -182,6 +182,23 @@ class Statistics:
         narrower._square, narrower._count = list(self._square), self._count
         return narrower
 
+    def with_outputs(self, places: NDArray[np.intp], outputs: int) -> Statistics:
+        """Statistics of more targets, which were zero in all rows so far; the old ones get these places.
+
+        Examples
+        --------
+        >>> statistics = Statistics(1)
+        >>> statistics.add(np.ones((3, 1)), np.ones((3, 1)))
+        >>> statistics.with_outputs(np.array([1]), 2).moment
+        array([[0., 3.]])
+        """
+        wider = Statistics(self.features, outputs)
+        wider._gram, wider._count = self._gram, self._count
+        wider._moment[:, places] = self._moment
+        for place, square in zip(places.tolist(), self._square, strict=True):
+            wider._square[place] = square
+        return wider.copy()
+
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Everything as arrays of integers for a file: of the symmetric matrix the upper triangle alone.
 

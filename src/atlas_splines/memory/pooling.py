@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines.core.charts import Chart, Fence
-from atlas_splines.core.extension import reach, reaching
+from atlas_splines.core.extension import reach, reaching, with_outputs
 from atlas_splines.core.model import Atlas, model_in, state_of
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import Signs, State
 from atlas_splines.evidence.design import Solved, design, solve_first
 from atlas_splines.evidence.features import Features
 from atlas_splines.evidence.growth import missing_bumps
-from atlas_splines.evidence.pool import HALF_LIVES, Pool, Voice
+from atlas_splines.evidence.pool import HALF_LIVES, UNSEEN, Pool, Voice
 from atlas_splines.evidence.readout import Prior, sums_of
 from atlas_splines.evidence.statistics import HEAVIEST
 from atlas_splines.evidence.verdicts import surprise
@@ -41,6 +41,7 @@ __all__ = [
     "solve_rows",
     "speak_as_fitted",
     "start_pool",
+    "with_classes",
 ]
 
 Array = NDArray[np.float64]
@@ -163,6 +164,15 @@ def add_first_rows(state: State, rows: Rows) -> State:
 def speak_as_fitted(state: State) -> State:
     """The state in which the first model speaks, with all evidence kept; only before any update."""
     return needed_pool(state).with_voice("mixture").state_like(state)
+
+
+def with_classes(state: State, places: NDArray[np.intp], outputs: int) -> State:
+    """The state with more classes, which no row so far was of; the old ones get these places."""
+    if state.charts:
+        raise ValueError("classes cannot be added where charts stand; call consolidate() first, or fit again")
+    pool = evidence_of(state)
+    larger = with_outputs(state, places, outputs, UNSEEN)
+    return larger if pool is None else pool.with_outputs(places, outputs).state_like(larger)
 
 
 def forget_rows(state: State, rows: Rows) -> State:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from atlas_splines.tables.dialects import PLAIN
 from atlas_splines.tables.reading import MISSING, Piece, TableError
 from atlas_splines.tables.wording import listed
 
@@ -23,16 +24,21 @@ Label = str | bool | int | float
 
 # Numbers beyond it are refused: its square is a number too.
 LARGEST = 1e150
+DATE_TYPES = (pa.types.is_date, pa.types.is_timestamp, pa.types.is_time)
 NUMBER_TYPES = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_null)
+
+# Numbers with a decimal comma: with points between thousands, with a point elsewhere, with the comma itself.
+THOUSANDS = r"^\s*[+-]?\d{1,3}(\.\d{3})+(,\d*)?\s*$"
+POINTED = r"^\s*[+-]?\d*\.\d*([eE][+-]?\d+)?\s*$"
+WITH_DECIMAL_COMMA = r"^(\s*[+-]?\d*),(\d*([eE][+-]?\d+)?\s*)$"
 
 # Parts of messages that several places say.
 MISSING_TARGET = "the target is missing; fill it in, or add --skip-missing"
-WITH_COMMA = "has a comma; write numbers without commas and with a decimal point, such as 3.5"
-LEAVE_OUT = "leave the column out with --ignore"
-DATES = (
-    "dates and times are not understood; turn them into numbers, such as days since a start or the hour of "
-    f"the day, or {LEAVE_OUT}"
+WITH_COMMA = (
+    "has a comma; write numbers without commas and with a decimal point, such as 3.5, or add --decimal ','"
 )
+LEAVE_OUT = "leave the column out with --ignore"
+NO_NUMBERS = "these are dates or times, and fit had numbers; give numbers"
 
 
 @dataclass(frozen=True)
@@ -46,7 +52,7 @@ class Cells:
     column
         Name of the column.
     values
-        The cells, as float64 or as text, whatever they were stored as.
+        The cells, as float64, as text, or as dates or times, whatever they were stored as.
     stored
         The type they were stored as.
     """
@@ -62,7 +68,35 @@ class Cells:
         values = piece.table[column].combine_chunks()
         if pa.types.is_dictionary(values.type):
             values = values.dictionary_decode()
-        return cls(piece, column, values, values.type)._as_text_or_numbers()
+        cells = cls(piece, column, values, values.type)._as_text_or_numbers()
+        if cells.is_temporal or piece.source.dialect == PLAIN:
+            return cells
+        return cells._without_missing(piece.source.dialect.missing)._with_points(piece.source.dialect.decimal)
+
+    def _without_missing(self, missing: Sequence[str]) -> Cells:
+        """Cells without those that the dialect calls missing; numbers are compared as numbers."""
+        if pa.types.is_floating(self.values.type):
+            marks = [float(text) for text in missing if as_numbers(pa.array([text])) is not None]
+            gone = pc.is_in(self.values, pa.array(marks, pa.float64()))
+        else:
+            gone = pc.is_in(pc.utf8_trim_whitespace(self.values), pa.array(missing, pa.string()))
+        return replace(self, values=pc.if_else(gone, pa.scalar(None, self.values.type), self.values))
+
+    def _with_points(self, decimal: str) -> Cells:
+        """Cells whose numbers have decimal points, as numbers have elsewhere."""
+        if decimal == "." or pa.types.is_floating(self.values.type):
+            return self
+        grouped = pc.match_substring_regex(self.values, THOUSANDS)
+        values = pc.if_else(grouped, pc.replace_substring(self.values, ".", ""), self.values)
+        pointed = pc.fill_null(pc.match_substring_regex(values, POINTED), False).to_numpy(
+            zero_copy_only=False
+        )
+        if pointed.any():
+            at = int(np.argmax(pointed))
+            self.fail(
+                at, f"{self.values[at].as_py()!r} has a point, and the decimal mark is a comma; correct it"
+            )
+        return replace(self, values=pc.replace_substring_regex(values, WITH_DECIMAL_COMMA, r"\1.\2"))
 
     def _as_text_or_numbers(self) -> Cells:
         kind = self.values.type
@@ -70,8 +104,8 @@ class Cells:
             return replace(self, values=self.values.cast(pa.string()))
         if any(test(kind) for test in NUMBER_TYPES):
             return replace(self, values=self.values.cast(pa.float64(), safe=False))
-        if pa.types.is_temporal(kind):
-            self.fail(None, DATES)
+        if any(test(kind) for test in DATE_TYPES):
+            return self
         self.fail(None, f"values of type {kind} are not understood; {LEAVE_OUT}")
 
     def fail(self, at: int | None, what: str) -> NoReturn:
@@ -79,9 +113,19 @@ class Cells:
         row = "" if at is None else f"row {self.piece.first_row + at}, "
         raise TableError(f"{self.piece.source.name}, {row}column {self.column!r}: {what}")
 
+    @property
+    def is_temporal(self) -> bool:
+        """Whether dates or times were stored as such."""
+        return any(test(self.values.type) for test in DATE_TYPES)
+
+    @property
+    def texts(self) -> pa.Array:
+        """The cells as texts."""
+        return as_text(self.values)
+
     def numbers_or_none(self) -> Array | None:
-        """Numbers with NaN for missing ones, or None if some text is no number."""
-        found = as_numbers(self.values)
+        """Numbers with NaN for missing ones, or None if some cell is no number."""
+        found = None if self.is_temporal else as_numbers(self.values)
         if found is not None and (np.abs(found) > LARGEST).any():
             at = int(np.argmax(np.abs(found) > LARGEST))
             what = "infinite" if np.isinf(found[at]) else f"beyond {LARGEST:g}, too large to compute with"
@@ -91,6 +135,8 @@ class Cells:
     def numbers(self) -> Array:
         """Numbers with NaN for missing ones."""
         found = self.numbers_or_none()
+        if self.is_temporal:
+            self.fail(None, NO_NUMBERS)
         if found is None:
             at = self.first_text()
             text = self.values[at].as_py()
@@ -98,18 +144,22 @@ class Cells:
             self.fail(at, f"{text!r} {what}")
         return found
 
-    def codes(self, categories: Sequence[Label], unknown: str | None) -> NDArray[np.int64]:
-        """Position of each text among the categories, −1 for a missing one.
+    def codes(
+        self, categories: Sequence[Label], unknown: str | None, others: Sequence[str] = ()
+    ) -> NDArray[np.int64]:
+        """Position of each text among the categories, −1 for a missing one and for the others.
 
         For an unknown one `unknown` says what to do, or is None to treat it as missing.
         """
-        encoded = as_text(self.values).dictionary_encode()
+        encoded = self.texts.dictionary_encode()
         texts = as_names(encoded.dictionary)
         found = pc.index_in(texts, as_names(as_text(pa.array(categories))))
         # the one beyond the texts stands for missing cells: (texts + 1,)
         position = np.append(pc.fill_null(found, -1).to_numpy(zero_copy_only=False), -1).astype(np.int64)
         index = pc.fill_null(encoded.indices, len(texts)).to_numpy(zero_copy_only=False)
-        strange = pc.and_(pc.is_null(found), pc.is_valid(texts)).to_numpy(zero_copy_only=False)
+        known = pc.is_in(texts, as_names(pa.array(others, pa.string())))
+        strange = pc.and_(pc.is_null(found), pc.and_not(pc.is_valid(texts), known))
+        strange = strange.to_numpy(zero_copy_only=False)
         if unknown is not None and strange.any():
             at = int(np.flatnonzero(np.append(strange, False)[index])[0])
             had = f"was not there in fit, which had {listed(categories, 6)}"
@@ -121,16 +171,32 @@ class Cells:
         if pa.types.is_floating(self.values.type):
             there = ~np.isnan(with_nan(self.values))
         else:
-            there = trimmed(self.values).is_valid().to_numpy(zero_copy_only=False)
+            there = trimmed(self.texts).is_valid().to_numpy(zero_copy_only=False)
         if not skip and not there.all():
             self.fail(int(np.argmin(there)), MISSING_TARGET)
         return there
 
     def spellings(self) -> dict[str, str]:
         """The different texts by name, each as it is spelled first."""
-        texts = trimmed(as_text(self.values).unique())
+        texts = trimmed(self.texts.unique())
         pairs = zip(as_names(texts).to_pylist(), texts.to_pylist(), strict=True)
         return {name: text for name, text in reversed([*pairs]) if name is not None}
+
+    def unknown(self, categories: Sequence[Label]) -> list[str]:
+        """Texts by name that are none of the categories, in order."""
+        known = {*as_names(as_text(pa.array(categories))).to_pylist()}
+        return [name for name in self.spellings() if name not in known]
+
+    def unknown_classes(self, classes: Sequence[Label]) -> list[Label]:
+        """Classes that are none of those known, as values of the type that these have."""
+        new, spelled, kind = self.unknown(classes), self.spellings(), type(classes[0])
+        if kind is str:
+            return [spelled[name] for name in new]
+        try:
+            return [{int: int, float: float}[kind](name) for name in new]
+        except (KeyError, ValueError):  # of true and false there are but two
+            had = f"was not there in fit, which had {listed(classes, 6)}"
+            self.fail(None, f"{new[0]!r} {had}; correct it")
 
     def first_text(self) -> int:
         """Index of the first cell that is no number, by halving; there must be one."""

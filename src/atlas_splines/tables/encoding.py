@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from atlas_splines.core.rounding import outwards
 from atlas_splines.files.fields import Fields
 from atlas_splines.tables.cells import MISSING_TARGET, Cells, Label
+from atlas_splines.tables.dates import Calendar
+from atlas_splines.tables.dialects import PLAIN, Dialect
 from atlas_splines.tables.reading import Piece, Table
 
 __all__ = ["Column", "Encoding", "frame"]
@@ -33,18 +35,25 @@ class Column:
     """How a column of a table becomes inputs of a model.
 
     A number is one input. Two categories are one input, 0 or 1, and halfway if missing. Up to 20 categories
-    have an input each, 0 or 1, all 0 if missing. More are one input: their place in an order.
+    have an input each, 0 or 1, all 0 if missing. More are one input: their place in an order. A date has an
+    input for each of some parts of the calendar.
 
     Attributes
     ----------
     name
         Name of the column.
     categories
-        Its categories in the order of their codes; None for numbers.
+        Its categories in the order of their codes; None for numbers and dates.
+    calendar
+        How dates become numbers; None for numbers and categories.
+    others
+        Categories that came with updates and have no input: they are read as missing ones are.
     """
 
     name: str
     categories: tuple[str, ...] | None = None
+    calendar: Calendar | None = None
+    others: tuple[str, ...] = ()
 
     @property
     def one_hot(self) -> bool:
@@ -56,11 +65,20 @@ class Column:
         """Names of the inputs."""
         if self.one_hot:
             return [f"{self.name}={category}" for category in self.categories or ()]
+        if self.calendar is not None:
+            return [f"{self.name}.{part}" for part in self.calendar.parts]
         return [self.name]
+
+    @property
+    def apart(self) -> list[Column]:
+        """The column itself, or a column of numbers for each part of its dates."""
+        return [self] if self.calendar is None else [Column(name) for name in self.inputs]
 
     @property
     def meanings(self) -> list[str]:
         """How each input is made, in words."""
+        if self.calendar is not None:
+            return self.calendar.meanings
         if self.categories is None:
             return ["the number; NaN if missing"]
         if self.one_hot:
@@ -71,9 +89,11 @@ class Column:
 
     def encode(self, cells: Cells, unknown: str | None) -> list[Array]:
         """Inputs, shape (rows,) each."""
+        if self.calendar is not None:
+            return self.calendar.encode(cells)
         if self.categories is None:
             return [cells.numbers()]
-        code = cells.codes(self.categories, unknown)
+        code = cells.codes(self.categories, unknown, self.others)
         if self.one_hot:
             return [(code == k).astype(np.float64) for k in range(len(self.categories))]
         missing = 0.5 if len(self.categories) <= 2 else np.nan
@@ -88,6 +108,16 @@ class Column:
         sums = np.bincount(code[code >= 0], target[code >= 0], minlength=count)
         means = np.where(rows > 0, sums / np.maximum(rows, 1), target.mean())
         return Column(self.name, tuple(self.categories[k] for k in np.argsort(means, kind="stable")))
+
+    def with_new(self, names: Sequence[str]) -> Column:
+        """The column with categories that came with an update, so that no input of a model changes.
+
+        Where categories are in an order they get the places after the others; elsewhere they are read as
+        missing ones are.
+        """
+        if self.categories is not None and len(self.categories) > MOST_ONE_HOT:
+            return replace(self, categories=(*self.categories, *names))
+        return replace(self, others=(*self.others, *names))
 
     def covered(self, parts: list[list[Interval]], limits: Interval, fill: float) -> str:
         """What the intervals of its inputs mean in the column's own values.
@@ -108,6 +138,26 @@ class Column:
         names = [name for name, there in zip(self.categories, found, strict=True) if there]
         shown = names[:8] + ([f"{len(names) - 8} more"] if len(names) > 8 else [])
         return ", ".join(shown + (["missing"] if missing else [])) or "nowhere"
+
+    def to_json(self) -> dict[str, Any]:
+        """The column as JSON has it."""
+        plain = {"name": self.name, "categories": self.categories and list(self.categories)}
+        dates = {} if self.calendar is None else {"calendar": self.calendar.to_json()}
+        return {**plain, **dates, **({"others": list(self.others)} if self.others else {})}
+
+    @classmethod
+    def from_json(cls, value: object) -> Column:
+        """Read `to_json`, or raise a ValueError that says what is wrong."""
+        given = {"calendar": None, "others": None, **value} if isinstance(value, dict) else value
+        fields = Fields(given, "a column of the table", ("name", "categories", "calendar", "others"))
+        categories = _texts(fields, "categories")
+        calendar = None if fields.is_null("calendar") else Calendar.from_json(fields.mapping("calendar"))
+        if categories is not None and calendar is not None:
+            raise ValueError("a column of the table has both categories and a calendar")
+        others = _texts(fields, "others") or ()
+        if {*others} & {*(categories or others)}:
+            raise ValueError("'others' of a column of the table must be none of its categories")
+        return cls(fields.text("name"), categories, calendar, others)
 
     def random(self, rows: int, random: np.random.Generator) -> list[Array]:
         """Inputs of random categories, shape (rows,) each."""
@@ -148,11 +198,14 @@ class Encoding:
         Name of the target's column.
     classes
         Its classes, sorted, of the type and in the spelling they had in fit; None for numbers.
+    dialect
+        How the table was written, which later ones are too if nothing else is said.
     """
 
     columns: tuple[Column, ...]
     target: str
     classes: tuple[Label, ...] | None = None
+    dialect: Dialect = PLAIN
 
     @property
     def names(self) -> list[str]:
@@ -163,6 +216,11 @@ class Encoding:
     def inputs(self) -> list[str]:
         """Names of the inputs."""
         return [name for column in self.columns for name in column.inputs]
+
+    @property
+    def parts(self) -> list[Column]:
+        """The columns, with a column of numbers for each part of dates."""
+        return [part for column in self.columns for part in column.apart]
 
     def encode(self, piece: Piece, unknown: str | None = UNKNOWN) -> Table:
         """Inputs by name, all of them numbers; a missing one is NaN.
@@ -190,20 +248,20 @@ class Encoding:
 
     def to_json(self) -> dict[str, Any]:
         """The encoding as JSON has it."""
-        columns = [{"name": c.name, "categories": c.categories and list(c.categories)} for c in self.columns]
-        return {"columns": columns, "target": self.target, "classes": self.classes and list(self.classes)}
+        columns = [column.to_json() for column in self.columns]
+        table = {"columns": columns, "target": self.target, "classes": self.classes and list(self.classes)}
+        return table if self.dialect == PLAIN else {**table, "dialect": self.dialect.to_json()}
 
     @classmethod
     def from_json(cls, value: object) -> Encoding:
         """Read `to_json`, or raise a ValueError that says what is wrong."""
-        fields = Fields(value, "the table", ("columns", "target", "classes"))
-        columns = [
-            Fields(c, "a column of the table", ("name", "categories")) for c in fields.items("columns")
-        ]
+        given = {"dialect": PLAIN.to_json(), **value} if isinstance(value, dict) else value
+        fields = Fields(given, "the table", ("columns", "target", "classes", "dialect"))
         return cls(
-            tuple(Column(column.text("name"), _texts(column, "categories")) for column in columns),
+            tuple(map(Column.from_json, fields.items("columns"))),
             fields.text("target"),
             _labels(fields, "classes"),
+            Dialect.from_json(fields.mapping("dialect")),
         )
 
 

@@ -1,16 +1,27 @@
-"""Tables: CSV and Parquet in pieces of bounded size. Rows are counted from 1, below the header."""
+"""Tables: CSV and Parquet in pieces of bounded size. Rows are counted from 1, below the header.
+
+A table is one file, several by a pattern or in a folder, or standard input.
+"""
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import csv
+import glob
+import gzip
+import io
+import json
 import re
 import shutil
 import sys
 import tempfile
+import zlib
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import TracebackType
+from typing import IO
 
 import numpy as np
 import pyarrow as pa
@@ -19,9 +30,11 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 from numpy.typing import NDArray
 
-from atlas_splines.tables.wording import counted, listed, one_line
+from atlas_splines.tables.dialects import BLANKS, PLAIN, Dialect
+from atlas_splines.tables.whole_files import WHOLE_ENDINGS, as_parquet, numbered
+from atlas_splines.tables.wording import TableError, counted, listed, one_line
 
-__all__ = ["Piece", "Source", "Table", "TableError", "is_parquet", "opened"]
+__all__ = ["Located", "Piece", "Source", "Table", "TableError", "is_parquet", "opened"]
 
 Table = pa.Table
 
@@ -35,13 +48,13 @@ ROWS, CELLS = 50_000, 4_000_000
 TEXTS = 64 * 2**20
 
 TEXT_ENDINGS, PARQUET_ENDINGS = (".csv", ".tsv", ".txt"), (".parquet", ".pq")
+ENDINGS = (*TEXT_ENDINGS, *(f"{ending}.gz" for ending in TEXT_ENDINGS), *PARQUET_ENDINGS, *WHOLE_ENDINGS)
 DELIMITERS = ",;\t|"
+OUTSIDE_QUOTES = re.compile(r'("[^"]*"?)|[ \t]+')
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
+UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
 WRONG_ROW = re.compile(r"CSV parse error: (?:Row #(\d+): )?Expected (\d+) columns, got (\d+)")
 MISSING = ["", "#N/A", "N/A", "n/a", "NA", "NULL", "null", "NaN", "nan", "-NaN", "-nan", "None"]
-
-
-class TableError(ValueError):
-    """Something is wrong with a table; the message names the file, row and column, and says what to do."""
 
 
 @dataclass(frozen=True)
@@ -56,26 +69,62 @@ class Source:
         What messages call it.
     columns
         Names of its columns.
+    dialect
+        How it is written.
+    categories
+        Columns that were stored as categories, whatever these are.
+    index
+        Columns that hold the index of a data frame, which has no name.
+    parts
+        The files of a table of several ones, in their order.
     """
 
     path: Path
     name: str
     columns: tuple[str, ...]
+    dialect: Dialect = PLAIN
+    categories: frozenset[str] = frozenset()
+    index: frozenset[str] = frozenset()
+    parts: tuple[Source, ...] = ()
 
     @classmethod
-    def of(cls, path: Path, name: str | None = None) -> Source:
+    def of(cls, path: Path, name: str | None = None, dialect: Dialect = PLAIN) -> Source:
         """A file that is there, with its header read."""
         name = name or str(path)
         if not path.is_file():
             raise TableError(f"{name} does not exist or is not a file; check the name")
         try:
-            columns = _parquet_columns(path, name) if is_parquet(path, name) else _csv_head(path, name)[0]
-        except OSError as error:
-            raise TableError(f"{name} cannot be read: {error.strerror or error}; check the file") from None
+            if is_parquet(path, name):
+                columns, categories, index = _parquet_head(path, name)
+            else:
+                (columns, _, _), categories, index = _csv_head(path, name, dialect), [], []
+        except (OSError, EOFError, zlib.error) as error:
+            why = getattr(error, "strerror", None) or one_line(error)
+            raise TableError(f"{name} cannot be read: {why}; check the file") from None
         for column in columns:
             if columns.count(column) > 1:
-                raise TableError(f"{name} has two columns {column!r}; rename one")
-        return cls(path, name, tuple(columns))
+                headless = ", or add --no-header if its first row is data" if NUMBER.fullmatch(column) else ""
+                raise TableError(f"{name} has two columns {column!r}; rename one{headless}")
+        return cls(path, name, tuple(columns), dialect, frozenset(categories), frozenset(index))
+
+    @classmethod
+    def joined(cls, name: str, parts: Sequence[Source]) -> Source:
+        """Several files, one after the other, which must have the same columns."""
+        first = parts[0]
+        for part in parts[1:]:
+            part.need(first.columns)
+            first.need(part.columns)
+            if part.is_parquet != first.is_parquet:
+                raise TableError(
+                    f"{name}: {first.name} and {part.name} are of different kinds; give one kind"
+                )
+        return replace(first, name=name, parts=tuple(parts))
+
+    @property
+    def looks_headless(self) -> bool:
+        """Whether the names of columns look like cells: half of them or more are numbers."""
+        numbers = sum(NUMBER.fullmatch(column) is not None for column in self.columns)
+        return not self.is_parquet and self.dialect.header and 2 * numbers >= len(self.columns)
 
     @property
     def is_parquet(self) -> bool:
@@ -86,61 +135,119 @@ class Source:
         """Refuse a table that lacks a column."""
         for column in columns:
             if column not in self.columns:
-                raise TableError(f"{self.name} has no column {column!r}; it has {listed(self.columns)}")
+                what = f"{self.name} has no column {column!r}; it has {listed(self.columns)}"
+                raise TableError(what + self._hint)
+
+    @property
+    def _hint(self) -> str:
+        """What may be meant where a column is not there."""
+        if self.looks_headless:
+            return "; if its first row is data, add --no-header"
+        is_blank = not self.is_parquet and len(self.columns) == 1 and re.search(r"\s", self.columns[0])
+        return "; if blanks are between its columns, add --separator blank" if is_blank else ""
 
     def pieces(self, columns: Sequence[str] | None = None) -> Iterator[Piece]:
         """Pieces of the table, in order: text in CSV, typed values in Parquet."""
-        row = 1
         names = list(self.columns if columns is None else columns)
-        for table in self._parquet_tables(names) if self.is_parquet else self._csv_tables(names):
-            if table.num_rows:
-                yield Piece(self, row, table)
-            row += table.num_rows
+        schema = self._common_schema(names) if self.is_parquet else None
+        before = 0
+        for part in self.parts or (self,):
+            row = 1
+            for table in part._csv_tables(names) if schema is None else part._parquet_tables(names, schema):
+                if table.num_rows:
+                    yield Piece(part, row, table, before)
+                row += table.num_rows
+            before += row - 1
 
-    def _parquet_tables(self, names: list[str]) -> Iterator[pa.Table]:
+    def _common_schema(self, names: list[str]) -> pa.Schema:
+        """Types of columns that hold the values of all files."""
+        schemas = []
+        for part in self.parts or (self,):
+            with part._damage_named():
+                schema = parquet.read_schema(part.path)
+            schemas.append(pa.schema([schema.field(name) for name in names]))
+            try:
+                common = pa.unify_schemas(schemas, promote_options="permissive")
+            except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+                raise TableError(f"{part.name} has other types: {one_line(error)}; write it again") from None
+            schemas = [common]
+        return schemas[0]
+
+    @contextlib.contextmanager
+    def _damage_named(self) -> Iterator[None]:
         try:
-            schema = parquet.read_schema(self.path)
+            yield
+        except (pa.ArrowException, OSError) as error:
+            raise TableError(f"{self.name} is damaged: {one_line(error)}; write it again") from None
+
+    def _parquet_tables(self, names: list[str], schema: pa.Schema) -> Iterator[pa.Table]:
+        with self._damage_named():
             texts = [name for name in names if _is_plain_text(schema.field(name).type)]
             with parquet.ParquetFile(self.path, read_dictionary=texts) as file:
                 for batch in file.iter_batches(min(ROWS, max(CELLS // len(names), 1)), columns=names):
                     for part in _of_bounded_texts(pa.Table.from_batches([batch])):
-                        yield part.cast(pa.schema([schema.field(name) for name in part.column_names]))
-        except (pa.ArrowException, OSError) as error:
-            raise TableError(f"{self.name} is damaged: {one_line(error)}; write it again") from None
+                        yield part.cast(schema)
 
     def _csv_tables(self, names: list[str]) -> Iterator[pa.Table]:
-        header, delimiter, lines = _csv_head(self.path, self.name)
+        header, delimiter, lines = _csv_head(self.path, self.name, self.dialect)
+        # no function of Python's here: threads of pyarrow would call it after Python has ended
+        parsing = arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
+        converting = arrow_csv.ConvertOptions(
+            column_types=dict.fromkeys(header, pa.string()),
+            include_columns=names,
+            null_values=MISSING,
+            strings_can_be_null=True,
+        )
         rows = 0
-        try:
-            with arrow_csv.open_csv(
-                self.path,
-                arrow_csv.ReadOptions(
-                    use_threads=False, block_size=BLOCK, skip_rows=lines, column_names=header
-                ),
-                # no function of Python's here: threads of pyarrow would call it after Python has ended
-                arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-                arrow_csv.ConvertOptions(
-                    column_types=dict.fromkeys(header, pa.string()),
-                    include_columns=names,
-                    null_values=MISSING,
-                    strings_can_be_null=True,
-                ),
-            ) as reader:
-                for batch in reader:
-                    yield pa.Table.from_batches([batch])
-                    rows += batch.num_rows
-        except pa.ArrowInvalid as error:
-            if "Empty CSV" in str(error):
-                return
-            raise TableError(f"{self.name}{_csv_fault(error, rows)}") from None
+        blocks = self._blank_blocks(lines) if delimiter == BLANKS else [(self.path, lines)]
+        for block, skipped in blocks:
+            before = rows
+            reading = arrow_csv.ReadOptions(
+                use_threads=False, block_size=BLOCK, skip_rows=skipped, column_names=header
+            )
+            try:
+                with arrow_csv.open_csv(block, reading, parsing, converting) as reader:
+                    for batch in reader:
+                        yield pa.Table.from_batches([batch])
+                        rows += batch.num_rows
+            except pa.ArrowInvalid as error:
+                if "Empty CSV" in str(error):
+                    continue
+                raise TableError(f"{self.name}{_csv_fault(error, rows, before - skipped)}") from None
+            except OSError as error:
+                raise TableError(f"{self.name} is damaged: {one_line(error)}; write it again") from None
+
+    def _blank_blocks(self, header_lines: int) -> Iterator[tuple[pa.BufferReader, int]]:
+        """A file with blanks between its cells, in blocks with one blank each, below the header."""
+        with _text_of(self.path) as file:
+            for _ in range(header_lines):
+                file.readline()
+            while lines := file.readlines(BLOCK):
+                text = "\n".join(filter(None, map(_with_single_blanks, lines)))
+                yield pa.BufferReader((text + "\n").encode()), 0
 
 
-def _csv_fault(error: Exception, rows: int) -> str:
-    """What is wrong with a CSV file after so many good rows, from what pyarrow says."""
+def _with_single_blanks(line: str) -> str:
+    """A line with one space wherever spaces and tabs are, but as it is inside quotes."""
+    return OUTSIDE_QUOTES.sub(lambda found: found[1] or " ", line.strip())
+
+
+def _text_of(path: Path) -> IO[str]:
+    """A text file, compressed or not."""
+    if path.suffix.lower() == ".gz":
+        return io.TextIOWrapper(gzip.open(path), encoding="utf-8-sig", newline="")
+    return open(path, encoding="utf-8-sig", newline="")
+
+
+def _csv_fault(error: Exception, rows: int, before: int) -> str:
+    """What is wrong with a CSV file after so many good rows, from what pyarrow says.
+
+    It counts lines, of which `before` come before the first one of a block.
+    """
     wrong = WRONG_ROW.search(str(error))
     if wrong:
         number, expected, actual = wrong.groups()
-        row = f", row {int(number) - 1}" if number else f" after row {rows}"
+        row = f", row {int(number) + before}" if number else f" after row {rows}"
         return f"{row} has {counted(int(actual), 'cell')} instead of {expected}; correct that row"
     if "UTF8" in str(error):
         return f" after row {rows} is not UTF-8; save it with that encoding"
@@ -159,23 +266,26 @@ class Piece:
         Number of the first of them there.
     table
         The rows.
+    before
+        Rows in files that come before it in a table of several ones.
     """
 
     source: Source
     first_row: int
     table: pa.Table
+    before: int = 0
 
     @property
     def row_numbers(self) -> NDArray[np.int64]:
-        """Number of each row, shape (rows,)."""
-        return np.arange(self.first_row, self.first_row + self.table.num_rows)
+        """Number of each row in all files together, shape (rows,)."""
+        return self.before + np.arange(self.first_row, self.first_row + self.table.num_rows)
 
 
 def is_parquet(path: Path, name: str) -> bool:
     """Whether a table is Parquet, and not CSV, by the ending of its name."""
     if path.suffix.lower() in PARQUET_ENDINGS:
         return True
-    if path.suffix.lower() in TEXT_ENDINGS:
+    if path.name.lower().removesuffix(".gz").endswith(TEXT_ENDINGS):
         return False
     raise TableError(f"{name} must end in .csv, .tsv, .txt, .parquet or .pq, which tells its format")
 
@@ -203,41 +313,85 @@ def _text_sizes(values: pa.Array) -> pa.Array:
     return pc.binary_length(values) if is_long else pa.array(np.zeros(len(values), np.int64))
 
 
-def _parquet_columns(path: Path, name: str) -> list[str]:
+def _parquet_head(path: Path, name: str) -> tuple[list[str], list[str], list[str]]:
+    """Names of the columns, of those that were stored as categories, and of those that are an index."""
     try:
-        return list(parquet.read_schema(path).names)
+        schema = typed = parquet.read_schema(path)
+        stored = (parquet.read_metadata(path).metadata or {}).get(b"ARROW:schema")
     except pa.ArrowException as error:
         raise TableError(f"{name} is not a Parquet file: {one_line(error)}; check the file") from None
+    if stored is not None:  # types that were written: of categories, Parquet itself knows texts only
+        typed = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(stored)))
+    categories = [field.name for field in typed if pa.types.is_dictionary(field.type)]
+    return list(schema.names), categories, _index_columns(schema)
 
 
-def _csv_head(path: Path, name: str) -> tuple[list[str], str, int]:
+def _index_columns(schema: pa.Schema) -> list[str]:
+    """Columns that pandas has written for an index without a name."""
+    try:
+        index = json.loads((schema.metadata or {})[b"pandas"])["index_columns"]
+        return [name for name in index if isinstance(name, str) and UNNAMED_INDEX.fullmatch(name)]
+    except (ValueError, KeyError, TypeError):
+        return []
+
+
+def _csv_head(path: Path, name: str, dialect: Dialect) -> tuple[list[str], str, int]:
     """Names of the columns, the delimiter, and the number of lines they take."""
-    with open(path, encoding="utf-8-sig", newline="") as file:
+    with _text_of(path) as file:
         try:
             start = file.readline()
             if not start.strip():
                 raise TableError(f"{name} is empty or starts with an empty line; begin with the column names")
-            delimiter = max(DELIMITERS, key=re.sub('"[^"]*"', "", start).count)
+            marks = DELIMITERS.replace(dialect.decimal, "")
+            delimiter = dialect.separator or max(marks, key=re.sub('"[^"]*"', "", start).count)
             file.seek(0)
-            reader = csv.reader(file, delimiter=delimiter)
+            lines = map(_with_single_blanks, file) if delimiter == BLANKS else file
+            reader = csv.reader(lines, delimiter=delimiter)
             header = [column.strip() for column in next(reader)]
         except UnicodeDecodeError:
             raise TableError(f"{name} is not UTF-8; save it with that encoding") from None
         except csv.Error as error:
             raise TableError(f"{name} has no readable header: {error}; correct its first line") from None
+    if not dialect.header:
+        return numbered(len(header)), delimiter, 0
     if not all(header):
         raise TableError(f"{name} has no name for column {header.index('') + 1}; give each column a name")
     return header, delimiter, reader.line_num
 
 
-@contextlib.contextmanager
-def opened(name: str) -> Iterator[Source]:
-    """A table by the name of its file, or from standard input for "-", which is kept in a file meanwhile."""
-    if name != "-":
-        yield Source.of(Path(name))
-        return
-    with tempfile.TemporaryDirectory(prefix="atlas-") as folder:
-        path = Path(folder) / "input"
+class Located:
+    """The files of a table, which may still be written in any dialect.
+
+    Parameters
+    ----------
+    name
+        A file, a folder of files, a pattern such as ``data/*.csv``, or "-" for standard input, which is
+        kept in a file meanwhile.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __enter__(self) -> Located:
+        self._scratch = contextlib.ExitStack()
+        try:
+            self.paths = self._kept_input() if self.name == "-" else paths_of(self.name)
+        except BaseException:
+            self._scratch.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._scratch.close()
+
+    def _folder(self) -> Path:
+        return Path(self._scratch.enter_context(tempfile.TemporaryDirectory(prefix="atlas-")))
+
+    def _kept_input(self) -> list[Path]:
+        folder = self._folder()
+        path = folder / "input"
         try:
             with open(path, "wb") as file:
                 shutil.copyfileobj(sys.stdin.buffer, file)
@@ -246,4 +400,38 @@ def opened(name: str) -> Iterator[Source]:
             raise TableError(f"{what}; set TMPDIR to a folder with room") from None
         with open(path, "rb") as file:
             ending = ".parquet" if file.read(4) == b"PAR1" else ".csv"
-        yield Source.of(path.rename(path.with_suffix(ending)), "standard input")
+        return [path.rename(path.with_suffix(ending))]
+
+    def read(self, dialect: Dialect) -> Source:
+        """The table, with its header read."""
+        sources = [self._source(path, dialect) for path in self.paths]
+        return sources[0] if len(sources) == 1 else Source.joined(self.name, sources)
+
+    def _source(self, path: Path, dialect: Dialect) -> Source:
+        name = "standard input" if self.name == "-" else str(path)
+        if path.is_file() and path.suffix.lower() in WHOLE_ENDINGS:
+            path = as_parquet(path, self._folder(), dialect)
+        return Source.of(path, name, dialect)
+
+
+def paths_of(name: str) -> list[Path]:
+    """The files of a table, in the order of their names."""
+    path = Path(name)
+    if path.is_dir():
+        found = sorted(file for file in path.iterdir() if file.name.lower().endswith(ENDINGS))
+        if not found:
+            raise TableError(f"{name} is a folder without tables; give a file, or a folder of tables")
+        return found
+    if path.exists() or not glob.has_magic(name):
+        return [path]
+    found = sorted(file for file in map(Path, glob.glob(name, recursive=True)) if file.is_file())
+    if not found:
+        raise TableError(f"no file is named like {name}; check the pattern")
+    return found
+
+
+@contextlib.contextmanager
+def opened(name: str, dialect: Dialect = PLAIN) -> Iterator[Source]:
+    """A table by the name of its file, folder or pattern, or from standard input for "-"."""
+    with Located(name) as located:
+        yield located.read(dialect)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
 
-from atlas_splines.tables.cells import DATES, LEAVE_OUT, WITH_COMMA, Cells, Label, as_labels, has_comma
+from atlas_splines.tables.cells import LEAVE_OUT, WITH_COMMA, Cells, Label, as_labels, has_comma
+from atlas_splines.tables.dates import DateChoice, DateSurvey, looks_like_dates
 from atlas_splines.tables.encoding import MOST_ONE_HOT, Column, Encoding
 from atlas_splines.tables.reading import Piece, Source, TableError
 from atlas_splines.tables.sampling import Reservoir
 from atlas_splines.tables.wording import listed
 
-__all__ = ["Survey", "Task", "survey_table"]
+__all__ = ["News", "Survey", "Task", "find_news", "survey_table"]
 
 Task = Literal["auto", "classify", "regress"]
 
@@ -23,11 +25,12 @@ MOST_CATEGORIES = 10_000
 
 # Classes that a target may have.
 MOST_CLASSES = 100
-DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}\b.*|\d{1,2}:\d{2}\b.*")
+
+DATES_AS_TARGET = "dates and times are no target; turn them into numbers, such as days since a start"
 
 
 class Survey:
-    """Finds out, piece by piece, whether a column holds numbers or categories, and which.
+    """Finds out, piece by piece, whether a column holds numbers, dates or categories, and which.
 
     Parameters
     ----------
@@ -35,10 +38,12 @@ class Survey:
         Whether to take it as categories in any case.
     option
         The option of the command that says so.
+    dates
+        What is known of its dates, if it is to be taken as dates in any case.
     """
 
-    def __init__(self, *, category: bool, option: str) -> None:
-        self.forced, self.option = category, option
+    def __init__(self, *, category: bool, option: str, dates: DateSurvey | None = None) -> None:
+        self.forced, self.option, self.dates = category, option, dates
         self.is_text = category
         self.any_number = False
         self.categories: dict[str, str] = {}  # by name, as spelled first
@@ -46,20 +51,24 @@ class Survey:
 
     def add(self, cells: Cells) -> None:
         """See one piece."""
-        found = None if self.is_text else cells.numbers_or_none()
-        if found is None:
-            self.is_text = True
+        if not self.is_text and self.dates is None:
+            found = cells.numbers_or_none()
+            if found is not None:
+                self.any_number |= not np.isnan(found).all()
+            elif not self.any_number and looks_like_dates(cells):
+                self.dates = DateSurvey(cells.column)
+            else:
+                self.is_text = True
+        if self.dates is not None:
+            self.dates.add(cells)
+        elif self.is_text:
             self._add_texts(cells)
-        else:
-            self.any_number |= not np.isnan(found).all()
 
     def _add_texts(self, cells: Cells) -> None:
         new = {name: text for name, text in cells.spellings().items() if name not in self.categories}
         if not self.forced:
             if any(map(has_comma, new)) and all(has_comma(text) or is_number(text) for text in new):
                 self._refuse_comma(cells)
-            if new and not self.categories and all(map(DATE.fullmatch, new)):
-                cells.fail(None, DATES)
             if self.any_number or any(map(is_number, new)):
                 self._refuse_mixture(cells)
         self.categories |= new
@@ -89,6 +98,8 @@ class Survey:
 
     def column(self, name: str) -> Column:
         """The column as a model's input."""
+        if self.dates is not None:
+            return Column(name, calendar=self.dates.calendar())
         return Column(name, tuple(sorted(self.categories)) or None)
 
 
@@ -111,12 +122,23 @@ def survey_table(
     skip_missing: bool,
     reservoir: Reservoir,
     beside: Sequence[str] = (),
+    dates: Mapping[str, DateChoice] = MappingProxyType({}),
 ) -> Encoding:
     """Read a table once: how its columns become inputs and targets; a sample of its rows fills the reservoir.
 
     Beside each row of the sample is its number in the table. Columns `beside` come with it as they are.
     """
-    surveys = {name: Survey(category=name in category, option=f"--category {name}") for name in names}
+    category = {*category, *source.categories}
+    surveys = {
+        name: Survey(
+            category=name in category and name not in dates,
+            option=f"--category {name}",
+            dates=DateSurvey(name, dates[name]) if name in dates else None,
+        )
+        for name in names
+    }
+    if task == "auto" and target in source.categories:
+        task = "classify"
     of_target = Survey(category=task == "classify", option="--classify")
     for piece in source.pieces([*names, target, *beside]):
         for name, seen in surveys.items():
@@ -125,15 +147,20 @@ def survey_table(
         if task == "regress":
             cells.numbers()
         of_target.add(cells)
+        if of_target.dates is not None:
+            cells.fail(None, DATES_AS_TARGET)
         there = cells.present(skip_missing)
         reservoir.add(piece.table.filter(there), piece.row_numbers[there])
     if not reservoir.seen:
         raise TableError(f"{source.name} has no rows with a target below its header; check the file")
     classes = check_classes(source, target, of_target) if of_target.is_text else None
-    encoding = Encoding(tuple(seen.column(name) for name, seen in surveys.items()), target, classes)
+    columns = tuple(seen.column(name) for name, seen in surveys.items())
+    encoding = Encoding(columns, target, classes, source.dialect)
     encoding = with_ordered_categories(encoding, source, reservoir)
     if len({*encoding.inputs}) < len(encoding.inputs):
-        raise TableError(f"{source.name}: a column has the name of another one's category; rename it")
+        raise TableError(
+            f"{source.name}: a column has the name of another one's category or part of a date; rename it"
+        )
     return encoding
 
 
@@ -162,4 +189,53 @@ def with_ordered_categories(encoding: Encoding, source: Source, reservoir: Reser
                 cells.fail(None, f"nearly every text is different, so they tell nothing; {LEAVE_OUT}")
             column = column.ordered(cells.codes(column.categories, None), y)
         columns.append(column)
-    return Encoding(tuple(columns), encoding.target, encoding.classes)
+    return replace(encoding, columns=tuple(columns))
+
+
+@dataclass(frozen=True)
+class News:
+    """What a table has that was not there in fit.
+
+    Attributes
+    ----------
+    categories
+        New categories of each column that has some.
+    classes
+        New classes of the target, of the type that the others have.
+    """
+
+    categories: Mapping[str, tuple[str, ...]]
+    classes: tuple[Label, ...] = ()
+
+    def added_to(self, encoding: Encoding) -> Encoding:
+        """The encoding that knows them."""
+        columns = tuple(
+            column.with_new(self.categories[column.name]) if column.name in self.categories else column
+            for column in encoding.columns
+        )
+        if not self.classes:
+            return replace(encoding, columns=columns)
+        every = np.unique([*(encoding.classes or ()), *self.classes]).tolist()
+        return replace(encoding, columns=columns, classes=tuple(every))
+
+
+def find_news(source: Source, encoding: Encoding) -> News:
+    """Read a table once: which of its categories and classes are new."""
+    coded = [column for column in encoding.columns if column.categories is not None]
+    classes = encoding.classes or ()
+    new: dict[str, set[str]] = {column.name: set() for column in coded}
+    labels: set[Label] = set()
+    names = [*new, *([encoding.target] if classes else [])]
+    for piece in source.pieces(names) if names else ():
+        for column in coded:
+            cells, known = Cells.of(piece, column.name), (*(column.categories or ()), *column.others)
+            new[column.name].update(cells.unknown(known))
+            if len(known) + len(new[column.name]) > MOST_CATEGORIES:
+                cells.fail(None, f"there are more than {MOST_CATEGORIES:,} different texts; check the column")
+        if classes:
+            labels.update(Cells.of(piece, encoding.target).unknown_classes(classes))
+    if len(classes) + len(labels) > MOST_CLASSES:
+        count, where = len(classes) + len(labels), f"{source.name}, column {encoding.target!r}"
+        raise TableError(f"{where}: {count:,} classes are too many, at most {MOST_CLASSES}; check the column")
+    found = {name: tuple(sorted(texts)) for name, texts in new.items() if texts}
+    return News(found, tuple(np.unique([*labels]).tolist()))

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-__all__ = ["counted", "listed", "one_line"]
+__all__ = ["TableError", "counted", "listed", "one_line"]
+
+
+class TableError(ValueError):
+    """Something is wrong with a table; the message names the file, row and column, and says what to do."""
 
 
 def listed(names: Collection[object], most: int = 12) -> str:

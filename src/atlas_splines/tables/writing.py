@@ -44,6 +44,8 @@ class TableWriter:
     def __init__(self, name: str) -> None:
         self.name = name
         self.is_parquet = name != "-" and is_parquet(Path(name), name)
+        if name.lower().endswith(".gz"):
+            raise TableError(f"{name} cannot be written: tables are not compressed; leave out .gz")
         self.delimiter = "\t" if name.lower().endswith(".tsv") else ","
 
     def __enter__(self) -> TableWriter:

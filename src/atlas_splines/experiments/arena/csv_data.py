@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from atlas_splines.experiments.arena.tasks import Problem, split
 from atlas_splines.tables.cells import Cells
+from atlas_splines.tables.dates import DATE
 from atlas_splines.tables.reading import DELIMITERS, Source
-from atlas_splines.tables.survey import DATE, Survey, is_number
+from atlas_splines.tables.survey import Survey, is_number
 
 __all__ = ["DataFile", "check_data", "csv_tasks", "read_columns"]
 
@@ -133,7 +134,7 @@ def one_number(column: Array) -> Array:
 
 @lru_cache(maxsize=2)
 def read_columns(path: Path, leave_out: tuple[str, ...] = ()) -> dict[str, Array]:
-    """Columns of a table by name, (rows, inputs) each, as `atlas fit` reads and encodes them.
+    """Columns of a table by name, (rows, inputs) each, as `atlas fit` reads and encodes them, but for dates.
 
     A table may do without a header, and have spaces between its cells.
     """
@@ -149,7 +150,7 @@ def read_columns(path: Path, leave_out: tuple[str, ...] = ()) -> dict[str, Array
 def encoded(cells: Sequence[Cells]) -> Array:
     """The inputs of a column, (rows, inputs), from its pieces.
 
-    Dates, which `atlas fit` refuses, are numbered in their order.
+    Dates are numbered in their order, one input each.
     """
     for piece in cells:
         there = piece.present(skip=True)

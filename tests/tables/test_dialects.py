@@ -1,0 +1,41 @@
+import pytest
+
+from atlas_splines.tables.dialects import PLAIN, Dialect
+from atlas_splines.tables.reading import TableError
+
+
+def test_what_is_told_replaces_what_was_known():
+    known = PLAIN.told(separator=";", header=False, missing=["?", " ? ", "-"], decimal=",")
+    assert known == Dialect(";", False, ("?", "-"), ",")
+    assert known.told() == known
+    assert known.told(header=True, missing=["x"]) == Dialect(";", True, ("x",), ",")
+    for spelled, separator in {"tab": "\t", r"\t": "\t", "blank": " ", " ": " ", "#": "#"}.items():
+        assert PLAIN.told(separator=spelled).separator == separator
+
+
+@pytest.mark.parametrize(
+    ("told", "says"),
+    [
+        ({"separator": "ab"}, "--separator must be one character, tab or blank, not 'ab'; correct it"),
+        ({"decimal": "'"}, '--decimal must be a point or a comma, not "\'"; correct it'),
+        (
+            {"decimal": ",", "separator": ","},
+            "',' cannot be separator and decimal mark at once; correct one",
+        ),
+    ],
+)
+def test_what_no_file_is_written_with(told, says):
+    with pytest.raises(TableError) as caught:
+        PLAIN.told(**told)
+    assert str(caught.value) == says
+
+
+def test_a_dialect_comes_back_from_json():
+    for dialect in (PLAIN, Dialect("\t", False, ("?",), ",")):
+        assert Dialect.from_json(dialect.to_json()) == dialect
+    with pytest.raises(ValueError, match="'missing' of the dialect of the table must be texts"):
+        Dialect.from_json(PLAIN.to_json() | {"missing": [1]})
+    with pytest.raises(ValueError, match="'header' of the dialect of the table must be true or false, not 1"):
+        Dialect.from_json(PLAIN.to_json() | {"header": 1})
+    with pytest.raises(ValueError, match="--separator must be one character"):
+        Dialect.from_json(PLAIN.to_json() | {"separator": "abc"})
