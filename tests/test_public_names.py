@@ -15,7 +15,7 @@ SCIKIT_LEARN = {
 }
 ESTIMATOR = SCIKIT_LEARN | {
     *("fit_more", "forget", "revert", "consolidate", "footprint", "update_log_", "column_names", "in_domain"),
-    *("reach", "feature_importances_", "interaction_strengths"),
+    *("reach", "feature_importances_", "interaction_strengths", "support"),
 }
 MEMBERS = {
     Atlas: {
@@ -29,8 +29,9 @@ MEMBERS = {
         *("domain", "dtype", "inputs", "contains", "intervals", "volume", "share"),
         *("area", "columns", "names", "known"),
     },
-    AtlasRegressor: ESTIMATOR,
-    AtlasClassifier: ESTIMATOR | {"decision_function", "predict_proba", "predict_log_proba", "add_classes"},
+    AtlasRegressor: ESTIMATOR | {"predict_interval", "set_predict_request"},
+    AtlasClassifier: ESTIMATOR
+    | {"decision_function", "predict_proba", "predict_log_proba", "add_classes", "predict_set"},
 }
 
 

@@ -34,7 +34,7 @@ def test_parameters_get_their_names_and_defaults():
     archive = old({"estimator": {"parameters": {"memory": "both", "terms": 2}}})
     upgrade(archive)
     parameters = {"retention": "both", "terms": 2, "features": 550, "half_life": None, "validation": "auto"}
-    assert archive.header["estimator"]["parameters"] == parameters
+    assert archive.header["estimator"]["parameters"] == parameters | {"quantile": 0.5}
 
 
 def test_a_fit_of_version_3_has_no_record():

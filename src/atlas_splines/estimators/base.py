@@ -25,19 +25,20 @@ from atlas_splines.core.state import Signs, State
 from atlas_splines.estimators.column_footprint import ColumnFootprint, seen_through, steps_inward
 from atlas_splines.estimators.column_map import ColumnMap
 from atlas_splines.estimators.directions import column_directions
-from atlas_splines.estimators.explaining import Explaining
 from atlas_splines.estimators.fitting import fit_model, train_on
 from atlas_splines.estimators.groups import numbered_groups
 from atlas_splines.estimators.judging import FitRecord, HeldOut, judge
 from atlas_splines.estimators.log import EstimatorUpdate
 from atlas_splines.estimators.reaching import given_back
 from atlas_splines.estimators.threads import run_in_threads
+from atlas_splines.estimators.uncertainty import Uncertain
 from atlas_splines.memory.consolidation import consolidate
 from atlas_splines.memory.footprints import Footprint
 from atlas_splines.memory.log import Consolidation, Update
 from atlas_splines.memory.plans import Retention
 from atlas_splines.memory.pooling import (
     add_first_rows,
+    first_spread,
     forget_rows,
     solve_rows,
     speak_as_fitted,
@@ -52,7 +53,7 @@ Self = TypeVar("Self", bound="AtlasEstimator")
 Result = TypeVar("Result")
 
 
-class AtlasEstimator(Explaining):
+class AtlasEstimator(Uncertain):
     """What the regressor and the classifier share; they say what targets and outputs mean."""
 
     # --- what targets mean, for subclasses to say -----------------------------------------------------
@@ -170,7 +171,9 @@ class AtlasEstimator(Explaining):
         fitted = fit_model(rows, options, seeds.tolist(), self._map, solved, apart)
         model = constrained(fitted.model, signs)
         if solved is not None:
-            model = start_pool(model, rows, solved, loss=self._loss, half_life=self.half_life)
+            ahead = fitted.ahead
+            spread = first_spread(rows, solved, self._loss, ahead.rows, ahead.said, ahead.factor)
+            model = start_pool(model, rows, solved, loss=self._loss, half_life=self.half_life, spread=spread)
         self.domain_, self.model_ = columns, model
         return self._remember(fitted.members, len(rows), fitted.held_out)
 
@@ -445,7 +448,11 @@ class AtlasEstimator(Explaining):
 
     def _outputs(self, X: ArrayLike) -> Array:
         """Outputs of the model in float64, shape (rows, outputs); to be asked of `_now`."""
-        model, points = self.model_, self.domain_.to_unit(self._inputs(X))
+        return self._outputs_at(self.domain_.to_unit(self._inputs(X)))
+
+    def _outputs_at(self, points: Array) -> Array:
+        """The same at coordinates that the columns have, in the domain or not."""
+        model = self.model_
         inside = points.clip(*model.domain.T)
         if self.extrapolation == "error":
             self._refuse_outside(points, inside)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,6 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 from atlas_splines.core.model import state_of
 from atlas_splines.estimators.base import Array, AtlasEstimator
 from atlas_splines.estimators.judging import LOG_LOSS
+from atlas_splines.estimators.uncertainty import checked_coverages
+from atlas_splines.memory.doubt import most_surprise
 from atlas_splines.memory.pooling import with_classes
 
 __all__ = ["AtlasClassifier"]
@@ -174,6 +177,44 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
         """
         now = self._now()
         return now._predictions(now._outputs(X))
+
+    def predict_set(self, X: ArrayLike, coverage: float | Sequence[float] | Array = 0.9) -> Array:
+        """Predict which classes each row may have, with a promised share of rows whose class is among them.
+
+        A set has every class that is probable enough, and always the most probable one: where few rows are in
+        doubt, more than the promised share have their class in it.
+
+        Parameters
+        ----------
+        X
+            Inputs, shape (rows, columns).
+        coverage
+            Share of rows whose class shall be in their set, between 0 and 1; or several.
+
+        Returns
+        -------
+        array of truth values, shape (rows, classes), in the order of `classes_`; with several coverages
+        (rows, classes, coverages)
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> random = np.random.default_rng(0)
+        >>> X = random.uniform(-1, 1, (600, 1))
+        >>> y = X[:, 0] + 0.3 * random.normal(size=600) > 0
+        >>> model = AtlasClassifier(members=1, random_state=0).fit(X, y)
+        >>> model.predict_set([[-0.9], [0.0]], coverage=0.95)
+        array([[ True, False],
+               [ True,  True]])
+        """
+        coverages = checked_coverages(coverage)
+        now = self._now()
+        points = now.domain_.to_unit(now._inputs(X))
+        outputs = now._outputs_at(points)
+        most = most_surprise(*now._said(points, outputs), coverages)
+        sets = -log_softmax(outputs, axis=1)[:, :, None] <= most[:, None, :]  # (rows, classes, coverages)
+        sets |= (outputs == outputs.max(axis=1, keepdims=True))[:, :, None]
+        return sets[:, :, 0] if np.ndim(coverage) == 0 else sets
 
     def _predictions(self, outputs: Array) -> Array:
         return self.classes_[outputs.argmax(axis=1)]

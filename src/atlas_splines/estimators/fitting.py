@@ -60,6 +60,7 @@ MOST_HELD_OUT = 0.25  # share of the rows
 MOST_CLASS_ROWS = 50_000  # that the readout of classes is found from: their features are held at once
 BLOCKS = 5  # of neighbouring rows that are held out
 ALIKE = 0.1  # correlation of the errors of neighbouring rows, from which on they count as ordered
+LARGE = (0.8, 0.85, 0.9, 0.95)  # quantiles that errors are compared by
 PATIENCE_BATCHES = 2000  # without a lower loss, after which training stops
 LEAST_PATIENCE, MOST_PATIENCE = 2, 20  # epochs, whatever the number of batches
 
@@ -149,16 +150,43 @@ class Fitted:
         The trainings that it is made of.
     held_out
         How well it predicts rows it was not trained on; None if there were none.
+    ahead
+        What is known of its errors on rows that it was not trained on.
     """
 
     model: Atlas
     members: list[Grown]
     held_out: HeldOut | None
+    ahead: Ahead
 
     @property
     def loss(self) -> float:
         """Mean loss on these rows; infinite if there were none."""
         return np.inf if self.held_out is None else self.held_out.loss
+
+
+@dataclass(frozen=True, eq=False)
+class Ahead:
+    """What was said of rows by models that had not learned them.
+
+    Attributes
+    ----------
+    rows
+        Numbers of these rows.
+    said
+        What was said, shape (rows, outputs).
+    factor
+        By how much the errors of the fitted model are larger than those of what was said, shape (outputs,).
+    """
+
+    rows: NDArray[np.intp]
+    said: NDArray[np.float64]
+    factor: NDArray[np.float64]
+
+    @classmethod
+    def nothing(cls, outputs: int) -> Ahead:
+        """Where no row was held out."""
+        return cls(np.zeros(0, np.intp), np.zeros((0, outputs)), np.ones(outputs))
 
 
 def fit_model(
@@ -196,13 +224,14 @@ def solve_classes(
     if len(rows) < LEAST_ROWS:
         points, labels, weights = as_first_rows(rows)
         scores, _ = class_weights(solved.features(points), labels, weights, solved.readout, seed, groups, run)
-        return Fitted(fold(solved.features, scores), [], None)
+        return Fitted(fold(solved.features, scores), [], None, Ahead.nothing(options.outputs))
     validation = "random" if options.validation == "auto" else options.validation
     share = held_out_share(len(rows), options)
     apart, at_random = held_out_rows(rows, share, validation, solved, random, groups)
     held_out = apart | at_random
     model, member, outputs = stack_classes(rows, held_out, solved, seed, groups, run)
-    return Fitted(model, [member], judge(outputs, rows.take(held_out), rows, options.loss))
+    ahead = Ahead(some[held_out], outputs, np.ones(options.outputs))
+    return Fitted(model, [member], judge(outputs, rows.take(held_out), rows, options.loss), ahead)
 
 
 def held_out_share(rows: int, options: FitOptions) -> float:
@@ -220,8 +249,10 @@ def stack_on(
     groups: Groups | None = None,
 ) -> Fitted:
     """The solved part with members on top, each as far as held-out rows want it."""
+    every = np.arange(len(rows))
     if len(rows) < LEAST_ROWS:
-        return Fitted(fold(solved.features, solved.readout.weights), [], None)
+        ahead = Ahead(every, solved.ahead, np.ones(options.outputs))
+        return Fitted(fold(solved.features, solved.readout.weights), [], None, ahead)
     share, random = held_out_share(len(rows), options), np.random.default_rng(seeds[0])
     apart, at_random = held_out_rows(rows, share, options.validation, solved, random, groups)
     held_out = apart | at_random
@@ -229,7 +260,26 @@ def stack_on(
         solved = without_blocks(solved, *as_first_rows(rows), apart)
     members = run(lambda k: train_member(k, rows, held_out, solved, seeds[k]), range(len(seeds)))
     model, outputs = stack_members([member.model for member in members], rows, held_out, solved)
-    return Fitted(model, members, judge(outputs, rows.take(held_out), rows, options.loss))
+    factor = larger_by(rows.targets[held_out] - outputs, (rows.targets - solved.ahead)[held_out])
+    found = judge(outputs, rows.take(held_out), rows, options.loss)
+    return Fitted(model, members, found, Ahead(every, solved.ahead, factor))
+
+
+def larger_by(errors: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
+    """By how much errors, shape (rows, outputs), are larger than others of the same rows: shape (outputs,).
+
+    Both are compared by their large quantiles: pairs of errors tell that much better than either alone.
+
+    Examples
+    --------
+    >>> errors = np.random.default_rng(0).normal(size=(200, 1))
+    >>> larger_by(1.2 * errors, errors)
+    array([1.2])
+    """
+    one, two = (np.quantile(np.abs(each), LARGE, axis=0) for each in (errors, others))
+    usable = (one > 0) & (two > 0)
+    logs = np.log(np.where(usable, one, 1.0) / np.where(usable, two, 1.0))
+    return np.asarray(np.exp(logs.mean(axis=0)))
 
 
 def held_out_rows(
@@ -301,7 +351,18 @@ def average_members(
     members = [first, *others]
     models = [member.model for member in members]
     unseen = np.stack([folds[k % len(folds)] for k in range(len(members))])  # (members, rows)
-    return Fitted(average(models), members, judge_average(models, unseen, rows, options.loss))
+    found = judge_average(models, unseen, rows, options.loss)
+    return Fitted(average(models), members, found, said_ahead(members, rows, folds))
+
+
+def said_ahead(members: Sequence[Grown], rows: Rows, folds: Sequence[NDArray[np.bool_]]) -> Ahead:
+    """What each member says of the rows that it held out."""
+    pairs = list(zip(members, folds, strict=False))
+    said = [member.model(rows.points[fold]) for member, fold in pairs if fold.any()]
+    numbers = [np.flatnonzero(fold) for _, fold in pairs]
+    outputs = rows.targets.shape[1]
+    together = np.vstack([np.empty((0, outputs)), *said]).astype(np.float64)
+    return Ahead(np.concatenate(numbers), together, np.ones(outputs))
 
 
 def with_enough_terms(member: Callable[[int], Grown], schedule: Schedule) -> Grown:

@@ -20,7 +20,13 @@ from atlas_splines.memory.pooling import FEATURES
 
 __all__ = ["Parameters"]
 
-LOSSES = {"squared_error": "mse", "absolute_error": "mae", "huber": "huber", "log_loss": "cross-entropy"}
+LOSSES = {
+    "squared_error": "mse",
+    "absolute_error": "mae",
+    "huber": "huber",
+    "quantile": "mse",  # of which errors on held-out rows tell the quantile
+    "log_loss": "cross-entropy",
+}
 CHOICES = {
     "extrapolation": ("constant", "linear", "error"),
     "missing": ("error", "learn"),
@@ -48,6 +54,7 @@ class Parameters(BaseEstimator, ABC):
         half_life: float | None = None,
         monotonic_cst: ArrayLike | Mapping[str, int] | None = None,
         loss: str = "auto",
+        quantile: float = 0.5,
         learning_rate: float = 0.01,
         max_iter: int = 200,
         batch_size: int = 100,
@@ -71,6 +78,7 @@ class Parameters(BaseEstimator, ABC):
         self.half_life = half_life
         self.monotonic_cst = monotonic_cst
         self.loss = loss
+        self.quantile = quantile
         self.learning_rate = learning_rate
         self.max_iter = max_iter
         self.batch_size = batch_size
@@ -97,6 +105,12 @@ class Parameters(BaseEstimator, ABC):
         check_number("learning_rate", self.learning_rate, least=1e-300)
         if not 0 < check_number("validation_fraction", self.validation_fraction, least=0) <= 0.5:
             raise ValueError(f"validation_fraction must be in (0, 0.5], not {self.validation_fraction}")
+        if not 0 < check_number("quantile", self.quantile, least=0) < 1:
+            raise ValueError(f"quantile must lie between 0 and 1, such as 0.9, not {self.quantile}")
+        if self.loss == "quantile" and not self.features:
+            raise ValueError(
+                "loss='quantile' needs features of at least 1: errors are kept with the evidence"
+            )
         choices = {**CHOICES, "loss": ("auto", *self._losses)}
         if isinstance(self.domain, str):
             choices["domain"] = ("data", "quantiles")

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Literal, overload
+
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.utils import Tags
 
 from atlas_splines.estimators.base import Array, AtlasEstimator
+from atlas_splines.estimators.uncertainty import checked_coverages
+from atlas_splines.memory.doubt import deviations, interval_ends, quantile_levels
 
 __all__ = ["AtlasRegressor"]
 
@@ -59,7 +64,10 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
         update: an array of 1 (they never fall), -1 (they never rise) and 0 (free), or a dict of these by
         column names. Charts then reach from one end of such a column to the other. `fit` settles it.
     loss
-        "squared_error", "absolute_error" or "huber"; "auto" is the first.
+        "squared_error", "absolute_error" or "huber"; "auto" is the first. "quantile" learns as the
+        first does, and predicts a quantile of the target instead of its mean, by the errors on held-out rows.
+    quantile
+        Which quantile: a share of the rows, between 0 and 1, whose target lies below its prediction.
     learning_rate
         First step size of the optimiser; it falls to a tenth of that. This and the next three are for models
         whose size or loss is given, and for charts.
@@ -125,7 +133,7 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
     True
     """
 
-    _losses = ("squared_error", "absolute_error", "huber")
+    _losses = ("squared_error", "absolute_error", "huber", "quantile")
 
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
@@ -148,20 +156,87 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
             return self._fit(X, y, sample_weight)
         return self._update(*self._checked(X, y, sample_weight))
 
-    def predict(self, X: ArrayLike) -> Array:
+    @overload
+    def predict(self, X: ArrayLike, return_std: Literal[False] = False) -> Array: ...
+
+    @overload
+    def predict(self, X: ArrayLike, return_std: Literal[True]) -> tuple[Array, Array]: ...
+
+    def predict(self, X: ArrayLike, return_std: bool = False) -> Array | tuple[Array, Array]:
         """Predict the target of each row.
 
         Parameters
         ----------
         X
             Inputs, shape (rows, columns).
+        return_std
+            Whether to return the standard deviation of the error of each prediction too, noise included.
 
         Returns
         -------
-        array of shape (rows,), or (rows, targets) if there were several
+        array of shape (rows,), or (rows, targets) if there were several; or two of them
         """
         now = self._now()
-        return now._predictions(now._outputs(X))
+        points = now.domain_.to_unit(now._inputs(X))
+        outputs = now._outputs_at(points)
+        predicted = now._predictions(now._shifted(points, outputs))
+        if not return_std:
+            return predicted
+        spread = deviations(*now._said(points, outputs)) * now.target_scale_
+        return predicted, spread[:, 0] if now._one_column else spread
+
+    def predict_interval(
+        self, X: ArrayLike, coverage: float | Sequence[float] | Array = 0.9
+    ) -> tuple[Array, Array]:
+        """Predict where the target of each row lies, with a promised share of rows in their intervals.
+
+        The share holds for rows like those of the fit, whatever the noise, by conformal prediction; after
+        updates it is adapted. Intervals are wide where errors are large, and need not be even around a
+        prediction. docs/intervals.md says what is promised, and what is not.
+
+        Parameters
+        ----------
+        X
+            Inputs, shape (rows, columns).
+        coverage
+            Share of rows whose target shall lie in their interval, between 0 and 1; or several.
+
+        Returns
+        -------
+        two arrays with the low and the high ends, each of the shape of `predict`; with several coverages
+        there is one more axis at the end, of that length
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> random = np.random.default_rng(0)
+        >>> X = random.random((1000, 2))
+        >>> y = X[:, 0] + (0.1 + X[:, 1]) * random.normal(size=1000)
+        >>> model = AtlasRegressor(members=1, random_state=0).fit(X[:500], y[:500])
+        >>> low, high = model.predict_interval(X[500:], coverage=0.9)
+        >>> bool(0.85 < ((y[500:] >= low) & (y[500:] <= high)).mean() < 0.95)
+        True
+        >>> low, high = model.predict_interval([[0.5, 0.1], [0.5, 0.9]], coverage=[0.5, 0.9])
+        >>> (high - low).round()
+        array([[0., 1.],
+               [1., 3.]])
+        """
+        coverages = checked_coverages(coverage)
+        now = self._now()
+        points = now.domain_.to_unit(now._inputs(X))
+        outputs = now._outputs_at(points)
+        ends = interval_ends(*now._said(points, outputs), coverages)
+        ends = ends + outputs[:, :, None, None]  # (rows, outputs, coverages, 2)
+        ends = ends * now.target_scale_[:, None, None] + now.target_mean_[:, None, None]
+        ends = ends[:, 0] if now._one_column else ends
+        ends = ends[..., 0, :] if np.ndim(coverage) == 0 else ends
+        return ends[..., 0], ends[..., 1]
+
+    def _shifted(self, points: Array, outputs: Array) -> Array:
+        """Outputs of the model, or the quantile that was asked for instead of the mean."""
+        if self.loss != "quantile":
+            return outputs
+        return outputs + quantile_levels(*self._said(points, outputs), self.quantile)
 
     def _predictions(self, outputs: Array) -> Array:
         with np.errstate(over="ignore", invalid="ignore"):

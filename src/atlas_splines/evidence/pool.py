@@ -25,9 +25,10 @@ from atlas_splines.core.state import Evidence, State
 from atlas_splines.evidence.features import Features
 from atlas_splines.evidence.folding import fold
 from atlas_splines.evidence.readout import LEAST_NOISE, Prior, Readout, Sums, solve, sums_of
+from atlas_splines.evidence.spread import LEAST_ROWS, Seen, Spread, telling_inputs
 from atlas_splines.evidence.statistics import HEAVIEST, Statistics
 
-__all__ = ["HALF_LIVES", "RECENT", "UNSEEN", "Batch", "Pool", "Track", "Voice"]
+__all__ = ["HALF_LIVES", "RECENT", "UNSEEN", "Batch", "Pool", "Track", "Voice", "spread_after"]
 
 Array = NDArray[np.float64]
 Voice = Literal["mixture", "exact", "fading"]
@@ -38,6 +39,7 @@ SMOOTHING = 500.0  # rows after which an error ahead counts half
 ROWS_A_COMPARISON = 150  # neighbouring rows have errors that are alike: so many count as one
 MOST_COMPARISONS = 30
 FADING_SHARE = 0.1  # of a fading memory that is as good as the exact one, over the share of that
+FARTHEST = 1e15  # what a model that overflows is taken to say
 ROWS_AT_ONCE = 8192  # whose features are held in memory
 LEAST_SHARE = 0.01  # in the mixture; what would have less is left out, so that the model stays small
 MUTE = ("total", "fading", "first", "later")  # what does not depend on who speaks
@@ -96,12 +98,15 @@ class Batch:
         Mean squared error of each candidate on its rows before they were learned, shape (candidates,).
     grew
         Bumps that came with it, for each group; empty if none did.
+    seen
+        What its rows add to the spread of the pool, or the spread that begins with them.
     """
 
     update: int
     statistics: Statistics
     errors: Array
     grew: tuple[int, ...] = ()
+    seen: Seen | Spread | None = None
 
     @cached_property
     def sums(self) -> Sums:
@@ -115,7 +120,10 @@ class Batch:
         """The evidence of these rows and of more rows of the same update."""
         counts = np.array([self.statistics.count, more.statistics.count])
         errors = counts @ [self.errors, more.errors] / counts.sum()
-        return Batch(self.update, self.statistics + more.statistics, errors, self.grew)
+        seen = spread_after(self.seen, more.seen) if isinstance(self.seen, Spread) else self.seen
+        if isinstance(self.seen, Seen) and isinstance(more.seen, Seen):
+            seen = self.seen.joined(more.seen)
+        return Batch(self.update, self.statistics + more.statistics, errors, self.grew, seen)
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,6 +156,8 @@ class Pool(Remembering, Evidence):
         Dtype of the model.
     weight_unit
         Mean weight of the first rows: it counts as one row.
+    spread
+        How far off predictions were, up to the recent updates; None if that was never watched.
 
     Examples
     --------
@@ -174,6 +184,7 @@ class Pool(Remembering, Evidence):
     loss: str = "mse"
     dtype: str = "float32"
     weight_unit: float = 1.0
+    spread: Spread | None = None
 
     @classmethod
     def start(
@@ -278,6 +289,11 @@ class Pool(Remembering, Evidence):
         return reduce(
             lambda track, batch: track.after(batch.errors, batch.statistics.count), self.recent, self.track
         )
+
+    @cached_property
+    def whole_spread(self) -> Spread | None:
+        """How far off predictions were, up to now."""
+        return reduce(lambda spread, batch: spread_after(spread, batch.seen), self.recent, self.spread)
 
     @cached_property
     def weights(self) -> Array:
@@ -430,7 +446,22 @@ class Pool(Remembering, Evidence):
             phi = self.features(points[rows]) if known is None else known[rows]
             errors.append(self._errors(phi, points[rows], targets[rows]))
             statistics.add(phi, targets[rows], None if counted is None else counted[rows])
-        return Batch(update, statistics, np.average(np.hstack(errors), axis=1, weights=weights))
+        mean = np.average(np.hstack(errors), axis=1, weights=weights)
+        return Batch(update, statistics, mean, seen=self._seen(points, targets, counted))
+
+    def _seen(self, points: Array, targets: Array, counted: Array | None) -> Seen | Spread | None:
+        """What rows that this pool has not learned add to its spread, or the spread that begins with them."""
+        spread, inside = self.whole_spread, points.clip(0, 1)
+        if spread is None and (self.base is None or len(points) < LEAST_ROWS):
+            return None
+        with np.errstate(over="ignore", invalid="ignore"):
+            said = evaluate(state_of(self.model), inside.astype(self.dtype)).astype(np.float64)
+        said = np.nan_to_num(said, nan=FARTHEST, posinf=FARTHEST, neginf=-FARTHEST)
+        if spread is None:
+            return Spread.of(
+                inside, said, targets, counted, inputs=telling_inputs(self.features), loss=self.loss
+            )
+        return spread.seen(inside, said, targets, counted)
 
     def errors_in_turn(
         self,
@@ -476,6 +507,7 @@ class Pool(Remembering, Evidence):
             faded=self._faded(self.faded, oldest),
             track=self.track.after(oldest.errors, oldest.statistics.count),
             recent=tuple(recent),
+            spread=spread_after(self.spread, oldest.seen),
         )
 
     def holds(self, update: int) -> bool:
@@ -503,15 +535,21 @@ class Pool(Remembering, Evidence):
         they start again from what the exact one holds; the first model, which may have learned them, is gone.
         """
         rest = self._restarted(self.total - self._summed(points, targets, weights))
-        return replace(rest, base=None, track=Track(np.zeros(1 + len(self.half_lives))))
+        spread = None if rest.spread is None else rest.spread.forgotten(points)
+        return replace(rest, base=None, track=Track(np.zeros(1 + len(self.half_lives))), spread=spread)
 
     def extended_by(self, points: Array, targets: Array, weights: Array | None = None) -> Pool:
         """The pool with more of the first data, such as the rows of a table beyond a sample of it."""
-        return self._restarted(self.total + self._summed(points, targets, weights))
+        rest = self._restarted(self.total + self._summed(points, targets, weights))
+        seen = self._seen(points, targets, scaled(weights, self.weight_unit))
+        if rest.spread is not None and isinstance(seen, Seen):
+            return replace(rest, spread=rest.spread.joined(seen))
+        return replace(rest, spread=seen) if isinstance(seen, Spread) else rest
 
     def _restarted(self, sums: Statistics) -> Pool:
         """The pool with all memories of the same age."""
-        return replace(self, older=sums, faded=tuple(sums_of(sums) for _ in self.half_lives), recent=())
+        faded = tuple(sums_of(sums) for _ in self.half_lives)
+        return replace(self, older=sums, faded=faded, recent=(), spread=self.whole_spread)
 
     def _summed(self, points: Array, targets: Array, weights: Array | None) -> Statistics:
         return summed(self.features, points, targets, scaled(weights, self.weight_unit))
@@ -519,6 +557,13 @@ class Pool(Remembering, Evidence):
     def counted(self, weights: Array) -> Array:
         """Weights as the statistics count them."""
         return np.minimum(weights / self.weight_unit, HEAVIEST)
+
+
+def spread_after(spread: Spread | None, seen: Seen | Spread | None) -> Spread | None:
+    """A spread after what was seen: none is left that has no beginning."""
+    if isinstance(seen, Spread):
+        return seen
+    return spread if spread is None or seen is None else spread.after(seen)
 
 
 def stored(record: Batch | Pool) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +13,13 @@ from atlas_splines.core.charts import Chart, Fence
 from atlas_splines.core.evaluation import evaluate
 from atlas_splines.core.growing import Split, grow, run_at, start_terms, train_density
 from atlas_splines.core.losses import find_loss
-from atlas_splines.core.model import Atlas, state_of
+from atlas_splines.core.model import Atlas, model_in, state_of
 from atlas_splines.core.monotone import constrained
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.training import History, TrainingDiverged
+from atlas_splines.evidence.presence import Presence
+from atlas_splines.evidence.spread import Spread
+from atlas_splines.memory.doubt import spread_of
 from atlas_splines.memory.options import UpdateOptions
 
 __all__ = ["ChartTask", "learn_chart"]
@@ -66,19 +70,20 @@ def train_chart(
     ]
     best = min(range(len(tasks)), key=lambda k: starts[k].loss)
     content = grow(starts[best], splits[best], schedule, random).model
+    task = tasks[best]
     if held_out is not None:
-        losses = [(tasks[best].row_losses(content, held_out), held_out)]
+        ahead = [(task.said(content, held_out), held_out)]
     else:
-        losses = [
-            (tasks[best].row_losses(part, test), test)
-            for part, test in trained_in_turn(tasks[best], rows, first, options, random)
-        ]
-    if not is_worthwhile(tasks[best], losses):
+        turns = trained_in_turn(task, rows, first, options, random)
+        ahead = [(task.said(part, test), test) for part, test in turns]
+    if not is_worthwhile(task, ahead):
         return None, History()
-    everything = tasks[best].split(rows, None, repeats)
+    everything = task.split(rows, None, repeats)
     schedule = options.schedule(len(everything.learned))
     history = run_at(LAST_DIVISOR, content, everything, schedule, random)
-    return Chart(id, fence, content, tasks[best].size, tasks[best].replaces), history
+    if ahead and spread_of(state_of(model)) is not None:
+        content = model_in(replace(state_of(content), evidence=task.spread(ahead, rows)))
+    return Chart(id, fence, content, task.size, task.replaces), history
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,14 +152,36 @@ class ChartTask:
 
     def row_losses(self, content: Atlas | None, rows: Rows) -> Array:
         """Loss of each row with a content in the chart, or without the chart, shape (rows,)."""
-        window, rest = self.window_and_rest(rows)
+        return self.losses_of(self.said(content, rows), rows)
+
+    def said(self, content: Atlas | None, rows: Rows) -> Array:
+        """What is said of each row with a content in the chart, or without one, shape (rows, outputs)."""
         if content is None:
-            said = evaluate(state_of(self.model), rows.points)
-        else:
-            said = rest + window * self.size * evaluate(state_of(content), self.fence.to_local(rows.points))
+            return evaluate(state_of(self.model), rows.points)
+        window, rest = self.window_and_rest(rows)
+        return rest + window * self.size * evaluate(state_of(content), self.fence.to_local(rows.points))
+
+    def losses_of(self, said: Array, rows: Rows) -> Array:
+        """Loss of what is said of each row, shape (rows,)."""
         spread = usual_size(rows.targets - np.median(rows.targets, axis=0), self.loss)
         scale = 1 if self.loss == "cross-entropy" else spread
         return find_loss(self.loss).per_row(said / scale, rows.targets / scale)
+
+    def spread(self, ahead: list[tuple[Array, Rows]], rows: Rows) -> Spread:
+        """How far off the chart is on rows that it had not learned, and where all its rows are."""
+        test = reduce(Rows.join, [part for _, part in ahead])
+        said = np.vstack([told for told, _ in ahead]).astype(np.float64)
+        points, inputs = self.fence.to_local(rows.points).astype(np.float64), list(range(self.model.inputs))
+        weights = test.weights.astype(np.float64)
+        return Spread.of(
+            self.fence.to_local(test.points).astype(np.float64),
+            said / self.size,
+            test.targets.astype(np.float64) / self.size,
+            weights / weights.mean(),
+            inputs=inputs,
+            loss=self.loss,
+            presence=Presence.of(points, inputs),
+        )
 
 
 def trained_in_turn(
@@ -169,15 +196,15 @@ def trained_in_turn(
         yield train_density(content, split, schedule, random).model, rows.take(part == k)
 
 
-def is_worthwhile(task: ChartTask, losses: list[tuple[Array, Rows]]) -> bool:
+def is_worthwhile(task: ChartTask, ahead: list[tuple[Array, Rows]]) -> bool:
     """Whether rows that a chart has not learned lose more without it, by more than a standard error.
 
     A single row tells nothing, so it is believed.
     """
-    if not losses:
+    if not ahead:
         return True
-    gain = np.concatenate([task.row_losses(None, rows) - loss for loss, rows in losses])
-    weights = np.concatenate([rows.weights for _, rows in losses])
+    gain = np.concatenate([task.row_losses(None, rows) - task.losses_of(said, rows) for said, rows in ahead])
+    weights = np.concatenate([rows.weights for _, rows in ahead])
     mean = np.average(gain, weights=weights)
     spread = np.sqrt(np.average((gain - mean) ** 2, weights=weights) / len(gain))
     return bool(mean > spread)

@@ -23,7 +23,9 @@ from atlas_splines.evidence.design import Solved, design, solve_first
 from atlas_splines.evidence.features import Features
 from atlas_splines.evidence.growth import missing_bumps
 from atlas_splines.evidence.pool import HALF_LIVES, UNSEEN, Pool, Voice
+from atlas_splines.evidence.presence import Presence
 from atlas_splines.evidence.readout import Prior, sums_of
+from atlas_splines.evidence.spread import Spread, telling_inputs
 from atlas_splines.evidence.statistics import HEAVIEST
 from atlas_splines.evidence.verdicts import surprise
 from atlas_splines.memory.chart_learning import usual_size
@@ -36,6 +38,7 @@ __all__ = [
     "add_first_rows",
     "as_first_rows",
     "evidence_of",
+    "first_spread",
     "forget_rows",
     "pool_rows",
     "solve_rows",
@@ -54,6 +57,8 @@ ROWS_AN_INPUT = 20  # that varies; fewer cannot tell a change in one place from 
 BLOCKS = 5  # of consecutive rows, held out in turn
 SURE = 2.0  # standard errors by which a chart must be better than the pool
 CLEARLY = 0.5  # share of the error of those who know the place that a chart must be below
+JUDGED = 2000  # known rows whose leverage is found
+MOST_LEVERAGE = 0.999  # of a row on its own prediction
 PURE = (
     0.9  # share of the rows where a chart says something else, beyond doubt: drift changes some places more
 )
@@ -109,7 +114,13 @@ def as_first_rows(rows: Rows) -> tuple[Array, Array, Array]:
 
 
 def start_pool(
-    model: Atlas, rows: Rows, solved: Solved, *, loss: str, half_life: float | None = None
+    model: Atlas,
+    rows: Rows,
+    solved: Solved,
+    *,
+    loss: str,
+    half_life: float | None = None,
+    spread: Spread | None = None,
 ) -> Atlas:
     """The model, which was fitted to these rows, with their evidence; its predictions stay as they are.
 
@@ -125,6 +136,8 @@ def start_pool(
         Name of its loss.
     half_life
         Rows after which evidence counts half; by default several memories are kept and mixed.
+    spread
+        How far off the model is on rows that it has not learned.
     """
     lives = HALF_LIVES if half_life is None else (half_life,)
     pool = Pool.of_sums(
@@ -137,9 +150,47 @@ def start_pool(
         model.dtype.name,
         unit=float(rows.weights.astype(np.float64).mean()),
     )
+    pool = replace(pool, spread=spread)
     if half_life is not None:
         pool = pool.with_voice("fading")
     return model_in(replace(state_of(model), evidence=pool))
+
+
+def first_spread(
+    rows: Rows,
+    solved: Solved,
+    loss: str,
+    judged: NDArray[np.intp],
+    said: Array,
+    factor: Array,
+) -> Spread | None:
+    """How far off a fitted model is, and where its rows are; None if nothing is known of its errors.
+
+    Parameters
+    ----------
+    rows, solved, loss
+        The data of the fit, its features and sums, and the name of the loss.
+    judged, said, factor
+        Numbers of rows of which something was said by models that had not learned them, what that was, and by
+        how much the errors of the fitted model are larger, as in `Spread.of`.
+    """
+    if not len(judged):
+        return None
+    points, targets, weights = as_first_rows(rows)
+    inputs = telling_inputs(solved.features)
+    some = np.linspace(0, len(points) - 1, min(len(points), JUDGED)).astype(int)
+    own = solved.readout.leverage(solved.features(points[some])) * weights[some]
+    others = own / (1 - np.minimum(own, MOST_LEVERAGE))  # the leverage of a row on what the others say
+    return Spread.of(
+        points[judged],
+        said,
+        targets[judged],
+        weights[judged],
+        inputs=inputs,
+        loss=loss,
+        presence=Presence.of(points, inputs, some, others),
+        factor=factor,
+    )
 
 
 def evidence_of(state: State) -> Pool | None:
@@ -440,6 +491,17 @@ def better_chart(update: int, rows: Rows, known: Known, fence: Fence, pool: Pool
     is_change = share < CLEARLY and differs.mean() >= PURE
     if not is_better or not (share < OBVIOUS or (enough and (is_news or is_change))):
         return None
+    if pool.whole_spread is not None:
+        inputs = telling_inputs(chosen)
+        own = replace(
+            own,
+            spread=Spread.of(
+                *(points, targets - left, targets, own.counted(weights)),
+                inputs=inputs,
+                loss=pool.loss,
+                presence=Presence.of(points, inputs),
+            ),
+        )
     content = model_in(replace(state_of(own.model), evidence=own, signs=chosen.signs))
     return Chart(update, fence, content, size, replaces=True)
 

@@ -70,6 +70,10 @@ class EstimatorModule(nn.Module):
             )
         if not hasattr(estimator, "model_"):
             raise ValueError("the estimator is not fitted; call its fit first")
+        if estimator.loss == "quantile":
+            raise ValueError(
+                "a quantile is predicted by the estimator alone; set loss='squared_error' for the mean"
+            )
         estimator = estimator._now()
         self.model = AtlasModule.from_model(estimator.model_)
         self.columns = len(estimator.domain_.knots)

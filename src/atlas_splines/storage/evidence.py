@@ -6,6 +6,7 @@ docs/format.md describes them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NoReturn, cast, get_args
 
@@ -17,14 +18,23 @@ from atlas_splines.core.model import Atlas, model_in, state_of
 from atlas_splines.core.monotone import constrained, is_monotone
 from atlas_splines.core.state import Evidence, Signs, State
 from atlas_splines.evidence.features import COARSE, FINEST, Bumps, Features
-from atlas_splines.evidence.pool import Batch, Pool, Track, Voice
+from atlas_splines.evidence.pool import Batch, Pool, Track, Voice, spread_after
 from atlas_splines.evidence.readout import Prior, Sums, sums_of
+from atlas_splines.evidence.spread import Seen, Spread
 from atlas_splines.evidence.statistics import UNIT, Statistics
 from atlas_splines.files.archive import Archive
 from atlas_splines.files.fields import Fields
 from atlas_splines.storage.bare_models import configuration_of, read_bare_model, table_tensors
+from atlas_splines.storage.spread import (
+    read_seen,
+    seen_header,
+    seen_tensors,
+    spread_from_archive,
+    spread_header,
+    spread_tensors,
+)
 
-__all__ = ["pool_from_archive", "pool_header", "pool_tensors"]
+__all__ = ["chart_evidence", "pool_from_archive", "pool_header", "pool_tensors"]
 
 Array = NDArray[np.float64]
 
@@ -35,6 +45,8 @@ POOL = (
 TRACK, BATCH = ("errors", "rows"), ("update", "errors")
 GREW = "grew"  # of a batch that bumps came with; others lack it
 SIDES = "sides"  # of bumps of a model that has to rise or fall along inputs; others lack it
+SEEN = "seen"  # of a batch whose errors were watched; others lack it
+SPREAD = "spread"  # of a pool whose errors were watched, and all there is of a chart without a pool
 MOST_MEMORIES = 16  # that fade: each takes as much room as the exact one
 MOST_STEPS = 100  # towards a prior: each costs time
 SHORTEST, LONGEST = 1e-9, 1e9  # length scale of a bump; the longest stands for one without end
@@ -51,7 +63,10 @@ def pool_header(evidence: Evidence | None) -> dict[str, Any] | None:
     """Everything of a pool that is short, as JSON; None for a model without evidence."""
     if evidence is None:
         return None
+    if isinstance(evidence, Spread):
+        return {SPREAD: spread_header(evidence)}
     pool = _as_pool(evidence)
+    watched = {} if pool.spread is None else {SPREAD: spread_header(pool.spread)}
     return {
         "coarse": list(pool.features.coarse),
         "fine": [list(pair) for pair in pool.features.fine],
@@ -63,6 +78,7 @@ def pool_header(evidence: Evidence | None) -> dict[str, Any] | None:
         "recent": [
             {"update": batch.update, "errors": _errors_to_json(batch.errors)}
             | ({GREW: list(batch.grew)} if batch.grew else {})
+            | ({} if batch.seen is None else {SEEN: seen_header(batch.seen)})
             for batch in pool.recent
         ],
         "base": None if pool.base is None else configuration_of(model_in(pool.base)),
@@ -70,13 +86,15 @@ def pool_header(evidence: Evidence | None) -> dict[str, Any] | None:
         "loss": pool.loss,
         "weight_unit": float(pool.weight_unit),
         **({SIDES: [list(group.sides) for group in pool.features.bumps]} if pool.features.signs else {}),
-    }
+    } | watched
 
 
 def pool_tensors(evidence: Evidence | None, name: str) -> dict[str, NDArray[Any]]:
     """Everything of a pool that is long; the names of all tensors start with its name."""
     if evidence is None:
         return {}
+    if isinstance(evidence, Spread):
+        return spread_tensors(evidence, f"{name}.spread")
     pool = _as_pool(evidence)
     tensors = {f"{name}.precisions": pool.prior.precisions}
     for k, group in enumerate(pool.features.bumps):
@@ -88,6 +106,9 @@ def pool_tensors(evidence: Evidence | None, name: str) -> dict[str, NDArray[Any]
             tensors |= _sums_tensors(sums, f"{name}.faded.{k}")
     for k, batch in enumerate(pool.recent):
         tensors |= _statistics_tensors(batch.statistics, f"{name}.recent.{k}")
+        tensors |= {} if batch.seen is None else seen_tensors(batch.seen, f"{name}.recent.{k}.seen")
+    if pool.spread is not None:
+        tensors |= spread_tensors(pool.spread, f"{name}.spread")
     if pool.base is not None:
         tensors |= table_tensors(model_in(pool.base), f"{name}.base")
     return tensors
@@ -137,14 +158,21 @@ def pool_from_archive(archive: Archive, value: object, model: Atlas, name: str) 
     if value is None:
         return None
     signs = state_of(model).signs
-    fields = Fields(value, name, (*POOL, SIDES) if signs else POOL)
+    more = (*([SIDES] if signs else []), *([SPREAD] if _has(value, SPREAD) else []))
+    fields = Fields(value, name, (*POOL, *more))
     features = _read_features(archive, fields, model.inputs, signs, name)
     shape = (len(features), model.outputs)
     half_lives = _read_half_lives(fields)
     base = None if fields.is_null("base") else _read_base(archive, fields.value["base"], model, name)
     candidates = 1 + len(half_lives) + (base is not None)
     older = _read_statistics(archive, shape, f"{name}.older")
+    loss = fields.choice("loss", tuple(LOSSES))
+    spread = None
+    if SPREAD in fields.value:
+        sizes = (model.inputs, model.outputs)
+        spread = spread_from_archive(archive, fields.value[SPREAD], sizes, loss, f"{name}.spread")
     recent = _read_recent(archive, fields.items("recent"), features, shape, candidates, name)
+    recent = _with_seen(archive, recent, fields.items("recent"), spread, model, loss, name)
     pool = Pool(
         features=features,
         prior=_read_prior(archive, fields, features, name),
@@ -155,12 +183,49 @@ def pool_from_archive(archive: Archive, value: object, model: Atlas, name: str) 
         recent=recent,
         base=base,
         voice=_read_voice(fields, half_lives),
-        loss=fields.choice("loss", tuple(LOSSES)),
+        loss=loss,
         dtype=model.dtype.name,
         weight_unit=_positive(fields, "weight_unit"),
+        spread=spread,
     )
     _check_total(pool, name)
     return pool
+
+
+def chart_evidence(
+    archive: Archive, value: object, model: Atlas, loss: str | None, name: str
+) -> Evidence | None:
+    """The evidence of a chart: a pool, or what one that was trained knows about its errors."""
+    if _has(value, SPREAD) and not _has(value, "coarse"):
+        fields = Fields(value, name, (SPREAD,))
+        sizes = (model.inputs, model.outputs)
+        return spread_from_archive(archive, fields.value[SPREAD], sizes, loss, f"{name}.spread")
+    return pool_from_archive(archive, value, model, name)
+
+
+def _has(value: object, key: str) -> bool:
+    return isinstance(value, dict) and key in value
+
+
+def _with_seen(
+    archive: Archive,
+    batches: Sequence[Batch],
+    items: Sequence[Any],
+    spread: Spread | None,
+    model: Atlas,
+    loss: str,
+    name: str,
+) -> tuple[Batch, ...]:
+    """The latest updates with what their rows add to the spread, in this order."""
+    found = []
+    for k, (batch, item) in enumerate(zip(batches, items, strict=True)):
+        seen: Seen | Spread | None = None
+        if SEEN in item:
+            place, shape = f"{name}.recent.{k}.seen", (model.inputs, model.outputs)
+            seen = read_seen(archive, item[SEEN], spread, shape, loss, place)
+        spread = spread_after(spread, seen)
+        found.append(replace(batch, seen=seen))
+    return tuple(found)
 
 
 def _positive(fields: Fields, key: str) -> float:
@@ -303,10 +368,10 @@ def _read_recent(
     """The latest updates; whether the log has them is for the model to check."""
     batches = []
     for k, item in enumerate(items):
-        grows = isinstance(item, dict) and GREW in item
-        fields = Fields(item, f"{name}.recent.{k}", (*BATCH, GREW) if grows else BATCH)
+        more = tuple(key for key in (GREW, SEEN) if _has(item, key))
+        fields = Fields(item, f"{name}.recent.{k}", (*BATCH, *more))
         update, errors = fields.whole("update", least=1), _read_errors(fields, candidates)
-        grew = tuple(fields.items(GREW)) if grows else ()
+        grew = tuple(fields.items(GREW)) if GREW in more else ()
         batches.append(Batch(update, _read_statistics(archive, shape, fields.name), errors, grew))
     _check_growth(batches, features, name)
     if any(late.update <= early.update for early, late in pairwise(batches)):

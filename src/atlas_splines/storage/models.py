@@ -35,7 +35,7 @@ from atlas_splines.storage.bare_models import (
     table_tensors,
     table_width,
 )
-from atlas_splines.storage.evidence import pool_from_archive, pool_header, pool_tensors
+from atlas_splines.storage.evidence import chart_evidence, pool_from_archive, pool_header, pool_tensors
 from atlas_splines.storage.logs import (
     HASH,
     chain_header,
@@ -90,11 +90,11 @@ def model_from_archive(archive: Archive, name: str = "model") -> Atlas:
         _read_record(archive, value, bare, f"{name}.updates.{k}")
         for k, value in enumerate(fields.items("updates"))
     ]
+    pool = pool_from_archive(archive, fields.value["evidence"], bare, f"{name}.evidence")
     charts = [
-        _read_chart(archive, value, bare, f"{name}.charts.{k}")
+        _read_chart(archive, value, bare, pool, f"{name}.charts.{k}")
         for k, value in enumerate(fields.items("charts"))
     ]
-    pool = pool_from_archive(archive, fields.value["evidence"], bare, f"{name}.evidence")
     model = model_in(replace(state_of(bare).with_charts(charts), evidence=pool), updates)
     if not is_monotone(state_of(model)):
         raise ValueError(f"the coefficients of {name} or of its charts do not go the ways of {MONOTONE!r}")
@@ -171,7 +171,7 @@ def _chart_tensors(chart: Chart, name: str) -> dict[str, NDArray[Any]]:
     }
 
 
-def _read_chart(archive: Archive, value: object, model: Atlas, name: str) -> Chart:
+def _read_chart(archive: Archive, value: object, model: Atlas, pool: Pool | None, name: str) -> Chart:
     fields = Fields(value, name, CHART)
     terms, density = fields.whole("terms"), fields.whole("density", most=MAX_DENSITY)
     lattice = Lattice.of_unit_cube(model.inputs, density, model.dtype)
@@ -183,12 +183,13 @@ def _read_chart(archive: Archive, value: object, model: Atlas, name: str) -> Cha
     bare = Atlas(model.inputs, model.outputs, terms, density, dtype=model.dtype)
     state_of(bare).table[:, : shape[1]] = table
     bare = constrained(bare, state_of(model).signs)
-    pool = pool_from_archive(archive, fields.value["evidence"], bare, f"{name}.evidence")
+    loss = None if pool is None else pool.loss
+    evidence = chart_evidence(archive, fields.value["evidence"], bare, loss, f"{name}.evidence")
     slope = archive.tensor(f"{name}.slope", model.dtype.name, (shape[1],))
     chart = Chart(
         update=fields.whole("update", least=1),
         fence=_read_fence(fields.whole("fence", most=MAX_DENSITY), open_range, domain, model, name),
-        content=model_in(replace(state_of(bare), evidence=pool)),
+        content=model_in(replace(state_of(bare), evidence=evidence)),
         size=slope[2 * terms :: 2 * terms + 1].copy(),  # the slope of F
         replaces=fields.flag("replaces"),
     )

@@ -25,6 +25,7 @@ def upgrade(archive: Archive) -> None:
     if archive.version == 3:
         _add_fit(archive.header)
         archive.version = 4
+    _add_quantile(archive.header)
 
 
 def _add_evidence(header: dict[str, Any]) -> None:
@@ -58,6 +59,13 @@ def _add_fit(header: dict[str, Any]) -> None:
     """Version 4 knows what a fit was made from, and how well it did."""
     for estimator in _objects([header.get("estimator")]):
         estimator["fit"] = None
+
+
+def _add_quantile(header: dict[str, Any]) -> None:
+    """Files from before there were quantiles do not say which one."""
+    for estimator in _objects([header.get("estimator")]):
+        for parameters in _objects([estimator.get("parameters")]):
+            parameters.setdefault("quantile", 0.5)
 
 
 def _add_parameters(parameters: dict[str, Any]) -> None:

@@ -1,0 +1,166 @@
+"""Scores: errors over their scale, as histograms that add up and fade; intervals are between their quantiles.
+
+Split conformal prediction (Vovk, Gammerman and Shafer, 2005; Lei et al., 2018): if the scores of rows to come
+are exchangeable with those kept here, their quantiles hold the promised share. Where they drift, the
+histograms fade and the promised share itself is adapted (Gibbs and Candès, 2021). No row is kept. Equation
+numbers refer to docs/math.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["BINS", "EDGES", "LADDER", "Scores", "Tally"]
+
+Array = NDArray[np.float64]
+
+BINS = 384
+EDGES = np.sinh(np.linspace(-12, 12, BINS + 1))  # even around zero, and then by factors: ± 81,000 scales
+MIDDLES = (EDGES[1:] + EDGES[:-1]) / 2
+LADDER = np.array([0.5, 0.8, 0.9, 0.95, 0.99])  # coverages that are watched and adapted
+ROWS_A_REGION, MOST_REGIONS = 400, 8
+HALF_LIFE = 500.0  # rows of a region after which its older scores count half
+STEP = 0.002  # of the adapted coverage for each row
+LARGEST_SHIFT = 0.3  # by which a coverage is lowered at most
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """Scores of the rows of one update, before they were learned.
+
+    Attributes
+    ----------
+    counts
+        Weight of the rows of each region and bin, shape (regions, bins).
+    covered
+        Share of the rows that intervals of each coverage of the ladder held, shape (ladder,).
+    """
+
+    counts: Array
+    covered: Array
+
+    @property
+    def rows(self) -> float:
+        """Weight of all rows."""
+        return float(self.counts.sum())
+
+    def joined(self, more: Tally) -> Tally:
+        """The tally of these rows and of more rows of the same update."""
+        rows = self.rows + more.rows
+        covered = (self.rows * self.covered + more.rows * more.covered) / max(rows, 1e-300)
+        return Tally(self.counts + more.counts, covered)
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Histograms of scores, for each region of what is said; never changed in place.
+
+    Attributes
+    ----------
+    centres
+        Middle of each region of predictions, rising, shape (regions,); between them quantiles are
+        interpolated.
+    counts
+        Weight of the scores in each region and bin, shape (regions, bins).
+    shift
+        What is added to each coverage of the ladder, shape (ladder,).
+    is_one_sided
+        Whether an interval has an upper end alone.
+
+    Examples
+    --------
+    >>> random = np.random.default_rng(0)
+    >>> scores = Scores.of(random.random(2000), random.normal(size=2000))
+    >>> bool((abs(abs(scores.ends(np.array([0.5]), 0.9)) - 1.64) < 0.2).all())
+    True
+    >>> worse = scores.after(scores.tally(random.random(500), 3 * random.normal(size=500)))
+    >>> bool(worse.ends(np.array([0.5]), 0.9)[0, 1] > 2)
+    True
+    """
+
+    centres: Array
+    counts: Array
+    shift: Array
+    is_one_sided: bool = False
+
+    @classmethod
+    def of(
+        cls, said: Array, scores: Array, weights: Array | None = None, is_one_sided: bool = False
+    ) -> Scores:
+        """The histograms of some rows; `said`, `scores` and `weights` have shape (rows,)."""
+        regions = int(np.clip(len(said) // ROWS_A_REGION, 1, MOST_REGIONS))
+        centres = np.unique(np.quantile(said, (np.arange(regions) + 0.5) / regions))
+        empty = cls(centres, np.zeros((len(centres), BINS)), np.zeros(len(LADDER)), is_one_sided)
+        held = empty.counted(said, scores, weights).sum(axis=1) > 0  # predictions of few values leave gaps
+        some = replace(empty, centres=centres[held], counts=empty.counts[held])
+        return replace(some, counts=some.counted(said, scores, weights))
+
+    def counted(self, said: Array, scores: Array, weights: Array | None) -> Array:
+        """Weight of rows in each region and bin."""
+        region = np.searchsorted((self.centres[1:] + self.centres[:-1]) / 2, said)
+        bins = np.searchsorted(EDGES[1:-1], scores, side="right")
+        places = region * BINS + bins
+        return np.bincount(places, weights, self.counts.size).reshape(self.counts.shape).astype(np.float64)
+
+    def tally(self, said: Array, scores: Array, weights: Array | None = None) -> Tally:
+        """What rows that are not counted yet say."""
+        ends = [self.ends(said, coverage) for coverage in LADDER]
+        held = [
+            np.average((scores >= low) & (scores <= high), weights=weights)
+            for low, high in (e.T for e in ends)
+        ]
+        return Tally(self.counted(said, scores, weights), np.array(held))
+
+    def after(self, tally: Tally) -> Scores:
+        """The scores after the rows of an update: older ones fade, and coverages are adapted."""
+        keep = 0.5 ** (tally.counts.sum(axis=1, keepdims=True) / HALF_LIFE)
+        missing = LADDER - tally.covered
+        shift = self.shift + (1 - np.exp(-STEP * tally.rows)) * missing
+        return replace(
+            self, counts=keep * self.counts + tally.counts, shift=shift.clip(-LARGEST_SHIFT, 1 - LADDER)
+        )
+
+    def joined(self, tally: Tally) -> Scores:
+        """The scores with more of the first rows: nothing fades."""
+        return replace(self, counts=self.counts + tally.counts)
+
+    def ends(self, said: Array, coverage: float) -> Array:
+        """Lowest and highest score of the intervals of a coverage, shape (rows, 2)."""
+        tail = 1 - self.adapted(coverage)
+        if self.is_one_sided:
+            low, high = np.full(len(self.counts), EDGES[0]), self.quantiles(1 - tail, outwards=1)
+        else:
+            low = self.quantiles(tail / 2, outwards=-1)
+            high = self.quantiles(1 - tail / 2, outwards=1)
+        return np.column_stack([np.interp(said, self.centres, end) for end in (low, high)])
+
+    def level(self, said: Array, quantile: float) -> Array:
+        """The score that a share of the rows stays below, shape (rows,)."""
+        return np.interp(said, self.centres, self.quantiles(quantile, outwards=0))
+
+    def deviation(self, said: Array) -> Array:
+        """Root of the mean squared score, shape (rows,)."""
+        return np.interp(said, self.centres, np.sqrt(self.counts @ MIDDLES**2 / self.counts.sum(axis=1)))
+
+    def adapted(self, coverage: float) -> float:
+        """The coverage to ask of the histograms so that rows to come get this one; rising in it."""
+        reached = np.maximum.accumulate((LADDER + self.shift).clip(0, 1))
+        return float(np.interp(coverage, [0, *LADDER, 1], [0, *reached, 1]))
+
+    def quantiles(self, level: float, outwards: int) -> Array:
+        """Quantile of each region, shape (regions,).
+
+        With `outwards` of 1 or −1 it is corrected for a finite number of rows n, up or down: the one of level
+        (n + 1)/n·level, or (n + 1)/n·level − 1/n. Beyond the farthest score it is the end of its bin.
+        """
+        found = np.empty(len(self.counts))
+        for k, counts in enumerate(self.counts):
+            filled = np.flatnonzero(counts)
+            sums = np.concatenate([[0.0], np.cumsum(counts)])
+            share = level + (level / sums[-1] if outwards == 1 else (level - 1) / sums[-1] if outwards else 0)
+            within = slice(filled[0], filled[-1] + 2)
+            found[k] = np.interp(share * sums[-1], sums[within], EDGES[within])
+        return found
