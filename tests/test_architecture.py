@@ -23,6 +23,7 @@ LEVELS = [
     ["estimators"],
     ["tables"],
     ["storage", "nn", "plots"],
+    ["versions"],
     ["experiments"],
     ["cli"],
 ]

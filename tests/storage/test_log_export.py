@@ -20,7 +20,9 @@ def entries_of(model, after=0):
 
 def chain_over(entries, chain="0" * 64):
     for entry in entries:
-        parts = (chain, *(entry[key] for key in ("id", "kind", "time", "rows", "before", "after")))
+        parts = [chain, *(entry[key] for key in ("id", "kind", "time", "rows", "before", "after"))]
+        notes = [entry[key] for key in ("data", "author", "message")]
+        parts += [json.dumps(notes)] if any(notes) else []
         chain = hashlib.sha256(" ".join(map(str, parts)).encode()).hexdigest()
         assert entry["chain"] == chain
     return chain

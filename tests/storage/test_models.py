@@ -254,7 +254,7 @@ def test_a_fence_without_any_extent():
 def test_the_format_is_as_documented(rich_bytes):
     """Sealing by the documented rule gives a file with the documented parts."""
     file = File.open(rich_bytes)
-    assert list(file.envelope) == ["format", "version", "sha256", "kind", "header"]
+    assert list(file.envelope) == ["format", "version", "sha256", "kind", "header", "parts"]
     assert (file.envelope["format"], file.envelope["version"], file.envelope["kind"]) == (
         "atlas-splines",
         4,

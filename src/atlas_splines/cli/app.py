@@ -208,6 +208,8 @@ def update(
         typer.Option("--force", help="With -o: replace a model that has been updated, or any other file."),
     ] = False,
     seed: Seed = 0,
+    message: Annotated[str, typer.Option("--message", "-m", help="Why, for the log.")] = "",
+    author: Annotated[str, typer.Option(help="Who, for the log.")] = "",
     wait: Wait = 600,
 ) -> None:
     """Teach a model new rows, and tell what can change and what cannot."""
@@ -227,6 +229,8 @@ def update(
             far=far,
             force=force,
             seed=seed,
+            message=message,
+            author=author,
             wait=wait,
             say=say,
             note=note,
@@ -291,6 +295,21 @@ def log(
         from atlas_splines.cli.log import write_log
 
         write_log(model, output, after=after, force=force, say=typer.echo)
+
+
+@app.command()
+def verify(
+    model: Model,
+    expect: Annotated[
+        str | None, typer.Option(metavar="HASH", help="The version it should be, as it was kept elsewhere.")
+    ] = None,
+) -> None:
+    """Check every hash of a model file, and tell what was altered; the exit code is 1 if something was."""
+    with sentences():
+        from atlas_splines.cli.verify import verify_model
+
+        if not verify_model(model, expect, typer.echo):
+            raise typer.Exit(1)
 
 
 @app.command()

@@ -54,6 +54,8 @@ def update_model(
     far: bool = False,
     force: bool = False,
     seed: int = 0,
+    message: str = "",
+    author: str = "",
     wait: float = 600,
     say: Say,
     note: Say,
@@ -110,6 +112,8 @@ def update_model(
             random_state=seed,
             far=far,
             rest=rest_of(pieces(), sample["number"]) if len(sample) < learned else (),
+            message=message,
+            author=author,
         )
         done = estimator.update_log_[-1]
         tell_reason(done, say)

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
     "check_inputs",
+    "check_note",
     "check_number",
     "check_numbers",
     "check_overflow",
@@ -19,6 +20,7 @@ __all__ = [
 ]
 
 LARGEST_WEIGHT = {"float32": 1e30, "float64": 1e200}  # sums of weights times losses are far from an overflow
+LONGEST_NOTE = 1000  # letters of a text in a log
 
 
 def check_size(name: str, value: SupportsIndex, *, least: int, most: int | None = None) -> int:
@@ -91,6 +93,15 @@ def check_inputs(
                 f"[{domain[column, 0]:g}, {domain[column, 1]:g}], so rescale column {column}"
             )
     return array
+
+
+def check_note(name: str, text: str) -> str:
+    """Return a text for the log, or say what is wrong with it."""
+    if not isinstance(text, str):
+        raise TypeError(f"{name} must be a text, not {text!r}")
+    if len(text) > LONGEST_NOTE or not text.isprintable():
+        raise ValueError(f"{name} must be one line of at most {LONGEST_NOTE:,} letters")
+    return text
 
 
 def check_weight_sizes(name: str, weights: NDArray[np.floating]) -> None:

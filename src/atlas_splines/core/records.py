@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -35,6 +36,10 @@ class Record:
         Content hash of the model before and after.
     reverted
         When it was taken back, if it was.
+    data
+        Digest of its rows, whatever their order; empty if it is not known.
+    author, message
+        Who made it and why, if that was told.
     """
 
     id: int
@@ -44,6 +49,9 @@ class Record:
     before: str
     after: str
     reverted: datetime | None = field(default=None, kw_only=True)
+    data: str = field(default="", kw_only=True)
+    author: str = field(default="", kw_only=True)
+    message: str = field(default="", kw_only=True)
 
 
 @dataclass(eq=False)
@@ -144,7 +152,9 @@ def _fold(folded: Folded | None, record: Record) -> Folded:
 
 def chained(chain: str, record: Record) -> str:
     """Hash of a log with one more entry, from its hash before."""
-    content = (record.id, record.kind, record.time.isoformat(), record.rows, record.before, record.after)
+    content = [record.id, record.kind, record.time.isoformat(), record.rows, record.before, record.after]
+    notes = [record.data, record.author, record.message]
+    content += [json.dumps(notes)] if any(notes) else []  # entries from before there were notes have none
     return hashlib.sha256(" ".join(map(str, (chain, *content))).encode()).hexdigest()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -44,6 +44,7 @@ from atlas_splines.memory.pooling import (
     speak_as_fitted,
     start_pool,
 )
+from atlas_splines.memory.row_digest import RowDigest
 from atlas_splines.memory.updates import footprint, update
 
 __all__ = ["Array", "AtlasEstimator"]
@@ -223,19 +224,27 @@ class AtlasEstimator(Uncertain):
         random_state: int | None = None,
         far: bool = False,
         rest: Iterable[tuple[Any, Array]] = (),
+        message: str = "",
+        author: str = "",
+        seed: int | None = None,
     ) -> Self:
         """Teach the fitted model new data, without forgetting; options for this call only may be given.
 
         With `far` the domain grows to every row; otherwise a few that are far outside are refused.
         The rest are further rows (X, y) of a table larger than memory, see `atlas_splines.update`.
+        `seed` is that of an update that is made again.
         """
         self._check_parameters()
         retention = retention or self.retention
-        targets, seed = self._targets(y), self._seed() if random_state is None else seed_of(random_state)
+        targets = self._targets(y)
+        if seed is None:
+            seed = self._seed() if random_state is None else seed_of(random_state)
+        digest = RowDigest()
+        digest.add(X, self._as_numbers(y), weights)
         model, points = self._to_learn(X, retention, far)
         extend = self._levels_off(retention)
         reach = np.tile([-np.inf, np.inf], (model.inputs, 1)) if extend else model.domain
-        checked = (self._checked(*piece, None) for piece in rest)
+        checked = self._watched((self._checked(*piece, None) for piece in rest), digest)
         done = update(
             model,
             points,
@@ -249,8 +258,12 @@ class AtlasEstimator(Uncertain):
             sample_weight=weights,
             random_state=seed,
             progress=self.verbose > 1,
-            rest=((self._points_in(reach, X), self._targets(y)) for X, y, _ in checked),
+            rest=((self._points_in(reach, X), self._targets(y)) for X, y in checked),
+            message=message,
+            author=author,
+            digest=digest,
         )
+        done.settings |= {"far": far}
         if not extend and model is not self.model_:  # the domain grew first, as a part of the update
             if done.kind != "pool" and done.after == done.before:  # nothing learned needs a larger one
                 take_state(model, state_of(self.model_))
@@ -258,6 +271,18 @@ class AtlasEstimator(Uncertain):
             done.before = self.model_.fingerprint()
         self.model_ = model
         return self
+
+    def _watched(
+        self, pieces: Iterable[tuple[Array, Array, Array]], digest: RowDigest
+    ) -> Iterator[tuple[Array, Array]]:
+        """Further rows of an update, taken into the digest of its data as they pass."""
+        for X, y, _ in pieces:
+            digest.add(X, self._as_numbers(y))
+            yield X, y
+
+    def _as_numbers(self, y: Array) -> Array:
+        """Targets as the digest of data has them: numbers as they are, names as their place among classes."""
+        return y if y.dtype.kind in "biuf" else np.searchsorted(self.classes_, y)
 
     def fit_more(self: Self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Add more rows of the data that `fit` has seen a part of to its evidence, exactly.

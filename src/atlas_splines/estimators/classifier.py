@@ -59,6 +59,9 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
         y: ArrayLike,
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
+        *,
+        message: str = "",
+        author: str = "",
     ) -> AtlasClassifier:
         """Learn new data without forgetting; the first call is a `fit`.
 
@@ -68,6 +71,8 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
             As in `fit`.
         classes
             All classes that will ever come, in the first call; later it may be left out.
+        message, author
+            Why, and by whom: for the entry in the log.
 
         Returns
         -------
@@ -77,7 +82,7 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
             return self._fit_announced(X, y, classes, sample_weight)
         if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(f"classes is {classes!r}, but the first call said {self.classes_.tolist()}")
-        return self._update(*self._checked(X, y, sample_weight))
+        return self._update(*self._checked(X, y, sample_weight), message=message, author=author)
 
     def _fit_announced(
         self,

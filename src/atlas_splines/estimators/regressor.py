@@ -136,7 +136,13 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
     _losses = ("squared_error", "absolute_error", "huber", "quantile")
 
     def partial_fit(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        message: str = "",
+        author: str = "",
     ) -> AtlasRegressor:
         """Learn new data without forgetting; the first call is a `fit`.
 
@@ -147,6 +153,8 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
         ----------
         X, y, sample_weight
             As in `fit`.
+        message, author
+            Why, and by whom: for the entry in the log.
 
         Returns
         -------
@@ -154,7 +162,7 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
         """
         if not hasattr(self, "model_"):
             return self._fit(X, y, sample_weight)
-        return self._update(*self._checked(X, y, sample_weight))
+        return self._update(*self._checked(X, y, sample_weight), message=message, author=author)
 
     @overload
     def predict(self, X: ArrayLike, return_std: Literal[False] = False) -> Array: ...

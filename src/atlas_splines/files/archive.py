@@ -22,12 +22,14 @@ from safetensors.numpy import save as serialize
 
 from atlas_splines.files.errors import StorageError, naming
 from atlas_splines.files.fields import Fields
+from atlas_splines.files.parts import SHORT, digests_of
 from atlas_splines.files.writer import replace_file
 
-__all__ = ["Archive", "read_archive", "write_archive"]
+__all__ = ["Archive", "altered_parts", "read_archive", "write_archive"]
 
 FORMAT, VERSION = "atlas-splines", 4
 ENVELOPE = ("format", "version", "sha256", "kind", "header")
+PARTS = "parts"  # of the envelope: digests of the parts; files from before they were written lack it
 DTYPES = ("F32", "F64", "I32", "I64", "U8", "BOOL")
 
 # Bytes of a header: enough for the logs of old files, of some ten thousand updates.
@@ -65,6 +67,8 @@ class Archive:
         Format version of the file that it was read from; what is written is of the newest.
     reserved
         Bytes that what is made of it takes, so far.
+    parts
+        The digests of its parts that its file has, if it has any.
     """
 
     kind: str
@@ -73,6 +77,12 @@ class Archive:
     taken: set[str] = field(default_factory=set)
     version: int = VERSION
     reserved: int = 0
+    parts: dict[str, str] | None = None
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """The digest of each part as it is."""
+        return digests_of(self.header, self.tensors)
 
     def tensor(self, name: str, dtype: str, shape: tuple[int | None, ...]) -> NDArray[Any]:
         """Return a tensor of finite numbers with that dtype and shape, where None is any size."""
@@ -125,8 +135,33 @@ def read_archive(path: str | os.PathLike[str]) -> Archive:
         if len(content) != size or not content.startswith(head):
             raise ValueError("it changed while it was read")
         _check_seal(envelope, head, memoryview(content)[len(head) :])
-        kind, header, version = envelope.text("kind"), envelope.mapping("header"), envelope.whole("version")
-        return Archive(kind, header, _tensors(content), version=version)
+        return _archive_of(envelope, content)
+
+
+def altered_parts(path: str | os.PathLike[str]) -> list[str] | None:
+    """Names of the parts of a file that are not as they were written; None if it does not tell.
+
+    The checksum of the whole file is not asked, so this finds the place when that is wrong.
+    """
+    with naming(path), _open_regular(path) as file:
+        head = _read_head(file, path, os.fstat(file.fileno()).st_size)
+        archive = _archive_of(_read_envelope(head, path)[0], head + file.read())
+    if archive.parts is None:
+        return None
+    now = {name: digest[:SHORT] for name, digest in archive.digests.items()}
+    return sorted(name for name in now.keys() | archive.parts if now.get(name) != archive.parts.get(name))
+
+
+def _archive_of(envelope: Fields, content: bytes) -> Archive:
+    kind, header, version = envelope.text("kind"), envelope.mapping("header"), envelope.whole("version")
+    return Archive(kind, header, _tensors(content), version=version, parts=_read_parts(envelope))
+
+
+def _read_parts(envelope: Fields) -> dict[str, str] | None:
+    if PARTS not in envelope.value:
+        return None
+    parts = Fields(envelope.mapping(PARTS), "the parts", envelope.value[PARTS])
+    return {name: parts.text(name, f"[0-9a-f]{{{SHORT}}}") for name in parts.value}
 
 
 def _open_regular(path: str | os.PathLike[str]) -> BinaryIO:
@@ -166,7 +201,8 @@ def _read_envelope(head: bytes, path: str | os.PathLike[str]) -> tuple[Fields, i
             f"{path} was written by a newer atlas-splines (format {shortened(version)}); "
             f"this one reads up to {VERSION}: upgrade"
         )
-    envelope = Fields(value, "the file", ENVELOPE)
+    has_parts = isinstance(value, dict) and PARTS in value
+    envelope = Fields(value, "the file", (*ENVELOPE, PARTS) if has_parts else ENVELOPE)
     envelope.choice("format", [FORMAT])
     envelope.whole("version", least=1)
     return envelope, max((_end_of_tensor(name, entry) for name, entry in entries.items()), default=0)
@@ -271,8 +307,10 @@ def write_archive(path: str | os.PathLike[str], archive: Archive) -> None:
 def _seal(archive: Archive) -> tuple[bytes, memoryview]:
     """Bytes of a file: everything before the tensors, and the tensors."""
     # one entry of metadata, for safetensors writes several in random order
-    values = (FORMAT, VERSION, UNSEALED.decode(), archive.kind, archive.header)
-    envelope = json.dumps(dict(zip(ENVELOPE, values, strict=True)), allow_nan=False, separators=(",", ":"))
+    parts = {name: digest[:SHORT] for name, digest in archive.digests.items()}
+    values = (FORMAT, VERSION, UNSEALED.decode(), archive.kind, archive.header, parts)
+    named = dict(zip((*ENVELOPE, PARTS), values, strict=True))
+    envelope = json.dumps(named, allow_nan=False, separators=(",", ":"))
     tensors = {name: np.ascontiguousarray(array) for name, array in archive.tensors.items()}
     content = serialize(tensors, {FORMAT: envelope})
     start = 8 + int.from_bytes(content[:8], "little")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from atlas_splines.core.records import Folded, Record
 from atlas_splines.core.training import History
@@ -27,6 +28,8 @@ class Update(Record):
         The last training: of the last chart at its finest, or of the model.
     reason
         What was done and why, where that was decided by the data.
+    settings
+        The options that it was made with, to make it again; empty for updates from before they were noted.
     """
 
     footprint: Footprint
@@ -35,6 +38,7 @@ class Update(Record):
     error_after: float
     history: History
     reason: str = ""
+    settings: dict[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return self._describe("error")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
 
 from atlas_splines.core.checks import check_size
 from atlas_splines.core.growing import Schedule, finest_affordable
+from atlas_splines.core.training import Seed
 from atlas_splines.memory.covers import Count, Cover
 
-__all__ = ["UpdateOptions"]
+__all__ = ["UpdateOptions", "known_seed", "settings_of"]
 
 TERMS = 10  # pairs of exponentials of a chart
 COARSEST = 1  # density a chart starts with, in coordinates where its box is the unit cube
@@ -72,3 +76,28 @@ class UpdateOptions:
             return min(COARSEST, self.density), self.density
         first = finest_affordable(rows, ROWS_AT_FIRST, COARSEST)
         return first, max(first, finest_affordable(rows, ROWS_IN_THE_END, FINEST)) if judged else first
+
+
+def settings_of(options: UpdateOptions, **others: Any) -> dict[str, Any]:
+    """Options of an update for its entry in the log.
+
+    A generator of random numbers is left out: it has no place in a log.
+
+    Examples
+    --------
+    >>> options = UpdateOptions("inside", "auto", None, None, None, 100, 0.01, "mae", False, 550)
+    >>> list(settings_of(options, random_state=0))[-3:]
+    ['loss', 'features', 'random_state']
+    """
+    every = {**asdict(options), **others}
+    plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in every.items()}
+    return {
+        name: value
+        for name, value in plain.items()
+        if name != "progress" and not isinstance(value, np.random.Generator)
+    }
+
+
+def known_seed(random_state: Seed) -> Seed:
+    """A seed that can be noted, where none was given."""
+    return int(np.random.default_rng().integers(2**53)) if random_state is None else random_state

@@ -13,7 +13,7 @@ from datetime import datetime, timezone
 import numpy as np
 from numpy.typing import ArrayLike
 
-from atlas_splines.core.checks import check_inputs
+from atlas_splines.core.checks import check_inputs, check_note
 from atlas_splines.core.evaluation import evaluate
 from atlas_splines.core.growing import Split, run_at
 from atlas_splines.core.losses import find_loss
@@ -26,9 +26,10 @@ from atlas_splines.memory.chart_learning import learn_chart
 from atlas_splines.memory.covers import Count, Cover
 from atlas_splines.memory.footprints import BoxFootprint, Footprint, RestFootprint
 from atlas_splines.memory.log import Update
-from atlas_splines.memory.options import UpdateOptions
+from atlas_splines.memory.options import UpdateOptions, known_seed, settings_of
 from atlas_splines.memory.plans import BY_EVIDENCE, Retention, UpdatePlan, plan_update
 from atlas_splines.memory.pooling import FEATURES, pool_rows
+from atlas_splines.memory.row_digest import RowDigest
 from atlas_splines.memory.sampling import points_in
 
 __all__ = ["footprint", "update"]
@@ -57,6 +58,9 @@ def update(
     extend: bool = False,
     features: int = FEATURES,
     rest: Iterable[tuple[ArrayLike, ArrayLike]] = (),
+    message: str = "",
+    author: str = "",
+    digest: RowDigest | None = None,
 ) -> Update:
     """Teach a model new data, in place, without breaking it elsewhere.
 
@@ -107,6 +111,10 @@ def update(
         Further rows of the new data, in pieces (X, y), for data that does not fit into memory. They are
         pooled, or join charts, one piece after the other; whether to open charts is decided by X alone, and
         the errors in the log are those on X. For "pool", and for "auto" with evidence.
+    message, author
+        Why the update is made, and by whom: for the log.
+    digest
+        For the log too, that of the rows, if they have other numbers where they come from than these.
 
     Returns
     -------
@@ -126,6 +134,9 @@ def update(
     array([[0.]], dtype=float32)
     """
     start = time.perf_counter()
+    check_note("message", message)
+    check_note("author", author)
+    random_state = known_seed(random_state)
     options = UpdateOptions(
         cover, charts, density, terms, epochs, batch_size, learning_rate, loss, progress, features
     )
@@ -135,6 +146,10 @@ def update(
     rows = rows.take(rows.weights > 0)
     plan = plan_update(state_of(model), rows.points, retention, cover, charts)
     id = next_id(model.updates)
+    if digest is None:
+        digest = RowDigest()
+        digest.add(X, y, sample_weight)
+        rest = digest.watching(rest)
     pieces = _Pieces(_checked(trainer, *piece, None, extend) for piece in rest)
     learned = _learn(model, id, rows, plan, options, np.random.default_rng(random_state), pieces)
     draft = model_in(learned.state)  # whatever fails, the model stays as it is
@@ -151,6 +166,10 @@ def update(
         error_after=rows.inside(draft.domain).loss(draft, loss),
         history=learned.history,
         reason=learned.reason,
+        settings=settings_of(options, retention=retention, extend=extend, random_state=random_state),
+        data=digest.text,
+        author=author,
+        message=message,
     )
     commit(model, state_of(draft), done)
     return done

@@ -11,7 +11,7 @@ from atlas_splines.core.model import Atlas
 from atlas_splines.core.records import START, Folded, Record, chained
 from atlas_splines.files.writer import replace_file
 from atlas_splines.memory.log import Consolidation, Update
-from atlas_splines.storage.logs import folded_header, record_facts
+from atlas_splines.storage.logs import NOTES, folded_header, record_facts
 from atlas_splines.storage.models import loss_to_json
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def log_lines(model: Atlas | AtlasEstimator | TableModel, after: int = 0) -> Ite
 
 def _entry(record: Record, names: Sequence[str]) -> dict[str, Any]:
     """An entry with what people ask of it."""
-    entry = record_facts(record)
+    entry = record_facts(record) | {name: getattr(record, name) for name in NOTES}
     if isinstance(record, Update):
         entry |= {
             "seconds": record.seconds,

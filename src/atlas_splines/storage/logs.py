@@ -12,11 +12,23 @@ from atlas_splines.core.model import Atlas
 from atlas_splines.core.records import Folded, Record, chain_of, gaps_in
 from atlas_splines.files.fields import Fields
 
-__all__ = ["FOLDED", "HASH", "chain_header", "check_chain", "folded_header", "read_folded", "record_facts"]
+__all__ = [
+    "FOLDED",
+    "HASH",
+    "NOTES",
+    "chain_header",
+    "check_chain",
+    "folded_header",
+    "notes_of",
+    "read_folded",
+    "read_notes",
+    "record_facts",
+]
 
 FOLDED = ("type", "kind", "time", "rows", "before", "after", "count", "last", "since", "chain")
 CHAIN = ("hash", "gaps", "current")
 HASH = "[0-9a-f]{64}"
+NOTES = ("data", "author", "message")  # of an entry, each left out if it is empty
 
 
 def record_facts(record: Record) -> dict[str, Any]:
@@ -30,6 +42,16 @@ def record_facts(record: Record) -> dict[str, Any]:
         "after": record.after,
         "reverted": None if record.reverted is None else record.reverted.isoformat(),
     }
+
+
+def notes_of(record: Record) -> dict[str, str]:
+    """Where the data of an entry came from, as far as that is known, as JSON."""
+    return {name: getattr(record, name) for name in NOTES if getattr(record, name)}
+
+
+def read_notes(fields: Fields) -> dict[str, str]:
+    """The notes of an entry of a file."""
+    return {name: fields.text(name, HASH if name == "data" else "") for name in NOTES if name in fields.value}
 
 
 def folded_header(folded: Folded) -> dict[str, Any]:

@@ -38,10 +38,13 @@ from atlas_splines.storage.bare_models import (
 from atlas_splines.storage.evidence import chart_evidence, pool_from_archive, pool_header, pool_tensors
 from atlas_splines.storage.logs import (
     HASH,
+    NOTES,
     chain_header,
     check_chain,
     folded_header,
+    notes_of,
     read_folded,
+    read_notes,
     record_facts,
 )
 
@@ -54,6 +57,8 @@ RECORD = ("type", "id", "kind", "time", "rows", "before", "after", "reverted")
 UPDATE = ("seconds", "error_before", "error_after", "footprint", "history", "reason")
 CONSOLIDATION = ("replaced", "error", "worst", "seconds")
 HISTORY = ("seconds", "steps", "stopped", "best_epoch", "state")
+SETTINGS = "settings"  # of an update whose options were noted; others lack it
+MOST_SETTINGS = 50
 UPDATE_KINDS = tuple(kind for kind in RETENTIONS if kind != "auto")  # which decides for one of these
 
 
@@ -236,7 +241,7 @@ def _record_header(record: Record) -> dict[str, Any]:
     """An entry of the log as JSON; its type is one of four words, not the name of a class."""
     if isinstance(record, Folded):
         return folded_header(record)
-    header = {"type": "record", **record_facts(record)}
+    header = {"type": "record", **record_facts(record), **notes_of(record)}
     if isinstance(record, Update):
         header |= {
             "type": "update",
@@ -246,7 +251,7 @@ def _record_header(record: Record) -> dict[str, Any]:
             "footprint": _footprint_header(record.footprint),
             "history": {key: getattr(record.history, key) for key in HISTORY},
             "reason": record.reason,
-        }
+        } | ({SETTINGS: record.settings} if record.settings else {})
     elif isinstance(record, Consolidation):
         header |= {key: getattr(record, key) for key in CONSOLIDATION} | {"type": "consolidation"}
     return header
@@ -265,13 +270,15 @@ def _record_tensors(record: Record, name: str) -> dict[str, NDArray[Any]]:
 def _read_record(archive: Archive, value: object, model: Atlas, name: str) -> Record:
     """Read an entry of the log by its type."""
     type_name = value.get("type") if isinstance(value, dict) else None
+    noted = tuple(key for key in (*NOTES, SETTINGS) if isinstance(value, dict) and key in value)
     if type_name == "update":
-        return _read_update(archive, Fields(value, name, RECORD + UPDATE), model, name)
+        return _read_update(archive, Fields(value, name, RECORD + UPDATE + noted), model, name)
+    others = tuple(key for key in noted if key != SETTINGS)
     if type_name == "consolidation":
-        return _read_consolidation(Fields(value, name, RECORD + CONSOLIDATION))
+        return _read_consolidation(Fields(value, name, RECORD + CONSOLIDATION + others))
     if type_name == "folded":
         return read_folded(value, name)
-    fields = Fields(value, name, RECORD)
+    fields = Fields(value, name, RECORD + others)
     fields.choice("type", ("record", "update", "consolidation"))
     return Record(**_read_entry(fields, (*UPDATE_KINDS, "consolidation")))
 
@@ -286,6 +293,7 @@ def _read_entry(fields: Fields, kinds: tuple[str, ...]) -> dict[str, Any]:
         "before": fields.text("before", HASH),
         "after": fields.text("after", HASH),
         "reverted": _read_reverted(fields),
+        **read_notes(fields),
     }
 
 
@@ -302,7 +310,17 @@ def _read_update(archive: Archive, fields: Fields, model: Atlas, name: str) -> U
         error_after=loss_from_json(fields, "error_after"),
         history=_read_history(archive, fields.value["history"], name),
         reason=fields.text("reason"),
+        settings=_read_settings(fields) if SETTINGS in fields.value else {},
     )
+
+
+def _read_settings(fields: Fields) -> dict[str, Any]:
+    """Options of an update: what each may be is for whoever makes it again to check."""
+    settings = fields.mapping(SETTINGS)
+    plain = all(value is None or isinstance(value, bool | int | float | str) for value in settings.values())
+    if not plain or len(settings) > MOST_SETTINGS:
+        raise ValueError(f"{SETTINGS!r} of {fields.name} must be numbers and texts, {MOST_SETTINGS} at most")
+    return settings
 
 
 def _read_consolidation(fields: Fields) -> Consolidation:

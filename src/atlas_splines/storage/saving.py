@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from atlas_splines.estimators.regressor import AtlasRegressor
     from atlas_splines.tables.table_model import TableModel
 
-__all__ = ["load", "save"]
+__all__ = ["from_archive", "load", "save", "to_archive"]
 
 KINDS = ("model", "regressor", "classifier")
 
@@ -51,8 +51,8 @@ def save(model: Atlas | AtlasRegressor | AtlasClassifier | TableModel, path: str
 
         check_estimator(model)
     try:
-        archive = _to_archive(model)
-        _from_archive(archive)  # what could not be loaded is not saved
+        archive = to_archive(model)
+        from_archive(archive)  # what could not be loaded is not saved
     except (ValueError, TypeError, ArithmeticError) as error:
         raise StorageError(f"{path} was not written: {error}; mend the model first") from error
     write_archive(path, archive)
@@ -88,12 +88,13 @@ def load(path: str | os.PathLike[str]) -> Atlas | AtlasRegressor | AtlasClassifi
         if archive.kind not in KINDS:
             raise ValueError(f"it is of an unknown kind, none of {', '.join(map(repr, KINDS))}")
         upgrade(archive)
-        loaded = _from_archive(archive)
+        loaded = from_archive(archive)
         archive.check_all_taken()
         return loaded
 
 
-def _to_archive(model: Atlas | AtlasRegressor | AtlasClassifier | TableModel) -> Archive:
+def to_archive(model: Atlas | AtlasRegressor | AtlasClassifier | TableModel) -> Archive:
+    """Take apart whatever can be saved."""
     if isinstance(model, Atlas):
         return model_to_archive(model)
     from atlas_splines.storage.estimators import estimator_to_archive
@@ -101,7 +102,8 @@ def _to_archive(model: Atlas | AtlasRegressor | AtlasClassifier | TableModel) ->
     return estimator_to_archive(model)
 
 
-def _from_archive(archive: Archive) -> Atlas | AtlasRegressor | AtlasClassifier | TableModel:
+def from_archive(archive: Archive) -> Atlas | AtlasRegressor | AtlasClassifier | TableModel:
+    """Put it together again, or raise a ValueError that says what is wrong with it."""
     if archive.kind == "model":
         return model_from_archive(archive)
     from atlas_splines.storage.estimators import estimator_from_archive

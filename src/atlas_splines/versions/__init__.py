@@ -1,0 +1,9 @@
+"""Version control for models: compare, patch, merge, verify and forget, to the bit.
+
+Imports `storage` and everything below it; only the command and experiments may import it.
+"""
+
+from atlas_splines.versions.verifying import Verification, verify
+from atlas_splines.versions.versioned import version
+
+__all__ = ["Verification", "verify", "version"]

@@ -1,0 +1,125 @@
+"""Verifying: whether a file is as it was written, and where it is not."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+
+from atlas_splines.core.records import count_of
+from atlas_splines.files.archive import Archive, altered_parts, read_archive
+from atlas_splines.files.errors import StorageError
+from atlas_splines.storage.saving import load
+from atlas_splines.versions.versioned import model_of, version
+
+__all__ = ["Verification", "verify"]
+
+NAMES = {
+    "model.table": "the coefficients",
+    "model.domain": "the domain",
+    "model.configuration": "the configuration",
+    "model.chain": "the hash of the log",
+    "model.evidence": "the evidence",
+}
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What `verify` found; it counts as true if nothing is wrong.
+
+    Attributes
+    ----------
+    version
+        Hash of all that the file holds; empty if it cannot be read.
+    updates
+        How many updates its log tells of.
+    problems
+        What is wrong and where, each in a few words.
+    """
+
+    version: str = ""
+    updates: int = 0
+    problems: list[str] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return not self.problems
+
+
+def verify(path: str | os.PathLike[str], *, expect: str | None = None) -> Verification:
+    """Compute every hash of a file anew, and say what was altered.
+
+    The checksum covers all bytes. Each entry of the log, each chart, the evidence and the coefficients have a
+    digest of their own, which tells where it was. The log is a chain of hashes, and ends with the
+    coefficients. Whoever can write a file can compute all of that anew: against them the version, or the
+    newest hash of the log, is kept elsewhere, and given as `expect`.
+
+    Parameters
+    ----------
+    path
+        The file.
+    expect
+        The version that it should be.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from atlas_splines import Atlas, save
+    >>> path = Path(tempfile.mkdtemp()) / "model.atlas"
+    >>> save(Atlas(inputs=1), path)
+    >>> bool(verify(path))
+    True
+    >>> data = bytearray(path.read_bytes())
+    >>> data[-1] ^= 1
+    >>> _ = path.write_bytes(data)
+    >>> verify(path).problems
+    ['its checksum is wrong, so some of its bytes have changed', 'the coefficients were altered']
+    """
+    problems: list[str] = []
+    try:
+        archive = read_archive(path)
+    except StorageError as error:
+        problems.append(_what(error, path))
+        archive = None
+    problems += _altered(path, archive)
+    if archive is None:
+        return Verification(problems=problems)
+    try:
+        loaded = load(path)
+    except StorageError as error:
+        return Verification(problems=[*problems, _what(error, path)])
+    found = version(loaded)
+    if expect not in (None, found):
+        problems.append(f"its version is {found}, not the expected one")
+    return Verification(found, count_of(model_of(loaded).updates), problems)
+
+
+def _altered(path: str | os.PathLike[str], archive: Archive | None) -> list[str]:
+    """The parts that were altered, in words; none if the file is so broken that it cannot tell."""
+    try:
+        parts = altered_parts(path)
+    except StorageError:
+        return []
+    return [f"{_name(part, archive)} altered" for part in parts or ()]
+
+
+def _name(part: str, archive: Archive | None) -> str:
+    """What a part is, with its verb."""
+    *_, kind, number = part.split(".")
+    if kind in ("updates", "charts") and number.isdigit():
+        return f"{kind[:-1]} {_number(archive, kind, int(number))} was"
+    return f"{NAMES[part]} {'were' if part == 'model.table' else 'was'}" if part in NAMES else f"{part!r} was"
+
+
+def _number(archive: Archive | None, kind: str, place: int) -> int:
+    """The number by which people know an entry of the log, if its file can be read, or its place."""
+    if kind == "updates" and archive is not None:
+        updates = archive.header.get("model", {}).get("updates", [])
+        if place < len(updates):
+            return int(updates[place].get("id", 0))
+    return place + 1
+
+
+def _what(error: StorageError, path: str | os.PathLike[str]) -> str:
+    """What is wrong with a file, without its name and the advice at the end."""
+    text = str(error).removeprefix(f"{path} ").removeprefix("cannot be loaded: ")
+    return text.partition("; ")[0]
