@@ -313,6 +313,23 @@ def verify(
 
 
 @app.command()
+def diff(
+    first: Model,
+    second: Annotated[Path, typer.Argument(metavar="OTHER", help="The model to compare it with.")],
+    rows: Annotated[str | None, typer.Option(help="Table to compare predictions on, or -.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw where predictions can differ.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
+    force: Force = False,
+) -> None:
+    """Tell how two models differ; the exit code is 0 if no prediction can, and 1 if some can."""
+    with sentences():
+        from atlas_splines.cli.diff import diff_models
+
+        if diff_models(first, second, rows=rows, plot=plot, as_json=as_json, force=force, say=typer.echo):
+            raise typer.Exit(1)
+
+
+@app.command()
 def revert(
     model: Model,
     id: Annotated[

@@ -3,7 +3,8 @@
 Imports `storage` and everything below it; only the command and experiments may import it.
 """
 
+from atlas_splines.versions.differences import Difference, diff
 from atlas_splines.versions.verifying import Verification, verify
 from atlas_splines.versions.versioned import version
 
-__all__ = ["Verification", "verify", "version"]
+__all__ = ["Difference", "Verification", "diff", "verify", "version"]

@@ -1,0 +1,160 @@
+"""`atlas diff`: which updates two models have, where their predictions can differ, and by how much."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from atlas_splines.cli.checks import check_absent, check_picture, check_there
+from atlas_splines.cli.footprint_lines import footprint_lines, share_of_domain
+from atlas_splines.cli.messages import Say
+from atlas_splines.cli.model_files import Loaded
+from atlas_splines.core.records import Record
+from atlas_splines.estimators.classifier import AtlasClassifier
+from atlas_splines.estimators.column_footprint import SLOPE_STEP, ColumnFootprint
+from atlas_splines.files.writer import replace_file
+from atlas_splines.memory.footprints import Footprint, RestFootprint
+from atlas_splines.storage.saving import load
+from atlas_splines.tables.encoding import UNKNOWN, frame
+from atlas_splines.tables.reading import TableError, opened
+from atlas_splines.tables.table_model import TableModel
+from atlas_splines.tables.wording import counted
+from atlas_splines.versions.differences import Difference, diff
+
+__all__ = ["diff_models"]
+
+MOST_PLACES = 8  # that are listed
+
+
+def diff_models(
+    first: Path,
+    second: Path,
+    *,
+    rows: str | None = None,
+    plot: Path | None = None,
+    as_json: bool = False,
+    force: bool = False,
+    say: Say,
+) -> bool:
+    """Say how two models differ; return whether any prediction can."""
+    check_there(first)
+    check_there(second)
+    if plot is not None:
+        check_picture(plot)
+        if not force:
+            check_absent(plot)
+    one, other = load(first), load(second)
+    try:
+        found = diff(one, other) if rows is None else diff_on_rows(one, other, rows)
+    except ValueError as error:
+        raise TableError(f"{first} and {second}: {error}") from None
+    if plot is not None:
+        draw(found, plot)
+    if as_json:
+        say(json.dumps(as_object(found)))
+    else:
+        tell(found, first, second, other, rows, say)
+    return bool(found)
+
+
+def diff_on_rows(one: Loaded, other: Loaded, rows: str) -> Difference:
+    """The difference on the rows of a table."""
+    if not isinstance(other, TableModel):
+        raise ValueError("--rows needs models that know the columns of a table, made with atlas fit")
+    with opened(rows) as source:
+        source.need(other.encoding.names)
+        pieces = [other.encoding.encode(piece, UNKNOWN) for piece in source.pieces(other.encoding.names)]
+        if not pieces:
+            raise ValueError(f"{source.name} has no rows; check the file")
+    X = np.vstack([other.estimator._inputs(piece) for piece in pieces])
+    return diff(one, other, rows=frame(other.encoding.inputs, list(X.T)))
+
+
+def tell(found: Difference, first: Path, second: Path, model: Loaded, rows: str | None, say: Say) -> None:
+    """Say it in lines."""
+    if found.same:
+        say(f"{first} and {second} are the same function, to the bit.")
+    for path, entries in ((first, found.only_first), (second, found.only_second)):
+        for entry in entries:
+            say(f"Only in {path}: {entry_text(entry)}")
+    if not found.same:
+        for line in place_lines(found.areas, model):
+            say(line)
+        other = "Every other prediction" if found else "Every prediction"
+        say(f"{other} is the same, to the bit.")
+    if found.rows:
+        where = f"{counted(found.rows, 'row')} of {rows}" if rows else f"{found.rows:,} random points there"
+        unit = " of a probability" if is_classifier(model) else ""
+        say(
+            f"On {where}: {found.differing:,} differ, by {found.mean:.4g}{unit} on average, "
+            f"{found.worst:.4g} at worst."
+        )
+
+
+def is_classifier(model: Loaded) -> bool:
+    """Whether predictions are classes."""
+    return isinstance(getattr(model, "estimator", model), AtlasClassifier)
+
+
+def entry_text(entry: Record) -> str:
+    """An entry of the log in a few words."""
+    gone = ", reverted" if entry.reverted else ""
+    why = f": {entry.message}" if entry.message else ""
+    when = f"{entry.time:%Y-%m-%d %H:%M}"
+    return f"update {entry.id} ({entry.kind}, {counted(entry.rows, 'row')}, {when}{gone}){why}"
+
+
+def place_lines(areas: tuple[Footprint, ...], model: Loaded) -> Iterator[str]:
+    """Where predictions can differ, each place in the values of its columns."""
+    for area in areas[:MOST_PLACES]:
+        inner = area.area if isinstance(area, ColumnFootprint) else area
+        if isinstance(inner, RestFootprint):
+            spared = " outside the charts that both have" if inner.fences else ""
+            yield f"Can differ: every prediction{spared}."
+        elif isinstance(area, ColumnFootprint) and isinstance(model, TableModel):
+            share = share_of_domain(area, model.encoding)
+            yield f"Can differ: rows with all of these, {share} of the domain:"
+            rim = SLOPE_STEP if model.estimator.extrapolation == "linear" else 0
+            yield from footprint_lines(area, model.encoding, rim)
+        else:
+            yield f"Can differ: rows with all of these, {area.share.percent()} of the domain:"
+            yield from str(area).removesuffix(">").splitlines()[1:]
+    if len(areas) > MOST_PLACES:
+        yield f"Can differ: {counted(len(areas) - MOST_PLACES, 'place')} more."
+
+
+def as_object(found: Difference) -> dict[str, Any]:
+    """The difference as JSON."""
+    return {
+        "same": found.same,
+        "only_first": [entry.id for entry in found.only_first],
+        "only_second": [entry.id for entry in found.only_second],
+        "places": [
+            {name: area.intervals(j) for j, name in enumerate(names_of(area))} for area in found.areas
+        ],
+        "rows": found.rows,
+        "differing": found.differing,
+        "mean": found.mean,
+        "worst": found.worst,
+    }
+
+
+def names_of(area: Footprint) -> list[str]:
+    """Names of the columns of a footprint."""
+    names = getattr(area, "names", None)
+    return list(names) if names is not None else [f"input {j}" for j in range(area.inputs)]
+
+
+def draw(found: Difference, plot: Path) -> None:
+    """Draw the places."""
+    from atlas_splines.plots.areas import save_areas
+
+    with tempfile.TemporaryDirectory(prefix="atlas-") as folder:
+        draft = Path(folder) / plot.name
+        save_areas(draft, found.areas)
+        replace_file(plot, draft.read_bytes())
