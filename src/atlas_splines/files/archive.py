@@ -25,7 +25,7 @@ from atlas_splines.files.fields import Fields
 from atlas_splines.files.parts import SHORT, digests_of
 from atlas_splines.files.writer import replace_file
 
-__all__ = ["Archive", "altered_parts", "read_archive", "write_archive"]
+__all__ = ["Archive", "altered_parts", "parse", "read_archive", "write_archive"]
 
 FORMAT, VERSION = "atlas-splines", 4
 ENVELOPE = ("format", "version", "sha256", "kind", "header")
@@ -190,11 +190,11 @@ def _read_head(file: BinaryIO, path: str | os.PathLike[str], size: int) -> bytes
 
 def _read_envelope(head: bytes, path: str | os.PathLike[str]) -> tuple[Fields, int]:
     """What stands beside the header, and how many bytes the tensors take."""
-    entries = _parse(head[8:].decode())
+    entries = parse(head[8:].decode())
     metadata = entries.pop("__metadata__", None) if isinstance(entries, dict) else None
     if not isinstance(metadata, dict) or not isinstance(metadata.get(FORMAT), str):
         raise StorageError(f"{path} is not an atlas-splines file; check the name")
-    value = _parse(metadata[FORMAT])
+    value = parse(metadata[FORMAT])
     version = value.get("version") if isinstance(value, dict) else None
     if type(version) is int and version > VERSION:
         raise StorageError(
@@ -208,7 +208,7 @@ def _read_envelope(head: bytes, path: str | os.PathLike[str]) -> tuple[Fields, i
     return envelope, max((_end_of_tensor(name, entry) for name, entry in entries.items()), default=0)
 
 
-def _parse(text: str) -> Any:
+def parse(text: str) -> Any:
     """Read JSON of a bounded size, with nothing in it that JSON does not have."""
     if _count_values(text) > MOST_VALUES:
         raise ValueError(f"its header has more than {MOST_VALUES:,} values")

@@ -4,7 +4,23 @@ Imports `storage` and everything below it; only the command and experiments may 
 """
 
 from atlas_splines.versions.differences import Difference, diff
+from atlas_splines.versions.merging import Conflict, MergeConflict, merge
+from atlas_splines.versions.patches import Patch, PatchError, apply, patch, read_patch
 from atlas_splines.versions.verifying import Verification, verify
 from atlas_splines.versions.versioned import version
 
-__all__ = ["Difference", "Verification", "diff", "verify", "version"]
+__all__ = [
+    "Conflict",
+    "Difference",
+    "MergeConflict",
+    "Patch",
+    "PatchError",
+    "Verification",
+    "apply",
+    "diff",
+    "merge",
+    "patch",
+    "read_patch",
+    "verify",
+    "version",
+]

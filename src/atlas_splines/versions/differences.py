@@ -242,8 +242,8 @@ def deciding(
 
 
 def overlap(box: Domain, other: Domain) -> bool:
-    """Whether two boxes (inputs, 2) have points in common."""
-    return bool(((box[:, 0] <= other[:, 1]) & (other[:, 0] <= box[:, 1])).all())
+    """Whether two boxes (inputs, 2) have a volume in common."""
+    return bool(((box[:, 0] < other[:, 1]) & (other[:, 0] < box[:, 1])).all())
 
 
 # --- by how much ----------------------------------------------------------------------------------------

@@ -1,0 +1,231 @@
+"""Patches: small files that turn one version of a model into the next, to the bit."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Literal, cast
+
+import numpy as np
+
+from atlas_splines.core.model import Atlas, state_of
+from atlas_splines.core.records import chain_of, next_id
+from atlas_splines.files.archive import Archive, read_archive, write_archive
+from atlas_splines.files.errors import StorageError, naming
+from atlas_splines.files.fields import Fields
+from atlas_splines.storage.logs import HASH
+from atlas_splines.storage.saving import KINDS, from_archive, to_archive
+from atlas_splines.versions.additions import additions_of, chain_at, follow, pools_of
+from atlas_splines.versions.differences import entry_key
+from atlas_splines.versions.merging import merged_with
+from atlas_splines.versions.packing import pack, unpack
+from atlas_splines.versions.patch_files import additions_from_archive, additions_to_archive
+from atlas_splines.versions.versioned import Versioned, model_of, version, with_model
+
+__all__ = ["Patch", "PatchError", "apply", "patch", "read_patch"]
+
+FIELDS = ("parent", "result", "content", "last", "chain")
+
+
+class PatchError(ValueError):
+    """A patch does not go with a model; the message says why, and what to do."""
+
+
+@dataclass(frozen=True, eq=False)
+class Patch:
+    """What turns one version of a model into another.
+
+    Attributes
+    ----------
+    parent, result
+        Versions before and after, as `version` has them.
+    content
+        "additions": what updates have added, which other versions can be merged with too; or "whole": every
+        part that has changed.
+    last, chain
+        Number of the last update of the parent, and the hash over its log.
+    inner
+        The content as the parts of an archive.
+    """
+
+    parent: str
+    result: str
+    content: Literal["additions", "whole"]
+    last: int
+    chain: str
+    inner: Archive
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it to a file, all at once.
+
+        Parameters
+        ----------
+        path
+            The file, by custom with the ending ``.patch``; one of that name is replaced.
+        """
+        header = {name: getattr(self, name) for name in FIELDS} | {"kind": self.inner.kind}
+        write_archive(
+            path, Archive("patch", {"patch": header}, dict(pack(self.inner.header, self.inner.tensors)))
+        )
+
+
+def read_patch(path: str | os.PathLike[str]) -> Patch:
+    """Read what `Patch.save` wrote; a file that is damaged, or no patch, gets a `StorageError`.
+
+    Parameters
+    ----------
+    path
+        The file.
+    """
+    archive = read_archive(path)
+    if archive.kind != "patch":
+        raise StorageError(f"{path} is no patch; make one with atlas patch")
+    with naming(path):
+        outer = Fields(archive.header, "the header", ("patch",))
+        fields = Fields(outer.value["patch"], "the patch", (*FIELDS, "kind"))
+        return Patch(
+            fields.text("parent", HASH),
+            fields.text("result", HASH),
+            cast(Literal["additions", "whole"], fields.choice("content", ("additions", "whole"))),
+            fields.whole("last"),
+            fields.text("chain", HASH),
+            unpack(archive, fields.choice("kind", KINDS)),
+        )
+
+
+def patch(old: Versioned, new: Versioned, *, portable: bool = False) -> Patch:
+    """Make the patch that turns an old version of a model into a new one.
+
+    Of updates that were pooled or opened charts it has what they added; coefficients that follow from
+    evidence are solved for again when it is applied. Anything else, such as training or a consolidation,
+    makes it as large as the parts that have changed.
+
+    Parameters
+    ----------
+    old, new
+        Two versions of a model.
+    portable
+        Whether coefficients that could be solved for are in the patch too: machines with other libraries for
+        linear algebra than this one may find other bits.
+
+    Examples
+    --------
+    >>> from atlas_splines import update
+    >>> old = Atlas(inputs=2)
+    >>> new = old.copy()
+    >>> done = update(new, [[0.2, 0.3], [0.4, 0.4]], [1.0, 2.0], epochs=2, random_state=0)
+    >>> fix = patch(old, new)
+    >>> version(apply(old, fix)) == version(new)
+    True
+    >>> apply(new, fix)
+    Traceback (most recent call last):
+    ...
+    atlas_splines.versions.patches.PatchError: the patch is applied already: this is the version it makes
+    """
+    before, after = model_of(old), model_of(new)
+    head = (version(old), version(new))
+    if head[0] == head[1]:
+        raise ValueError("the two versions are the same, so there is nothing to patch")
+    log = (next_id(before.updates) - 1, chain_of(before.updates))
+    try:
+        added = additions_of(before, after)
+        same = version(with_model(old, follow(before, added))) == head[1]
+    except ValueError:
+        same = False
+    if same and not (portable and added.pools):
+        return Patch(*head, "additions", *log, additions_to_archive(added, pools_of(state_of(after)), after))
+    return Patch(*head, "whole", *log, changed_parts(to_archive(old), to_archive(new)))
+
+
+def changed_parts(old: Archive, new: Archive) -> Archive:
+    """The header of a model, with the tensors that an older version has not."""
+    same = {
+        name: name
+        for name, array in new.tensors.items()
+        if name in old.tensors
+        and old.tensors[name].dtype == array.dtype
+        and np.array_equal(old.tensors[name], array)
+    }
+    changed = {name: array for name, array in new.tensors.items() if name not in same}
+    return Archive(new.kind, {"whole": new.header, "same": sorted(same)}, changed)
+
+
+def apply(model: Versioned, patch: Patch, *, merge: bool = False) -> Versioned:
+    """The version that a patch makes of a model, to the bit; the model stays as it is.
+
+    Parameters
+    ----------
+    model
+        The version that the patch was made for.
+    patch
+        The patch.
+    merge
+        Whether a model that has learned something else since may be merged with it, as in `merge`.
+
+    Returns
+    -------
+    The new version. A patch that does not go with the model gets a `PatchError`.
+    """
+    now = version(model)
+    if now == patch.result:
+        raise PatchError("the patch is applied already: this is the version it makes")
+    if now != patch.parent:
+        check_descent(model_of(model), patch)
+        if not merge:
+            raise PatchError("the model has learned something else since; merge the patch with --merge")
+        return merged_with_patch(model, patch)
+    try:
+        result = applied(model, patch)
+    except ValueError as error:
+        raise PatchError(f"the patch is damaged: {error}; get it again") from None
+    if version(result) != patch.result:
+        raise PatchError(
+            "this machine computes other bits than the one that made the patch; make it with --portable"
+        )
+    return result
+
+
+def applied(model: Versioned, patch: Patch) -> Versioned:
+    """What a patch makes of its parent."""
+    if patch.content == "additions":
+        return with_model(model, follow(model_of(model), additions_from_archive(patch.inner)))
+    fields = Fields(patch.inner.header, "the patch", ("whole", "same"))
+    old = to_archive(model).tensors
+    names = fields.items("same")
+    if any(name not in old for name in names):
+        raise ValueError("it builds on parts that the model has not")
+    tensors = {name: old[name] for name in names} | patch.inner.tensors
+    archive = Archive(patch.inner.kind, fields.mapping("whole"), tensors)
+    result = from_archive(archive)
+    archive.check_all_taken()
+    return result
+
+
+def check_descent(model: Atlas, patch: Patch) -> None:
+    """Refuse a patch for a version that the model does not come from."""
+    last = next_id(model.updates) - 1
+    if last < patch.last and chain_of(model.updates) != patch.chain:
+        raise PatchError(
+            f"the patch goes on from update {patch.last}, and the model has {last}; "
+            "apply the patches before it first"
+        )
+    if chain_at(model.updates, patch.last) != patch.chain:
+        raise PatchError("the patch was made for another model; check the names")
+    if patch.content == "additions":
+        known = {entry_key(record) for record in model.updates}
+        entries = additions_from_archive(patch.inner).records
+        if entries and all(entry_key(record) in known for record in entries):
+            raise PatchError("the patch is applied already: its updates are in the log")
+
+
+def merged_with_patch(model: Versioned, patch: Patch) -> Versioned:
+    """A model merged with a patch for a version that it comes from."""
+    if patch.content == "whole":
+        raise PatchError(
+            "the patch changes more than updates add, so it cannot be merged; use atlas merge with the models"
+        )
+    try:
+        added = additions_from_archive(patch.inner)
+        return with_model(model, merged_with(model_of(model), added))
+    except ValueError as error:
+        raise PatchError(f"the patch cannot be merged: {error}") from None

@@ -1,0 +1,185 @@
+"""Evidence between versions: what was added to a pool, and pools to which rows were added apart.
+
+Exact sums commute, so what rows add up to does not depend on who merges whom. Memories that fade depend on
+the order of updates: where rows were added on both sides they start again from the exact sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add, sub
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atlas_splines.core.state import State
+from atlas_splines.evidence.pool import RECENT, Batch, Pool, Track, Voice
+from atlas_splines.evidence.readout import sums_of
+from atlas_splines.evidence.statistics import Statistics
+from atlas_splines.files.parts import digests_of, version_of
+from atlas_splines.storage.evidence import pool_header, pool_tensors
+
+__all__ = ["PoolAdditions", "followed", "merged", "pool_additions", "pool_digest", "renumbered", "restarted"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class PoolAdditions:
+    """What was added to a pool.
+
+    Attributes
+    ----------
+    batches
+        Evidence of the latest updates, each by itself.
+    rest
+        Sums of all other rows that were added; None if there were none.
+    centres
+        Bumps that were added to each group, shape (bumps, inputs); empty if none were.
+    bumps
+        How many each group had before.
+    voice
+        Who speaks afterwards.
+    has_base
+        Whether the model as it was fitted at first is still a candidate.
+    """
+
+    batches: tuple[Batch, ...]
+    rest: Statistics | None
+    centres: tuple[Array, ...]
+    bumps: tuple[int, ...]
+    voice: Voice
+    has_base: bool
+
+    @property
+    def grew(self) -> bool:
+        """Whether features were added."""
+        return any(len(centres) for centres in self.centres)
+
+
+def pool_digest(pool: Pool) -> str:
+    """Hash of all that a pool holds."""
+    return version_of("pool", digests_of({"pool": pool_header(pool)}, pool_tensors(pool, "pool")))
+
+
+def pool_additions(old: Pool | None, new: Pool | None, last: int) -> PoolAdditions | None:
+    """What a pool has that an older one had not, by updates after the last of that; None if nothing.
+
+    A pool that is not the older one with something added gets a ValueError.
+    """
+    if old is None or new is None:
+        if old is not new:
+            raise ValueError("evidence was dropped or started since")
+        return None
+    if pool_digest(old) == pool_digest(new):
+        return None
+    centres = added_bumps(old, new)
+    check_same_kind(old, new)
+    wider = old.widened(centres) if any(map(len, centres)) else old
+    batches = tuple(batch for batch in new.recent if batch.update > last)
+    rest = rest_of(wider.total, new.total, batches)
+    bumps = tuple(len(group.centres) for group in old.features.bumps)
+    return PoolAdditions(batches, rest, centres, bumps, new.voice, new.base is not None)
+
+
+def added_bumps(old: Pool, new: Pool) -> tuple[Array, ...]:
+    """Bumps of each group that only the newer pool has."""
+    one, other = old.features, new.features
+    same = (one.coarse, one.fine, len(one.bumps)) == (other.coarse, other.fine, len(other.bumps))
+    for a, b in zip(one.bumps, other.bumps, strict=False):
+        same = same and np.array_equal(a.lengths, b.lengths)
+        same = same and np.array_equal(a.centres, b.centres[: len(a.centres)])
+    if not same:
+        raise ValueError("its evidence is of other features")
+    pairs = zip(one.bumps, other.bumps, strict=True)
+    return tuple(b.centres[len(a.centres) :] for a, b in pairs)
+
+
+def check_same_kind(old: Pool, new: Pool) -> None:
+    """Refuse pools that count rows in different ways."""
+    ways = [
+        (pool.half_lives, pool.loss, pool.dtype, pool.weight_unit, pool.prior.steps, *pool.prior.precisions)
+        for pool in (old, new)
+    ]
+    if ways[0] != ways[1]:
+        raise ValueError("its evidence counts rows in another way")
+    if new.base is not None and (old.base is None or not np.array_equal(old.base.table, new.base.table)):
+        raise ValueError("its evidence starts from another fit")
+
+
+def rest_of(old: Statistics, new: Statistics, batches: Sequence[Batch]) -> Statistics | None:
+    """Sums of the rows that came between two totals besides those of some updates."""
+    try:
+        rest = new - old
+        for batch in batches:
+            rest = rest - batch.statistics
+    except ValueError:
+        rest = None
+    if rest is None or (np.diagonal(rest.gram) < 0).any():
+        raise ValueError("rows that the base had were forgotten; merge first, and forget afterwards")
+    return None if rest == Statistics(rest.features, rest.outputs) else rest
+
+
+def renumbered(pool: Pool, numbers: Mapping[int, int]) -> Pool:
+    """The pool with other numbers of its updates."""
+    if all(numbers.get(batch.update, batch.update) == batch.update for batch in pool.recent):
+        return pool
+    recent = [replace(batch, update=numbers.get(batch.update, batch.update)) for batch in pool.recent]
+    return replace(pool, recent=tuple(sorted(recent, key=lambda batch: batch.update)))
+
+
+def followed(pool: Pool, added: PoolAdditions) -> Pool:
+    """The pool after the updates that were added to it, one after the other: every bit as it was there."""
+    grown = pool.widened(added.centres) if added.grew else pool
+    for batch in added.batches:
+        grown = replace(grown, recent=(*grown.recent, batch))
+        grown = grown if len(grown.recent) <= RECENT else grown._settled()
+    return grown.with_voice(added.voice)
+
+
+def merged(ours: Pool, added: PoolAdditions, numbers: Mapping[int, int]) -> Pool:
+    """The pool of all rows, where some were added on both sides; its own updates have their numbers already.
+
+    `numbers` are those that the added updates get.
+    """
+    sizes = [len(group.centres) for group in ours.features.bumps]
+    grown = [size - before for size, before in zip(sizes, added.bumps, strict=True)]
+    if added.grew and any(grown):
+        raise ValueError(
+            "features have grown on both sides, where rows came that none had reached; "
+            "teach one side the rows of the other instead"
+        )
+    pool = ours.widened(added.centres) if added.grew else ours
+    places = ours.features.without_bumps(grown).places_in(ours.features) if any(grown) else None
+    theirs = [
+        replace(batch, update=numbers[batch.update], statistics=wide(batch.statistics, places, pool), grew=())
+        for batch in added.batches
+    ]
+    parts = [batch.statistics for batch in theirs]
+    parts += [] if added.rest is None else [wide(added.rest, places, pool)]
+    total = reduce(add, parts, pool.total)
+    own = [replace(batch, grew=()) for batch in pool.recent]
+    recent = sorted([*own, *theirs], key=lambda batch: batch.update)[-RECENT:]
+    return restarted(pool, total, recent, pool.base if added.has_base else None)
+
+
+def wide(sums: Statistics, places: NDArray[np.intp] | None, pool: Pool) -> Statistics:
+    """Sums of the features of a pool, which are zero but at some places."""
+    return sums if places is None else sums.widened(places, len(pool.features))
+
+
+def restarted(pool: Pool, total: Statistics, recent: Sequence[Batch], base: State | None) -> Pool:
+    """The pool of a total, of which some updates can be taken back: a function of these, and of no order."""
+    candidates = 1 + len(pool.half_lives) + (base is not None)
+    older = reduce(sub, [batch.statistics for batch in recent], total)
+    return replace(
+        pool,
+        older=older,
+        faded=tuple(sums_of(older) for _ in pool.half_lives),
+        track=Track(np.zeros(candidates)),
+        recent=tuple(replace(batch, errors=batch.errors[:candidates]) for batch in recent),
+        base=base,
+        voice="fading" if pool.voice == "fading" else "exact",
+    )

@@ -1,0 +1,55 @@
+"""Headers and arrays as compressed bytes."""
+
+import zlib
+
+import numpy as np
+import pytest
+
+from atlas_splines.files.archive import Archive
+from atlas_splines.versions import packing
+from atlas_splines.versions.packing import pack, unpack
+
+
+def test_what_is_packed_comes_back():
+    header = {"a": [1, 2.5, None], "b": {"c": "ä"}}
+    tensors = {
+        "ints": np.arange(-5, 7).reshape(3, 4),
+        "floats": np.array([0.1, -0.0, 1e300]),
+        "small": np.array([1.5], np.float32),
+        "none": np.zeros((0, 3)),
+        "flags": np.array([True, False]),
+    }
+    back = unpack(Archive("patch", {}, dict(pack(header, tensors))), "model")
+    assert (back.kind, back.header, list(back.tensors)) == ("model", header, list(tensors))
+    for name, array in tensors.items():
+        assert back.tensors[name].dtype == array.dtype
+        assert back.tensors[name].shape == array.shape
+        assert back.tensors[name].tobytes() == array.tobytes()
+
+
+def packed(text, body=b""):
+    parts = {"header": zlib.compress(text), "tensors": zlib.compress(body)}
+    return Archive("patch", {}, {name: np.frombuffer(data, np.uint8) for name, data in parts.items()})
+
+
+@pytest.mark.parametrize(
+    ("archive", "what"),
+    [
+        (packed(b"[]"), "its packed header is not one"),
+        (packed(b'{"header":{},"tensors":{"a":["float64",[1]]}}'), "do not fit together"),
+        (packed(b'{"header":[],"tensors":{}}'), "do not fit together"),
+        (packed(b'{"header":{},"tensors":{}}', b"more"), "more or less than they should be"),
+        (packed(b'{"header":{},"tensors":{"a":["float16",[1]]}}'), "packed tensor 'a' has no dtype and shape"),
+        (packed(b'{"header":{},"tensors":{"a":["float64",[-1]]}}'), "packed tensor 'a' has no dtype and shape"),
+        (packed(b'{"header":{},"tensors":{"a":["float64",[99999999999]]}}'), "bytes of memory, far more than its size"),
+    ],
+)  # fmt: skip
+def test_what_was_not_packed_is_refused(archive, what):
+    with pytest.raises(ValueError, match=what):
+        unpack(archive, "model")
+
+
+def test_a_header_that_swells_is_stopped(monkeypatch):
+    monkeypatch.setattr(packing, "MOST_TEXT", 1000)
+    with pytest.raises(ValueError, match="more or less than they should be"):
+        unpack(packed(b'{"header":{},"tensors":{}}' + b" " * 1000), "model")
