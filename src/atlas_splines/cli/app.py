@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from atlas_splines import __version__
 from atlas_splines.cli.messages import fail, note, say, sentences, silent
+from atlas_splines.cli.options import Force, Model, Wait
+from atlas_splines.cli.version_commands import apply, diff, forget, merge, patch, replay, verify
 
 
 class Optimizer(str, Enum):
@@ -58,7 +60,6 @@ app = typer.Typer(
     no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None
 )
 
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file, such as model.atlas.")]
 SkipMissing = Annotated[bool, typer.Option("--skip-missing", help="Skip rows without a target.")]
 UnknownOption = Annotated[Unknown, typer.Option(help="Categories that were not there in fit.")]
 Separator = Annotated[
@@ -73,8 +74,6 @@ Missing = Annotated[
 ]
 Decimal = Annotated[str | None, typer.Option(help="Decimal mark of texts, . or a comma.")]
 Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of everything random.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace a file that is there already.")]
-Wait = Annotated[float, typer.Option(min=0, help="Seconds to wait for another process on the same file.")]
 
 
 def show_version(wanted: bool) -> None:
@@ -297,105 +296,8 @@ def log(
         write_log(model, output, after=after, force=force, say=typer.echo)
 
 
-@app.command()
-def verify(
-    model: Model,
-    expect: Annotated[
-        str | None, typer.Option(metavar="HASH", help="The version it should be, as it was kept elsewhere.")
-    ] = None,
-) -> None:
-    """Check every hash of a model file, and tell what was altered; the exit code is 1 if something was."""
-    with sentences():
-        from atlas_splines.cli.verify import verify_model
-
-        if not verify_model(model, expect, typer.echo):
-            raise typer.Exit(1)
-
-
-@app.command()
-def diff(
-    first: Model,
-    second: Annotated[Path, typer.Argument(metavar="OTHER", help="The model to compare it with.")],
-    rows: Annotated[str | None, typer.Option(help="Table to compare predictions on, or -.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw where predictions can differ.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
-    force: Force = False,
-) -> None:
-    """Tell how two models differ; the exit code is 0 if no prediction can, and 1 if some can."""
-    with sentences():
-        from atlas_splines.cli.diff import diff_models
-
-        if diff_models(first, second, rows=rows, plot=plot, as_json=as_json, force=force, say=typer.echo):
-            raise typer.Exit(1)
-
-
-@app.command()
-def patch(
-    old: Model,
-    new: Annotated[Path, typer.Argument(metavar="NEW", help="A later version of it.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Patch to write, such as fix.patch.")],
-    portable: Annotated[
-        bool, typer.Option("--portable", help="For machines whose linear algebra may find other bits.")
-    ] = False,
-    force: Force = False,
-) -> None:
-    """Write a small file that turns an old version of a model into a new one."""
-    with sentences():
-        from atlas_splines.cli.patch import write_patch
-
-        write_patch(old, new, output, portable=portable, force=force, say=say)
-
-
-@app.command()
-def apply(
-    model: Model,
-    fix: Annotated[Path, typer.Argument(metavar="PATCH", help="What `atlas patch` wrote.")],
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write the model here, and leave the old one.")
-    ] = None,
-    merge: Annotated[
-        bool, typer.Option("--merge", help="Also if the model has learned something else since.")
-    ] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="With -o: replace a model that has been updated.")
-    ] = False,
-    wait: Wait = 600,
-) -> None:
-    """Turn a model into the version that a patch was made from, to the bit."""
-    with sentences():
-        from atlas_splines.cli.patch import apply_patch
-
-        apply_patch(model, fix, output=output, merge=merge, force=force, wait=wait, say=say, note=note)
-
-
-@app.command()
-def merge(
-    base: Annotated[Path, typer.Argument(metavar="BASE", help="The version that both come from.")],
-    ours: Annotated[Path, typer.Argument(metavar="OURS", help="One version.")],
-    theirs: Annotated[Path, typer.Argument(metavar="THEIRS", help="The other version.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.")],
-    prefer_ours: Annotated[bool, typer.Option("--ours", help="Where both have charts, ours count.")] = False,
-    prefer_theirs: Annotated[
-        bool, typer.Option("--theirs", help="Where both have charts, theirs count.")
-    ] = False,
-    rows: Annotated[
-        str | None, typer.Option(help="Table to learn where both have charts, instead of these.")
-    ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace a model that has been updated, or any other file.")
-    ] = False,
-) -> None:
-    """Bring the updates of two versions together; the exit code is 1 if charts of both overlap."""
-    if prefer_ours + prefer_theirs + (rows is not None) > 1:
-        fail("--ours, --theirs and --rows exclude each other; give one of them")
-    with sentences():
-        from atlas_splines.cli.merge import merge_models
-
-        prefer: Literal["ours", "theirs"] | None = (
-            "ours" if prefer_ours else "theirs" if prefer_theirs else None
-        )
-        if not merge_models(base, ours, theirs, output, prefer=prefer, rows=rows, force=force, say=say):
-            raise typer.Exit(1)
+for command in (verify, diff, patch, apply, merge, forget, replay):
+    app.command()(command)
 
 
 @app.command()

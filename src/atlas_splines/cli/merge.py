@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
-
 from atlas_splines.cli.checks import check_folder, check_replaceable, check_there
+from atlas_splines.cli.data_folder import read_table
 from atlas_splines.cli.diff import place_lines
 from atlas_splines.cli.messages import Say
 from atlas_splines.cli.model_files import Loaded, model_of
-from atlas_splines.cli.rows import Labels, labelled_pieces
+from atlas_splines.cli.rows import Labels
 from atlas_splines.core.records import Record, count_of
 from atlas_splines.estimators.log import EstimatorUpdate
 from atlas_splines.memory.log import Update
 from atlas_splines.storage.saving import load, save
-from atlas_splines.tables.encoding import UNKNOWN, frame
 from atlas_splines.tables.reading import Table, TableError, opened
 from atlas_splines.tables.table_model import TableModel
 from atlas_splines.tables.wording import counted
@@ -69,14 +67,8 @@ def read_rows(model: Loaded, name: str) -> tuple[Table, Labels]:
     """Inputs and targets of a table."""
     if not isinstance(model, TableModel):
         raise TableError("--rows needs models that know the columns of a table, made with atlas fit")
-    encoding = model.encoding
     with opened(name) as source:
-        source.need([*encoding.names, encoding.target])
-        pieces = list(labelled_pieces(source, encoding, skip_missing=False, unknown=UNKNOWN))
-    if not pieces:
-        raise TableError(f"{name} has no rows; check the file")
-    columns = np.vstack([model.estimator._inputs(X) for X, _ in pieces])
-    return frame(encoding.inputs, list(columns.T)), np.concatenate([y for _, y in pieces])
+        return read_table(source, model)
 
 
 def conflict_lines(conflict: Conflict, ours: Path, theirs: Path, model: Loaded) -> Iterator[str]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["RowDigest", "row_hashes"]
+__all__ = ["RowDigest", "digest_text", "row_hashes"]
 
 ROW_BYTES = 16  # of the hash of a row
 
@@ -43,8 +43,13 @@ class RowDigest:
 
     @property
     def text(self) -> str:
-        """The SHA-256 over the sorted hashes of the rows, as 64 hexadecimal digits."""
-        return hashlib.sha256(b"".join(sorted(self._hashes))).hexdigest()
+        """The digest of all rows so far."""
+        return digest_text(self._hashes)
+
+
+def digest_text(hashes: Iterable[bytes]) -> str:
+    """The SHA-256 over the sorted hashes of rows, as 64 hexadecimal digits."""
+    return hashlib.sha256(b"".join(sorted(hashes))).hexdigest()
 
 
 def row_hashes(X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> list[bytes]:
@@ -57,6 +62,8 @@ def row_hashes(X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> 
     (True, False)
     """
     inputs = np.asarray(X, np.float64)
+    if not len(inputs):
+        return []
     ones = np.ones(len(inputs))
     counted = ones if weights is None else np.asarray(weights, np.float64)
     columns = [inputs.reshape(len(inputs), -1), np.asarray(y, np.float64).reshape(len(inputs), -1)]

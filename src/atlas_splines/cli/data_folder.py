@@ -1,0 +1,41 @@
+"""The tables that a model has learned, found in a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from atlas_splines.cli.messages import Say
+from atlas_splines.cli.rows import Labels, labelled_pieces
+from atlas_splines.tables.encoding import frame
+from atlas_splines.tables.reading import Source, Table, TableError
+from atlas_splines.tables.table_model import TableModel
+
+__all__ = ["read_table", "tables_in"]
+
+TABLES = (".csv", ".tsv", ".parquet")
+
+
+def tables_in(folder: Path, model: TableModel, note: Say) -> Iterator[tuple[Table, Labels]]:
+    """Inputs and targets of each table of a folder; one that does not suit is named and left out."""
+    if not folder.is_dir():
+        raise TableError(f"{folder} is no folder; give the one with the tables of the updates")
+    for path in sorted(folder.iterdir()):
+        if path.suffix in TABLES:
+            try:
+                yield read_table(Source.of(path), model)
+            except TableError as error:
+                note(f"{path} was passed over: {error}")
+
+
+def read_table(source: Source, model: TableModel) -> tuple[Table, Labels]:
+    """Inputs and targets of a table, without rows that lack a target; new categories are missing ones."""
+    encoding = model.encoding
+    source.need([*encoding.names, encoding.target])
+    pieces = list(labelled_pieces(source, encoding, skip_missing=True, unknown=None))
+    if not pieces:
+        raise TableError(f"{source.name} has no rows; check the file")
+    columns = np.vstack([model.estimator._inputs(X) for X, _ in pieces])
+    return frame(encoding.inputs, list(columns.T)), np.concatenate([y for _, y in pieces])

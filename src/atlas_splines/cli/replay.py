@@ -1,0 +1,34 @@
+"""`atlas replay`: build a model again from its first fit and its tables, and compare."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from atlas_splines.cli.checks import check_there
+from atlas_splines.cli.data_folder import tables_in
+from atlas_splines.cli.messages import Say
+from atlas_splines.cli.model_files import load_table_model
+from atlas_splines.storage.saving import load
+from atlas_splines.tables.reading import TableError
+from atlas_splines.tables.wording import counted
+from atlas_splines.versions.replaying import replay
+
+__all__ = ["replay_model"]
+
+
+def replay_model(path: Path, data: Path, first: Path | None, say: Say, note: Say) -> bool:
+    """Say of each update whether it gives the same bits again; return whether the whole model does."""
+    check_there(path)
+    model = load_table_model(path)
+    try:
+        found = replay(model, tables_in(data, model, note), first=None if first is None else load(first))
+    except TableError:
+        raise
+    except ValueError as error:
+        raise TableError(f"{path}: {error}") from None
+    for step in found.steps:
+        verdict = "the same bits" if step.same else "other bits"
+        say(f"Update {step.id}: {verdict}.")
+    updates = counted(len(found.steps), "update")
+    say(f"{path} was built again with {updates}: {'the same' if found else 'not the same'} model.")
+    return bool(found)

@@ -1,0 +1,157 @@
+"""Commands of version control: their options. `app.py` has those of all others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from atlas_splines.cli.messages import fail, note, say, sentences
+from atlas_splines.cli.options import Force, Model, Wait
+
+__all__ = ["apply", "diff", "forget", "merge", "patch", "replay", "verify"]
+
+DataFolder = Annotated[Path | None, typer.Option("--data", help="Folder with the tables of the updates.")]
+First = Annotated[Path | None, typer.Option("--first", help="The model as it was fitted.")]
+
+
+def verify(
+    model: Model,
+    expect: Annotated[
+        str | None, typer.Option(metavar="HASH", help="The version it should be, as it was kept elsewhere.")
+    ] = None,
+) -> None:
+    """Check every hash of a model file, and tell what was altered; the exit code is 1 if something was."""
+    with sentences():
+        from atlas_splines.cli.verify import verify_model
+
+        if not verify_model(model, expect, typer.echo):
+            raise typer.Exit(1)
+
+
+def diff(
+    first: Model,
+    second: Annotated[Path, typer.Argument(metavar="OTHER", help="The model to compare it with.")],
+    rows: Annotated[str | None, typer.Option(help="Table to compare predictions on, or -.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw where predictions can differ.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
+    force: Force = False,
+) -> None:
+    """Tell how two models differ; the exit code is 0 if no prediction can, and 1 if some can."""
+    with sentences():
+        from atlas_splines.cli.diff import diff_models
+
+        if diff_models(first, second, rows=rows, plot=plot, as_json=as_json, force=force, say=typer.echo):
+            raise typer.Exit(1)
+
+
+def patch(
+    old: Model,
+    new: Annotated[Path, typer.Argument(metavar="NEW", help="A later version of it.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Patch to write, such as fix.patch.")],
+    portable: Annotated[
+        bool, typer.Option("--portable", help="For machines whose linear algebra may find other bits.")
+    ] = False,
+    force: Force = False,
+) -> None:
+    """Write a small file that turns an old version of a model into a new one."""
+    with sentences():
+        from atlas_splines.cli.patch import write_patch
+
+        write_patch(old, new, output, portable=portable, force=force, say=say)
+
+
+def apply(
+    model: Model,
+    fix: Annotated[Path, typer.Argument(metavar="PATCH", help="What `atlas patch` wrote.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the model here, and leave the old one.")
+    ] = None,
+    merge: Annotated[
+        bool, typer.Option("--merge", help="Also if the model has learned something else since.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="With -o: replace a model that has been updated.")
+    ] = False,
+    wait: Wait = 600,
+) -> None:
+    """Turn a model into the version that a patch was made from, to the bit."""
+    with sentences():
+        from atlas_splines.cli.patch import apply_patch
+
+        apply_patch(model, fix, output=output, merge=merge, force=force, wait=wait, say=say, note=note)
+
+
+def merge(
+    base: Annotated[Path, typer.Argument(metavar="BASE", help="The version that both come from.")],
+    ours: Annotated[Path, typer.Argument(metavar="OURS", help="One version.")],
+    theirs: Annotated[Path, typer.Argument(metavar="THEIRS", help="The other version.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.")],
+    prefer_ours: Annotated[bool, typer.Option("--ours", help="Where both have charts, ours count.")] = False,
+    prefer_theirs: Annotated[
+        bool, typer.Option("--theirs", help="Where both have charts, theirs count.")
+    ] = False,
+    rows: Annotated[
+        str | None, typer.Option(help="Table to learn where both have charts, instead of these.")
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a model that has been updated, or any other file.")
+    ] = False,
+) -> None:
+    """Bring the updates of two versions together; the exit code is 1 if charts of both overlap."""
+    if prefer_ours + prefer_theirs + (rows is not None) > 1:
+        fail("--ours, --theirs and --rows exclude each other; give one of them")
+    with sentences():
+        from atlas_splines.cli.merge import merge_models
+
+        prefer: Literal["ours", "theirs"] | None = (
+            "ours" if prefer_ours else "theirs" if prefer_theirs else None
+        )
+        if not merge_models(base, ours, theirs, output, prefer=prefer, rows=rows, force=force, say=say):
+            raise typer.Exit(1)
+
+
+def forget(
+    model: Model,
+    rows: Annotated[str, typer.Argument(metavar="ROWS", help="Table with the rows, or -.")],
+    data: DataFolder = None,
+    first: First = None,
+    receipt: Annotated[Path | None, typer.Option(help="File to write; MODEL.receipt.json.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the model here, and leave the old one.")
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a receipt, or with -o a model, that is there already.")
+    ] = False,
+    wait: Wait = 600,
+) -> None:
+    """Let a model be as if its updates had never seen some rows, and write a receipt."""
+    with sentences():
+        from atlas_splines.cli.forget import forget_rows
+
+        forget_rows(
+            model,
+            rows,
+            data=data,
+            first=first,
+            receipt=receipt,
+            output=output,
+            force=force,
+            wait=wait,
+            say=say,
+            note=note,
+        )
+
+
+def replay(
+    model: Model,
+    data: Annotated[Path, typer.Option("--data", help="Folder with the tables of the updates.")],
+    first: First = None,
+) -> None:
+    """Build a model again from its first fit and its tables; the exit code is 1 if it differs."""
+    with sentences():
+        from atlas_splines.cli.replay import replay_model
+
+        if not replay_model(model, data, first, typer.echo, note):
+            raise typer.Exit(1)

@@ -1,0 +1,208 @@
+"""Replaying: a model built again from its first fit and the data of its updates, and compared."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import get_args
+
+import numpy as np
+
+from atlas_splines.core.model import Atlas, model_in, state_of
+from atlas_splines.core.records import Record, chain_of, folded_of, next_id, unfolded
+from atlas_splines.core.rows import Rows
+from atlas_splines.core.state import State
+from atlas_splines.estimators.reaching import given_back
+from atlas_splines.evidence.pool import Pool, Voice, scaled, summed
+from atlas_splines.evidence.statistics import Statistics
+from atlas_splines.memory.log import Update
+from atlas_splines.memory.pooling import MODEL, as_doubles, evidence_of, owners_of
+from atlas_splines.versions.additions import chain_at, pools_of
+from atlas_splines.versions.learned import Data, Learned, by_digest, learn_again
+from atlas_splines.versions.pools import pool_digest, restarted
+from atlas_splines.versions.versioned import Versioned, estimator_of, model_of, with_model
+
+__all__ = ["Replay", "Step", "first_version", "replay", "revert", "rows_of", "same_model", "timeline"]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One update, made again.
+
+    Attributes
+    ----------
+    id
+        Its number.
+    expected, found
+        Fingerprint of the model after it, in the log and now.
+    """
+
+    id: int
+    expected: str
+    found: str
+
+    @property
+    def same(self) -> bool:
+        """Whether both are the same."""
+        return self.expected == self.found
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A model that was built again; it counts as true if it has the same bits.
+
+    Attributes
+    ----------
+    model
+        What was built.
+    steps
+        Each update.
+    same
+        Whether coefficients, charts and evidence are those of the model.
+    """
+
+    model: Versioned
+    steps: tuple[Step, ...]
+    same: bool
+
+    def __bool__(self) -> bool:
+        return self.same
+
+
+def replay(model: Versioned, data: Iterable[Data], *, first: Versioned | None = None) -> Replay:
+    """Build a model again from its first fit and the data of its updates, and compare every hash.
+
+    Parameters
+    ----------
+    model
+        The model.
+    data
+        For each update inputs and targets, and weights if it had any, in any order: the log knows them by
+        their digests. The rows of one update come in the order they had.
+    first
+        The model as it was fitted, or any version in between. By default it is found again from the model:
+        charts are taken away, and rows are subtracted from the sums.
+
+    Examples
+    --------
+    >>> from atlas_splines import update
+    >>> X, y = [[0.2], [0.3]], [1.0, 2.0]
+    >>> model = Atlas(inputs=1)
+    >>> done = update(model, X, y, epochs=2)
+    >>> bool(replay(model, [(X, y)]))
+    True
+    """
+    tables = by_digest(model, data)
+    start = first_version(model, tables) if first is None else first
+    built, steps = copy.deepcopy(start), []
+    for record, is_update in timeline(model_of(model).updates, model_of(start).updates):
+        if not is_update:
+            revert(built, record)
+            continue
+        if record.data not in tables:
+            raise ValueError(f"the data of update {record.id} is missing; give it too")
+        learn_again(built, record, tables[record.data])
+        steps.append(Step(record.id, record.after, model_of(built).fingerprint()))
+    return Replay(built, tuple(steps), same_model(model_of(built), model_of(model)))
+
+
+def timeline(log: Sequence[Record], start: Sequence[Record]) -> Iterator[tuple[Record, bool]]:
+    """What happened since an earlier log, in order: updates that were made, true, or taken back, false."""
+    last, folded = next_id(start) - 1, folded_of(log)
+    if folded is not None and folded.last > last:
+        raise ValueError(
+            f"the first {folded.last} updates are folded in the log; begin with a version after them"
+        )
+    if chain_at(log, last) != chain_of(start):
+        raise ValueError("the model to begin with is no earlier version of this one")
+    known = {record.id for record in start if record.reverted is not None}
+    events: list[tuple[datetime, int, bool, Record]] = []
+    for record in unfolded(log):
+        if record.id > last:
+            if record.kind == "consolidation":
+                raise ValueError(
+                    f"update {record.id} is a consolidation, which is not made again; begin after it"
+                )
+            events.append((record.time, record.id, True, record))
+        if record.reverted is not None and record.id not in known:
+            events.append((record.reverted, record.id, False, record))
+    for _, _, is_update, record in sorted(events, key=lambda event: event[:2]):
+        yield record, is_update
+
+
+def revert(thing: Versioned, record: Record) -> None:
+    """Take an update back, in place, at the time it was."""
+    (estimator_of(thing) or model_of(thing)).revert(record.id)
+    for entry in model_of(thing).updates:
+        if entry.id == record.id:
+            entry.reverted = record.reverted
+
+
+def same_model(one: Atlas, other: Atlas) -> bool:
+    """Whether coefficients, charts and evidence have the same bits."""
+    pools = [pools_of(state_of(model)) for model in (one, other)]
+    digests = [{owner: pool_digest(pool) for owner, pool in found.items()} for found in pools]
+    return one.fingerprint() == other.fingerprint() and digests[0] == digests[1]
+
+
+# --- the first fit --------------------------------------------------------------------------------------
+
+
+def first_version(thing: Versioned, tables: Mapping[str, Learned]) -> Versioned:
+    """The model before its first update, found again from what it is now and the data since."""
+    model = model_of(thing)
+    log = unfolded(model.updates)
+    if folded_of(model.updates) is not None:
+        raise ValueError("the oldest updates are folded in the log; give a version after them to begin with")
+    if not log:
+        return thing
+    state, pool = state_of(model), evidence_of(state_of(model))
+    domains = [record.footprint.domain for record in log if isinstance(record, Update)]
+    unit = np.tile([0.0, 1.0], (model.inputs, 1))
+    candidates: Iterable[State]
+    if pool is None:
+        candidates = [given_back(state.with_charts(()), log[0].before, [*domains, unit])]
+    else:
+        first = first_pool(thing, pool, tables)
+        voices = [voice for voice in get_args(Voice) if voice != "fading" or pool.half_lives]
+        candidates = (state_in_voice(first, voice) for voice in voices)
+    for found in candidates:
+        if model_in(found).fingerprint() == log[0].before:
+            return with_model(thing, model_in(found))
+    raise ValueError("the first fit cannot be found again from what the model is now; give it to begin with")
+
+
+def state_in_voice(pool: Pool, voice: Voice) -> State:
+    """The state of a fitted model of which one part speaks."""
+    speaking = pool.with_voice(voice)
+    return replace(state_of(speaking.model), evidence=speaking)
+
+
+def first_pool(thing: Versioned, pool: Pool, tables: Mapping[str, Learned]) -> Pool:
+    """The evidence of the first fit: all sums, less those of the rows that came later."""
+    state, total = state_of(model_of(thing)), pool.total
+    for record in model_of(thing).updates:
+        if record.reverted is not None:
+            continue
+        if record.data not in tables:
+            raise ValueError(f"the data of update {record.id} is missing; give it too")
+        total = total - sums_of_rows(pool, state, record, rows_of(thing, tables[record.data]))
+    return restarted(pool, total, (), pool.base)
+
+
+def rows_of(thing: Versioned, data: Learned) -> Rows:
+    """Rows in the coordinates and units of the model."""
+    estimator, model = estimator_of(thing), model_of(thing)
+    if estimator is not None:
+        return estimator._rows(data.X, data.y, data.weights)
+    targets = data.numbers.reshape(len(data.X), -1).astype(model.dtype)
+    return Rows(data.X.astype(model.dtype), targets, data.weights.astype(model.dtype))
+
+
+def sums_of_rows(pool: Pool, state: State, record: Record, rows: Rows) -> Statistics:
+    """What the rows of an update have added to the sums of the model; others went to the charts of then."""
+    then = state.with_charts(chart for chart in state.charts if chart.update <= record.id)
+    points, targets, weights = as_doubles(rows.take(owners_of(then, rows) == MODEL))
+    return summed(pool.features, points, targets, scaled(weights, pool.weight_unit))

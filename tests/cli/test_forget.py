@@ -1,0 +1,66 @@
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from command import HEADER, app, estimator_of, homes, ok, read_csv, refused, run, write_csv
+
+
+@pytest.fixture
+def three(work):
+    """A model that has pooled three tables, which are in a folder."""
+    Path("data").mkdir()
+    shutil.copy("m.atlas", "first.atlas")
+    for k in range(3):
+        write_csv(f"data/{k}.csv", HEADER, homes(40, seed=10 + k))
+        ok("update", "m.atlas", f"data/{k}.csv", "--retention", "pool")
+    return work
+
+
+def test_the_rows_of_an_update_are_forgotten(three):
+    said = ok("forget", "m.atlas", "data/1.csv").stdout.splitlines()
+    assert said[0] == "Update 2: 40 rows taken out of the sums."
+    receipt = json.loads(Path("m.receipt.json").read_text(encoding="utf8"))
+    assert (receipt["rows"], receipt["remaining"]) == (40, [1, 3])
+    assert said[1] == f"m.atlas is version {receipt['after'][:12]} now; the receipt is m.receipt.json."
+    shutil.copy("first.atlas", "never.atlas")
+    for k in (0, 2):
+        ok("update", "never.atlas", f"data/{k}.csv", "--retention", "pool")
+    models = [estimator_of(name).model_ for name in ("m.atlas", "never.atlas")]
+    assert models[0].fingerprint() == models[1].fingerprint()
+    ok("verify", "m.atlas")
+
+
+def test_some_rows_are_found_in_the_tables(three):
+    header, *lines = read_csv("data/1.csv")
+    write_csv("gone.csv", header, lines[5:9])
+    before = Path("m.atlas").read_bytes()
+    says = "m.atlas was not changed: no update has exactly these rows; "
+    assert refused("forget", "m.atlas", "gone.csv").startswith(says)
+    assert Path("m.atlas").read_bytes() == before
+    said = ok("forget", "m.atlas", "gone.csv", "--data", "data", "-o", "clean.atlas").stdout
+    assert said.startswith("Update 2: 4 rows learned again without them.\n")
+    assert Path("clean.receipt.json").exists()
+    assert "is there already" in refused(
+        "forget", "m.atlas", "gone.csv", "--data", "data", "-o", "clean.atlas"
+    )
+
+
+def test_a_model_is_built_again_from_its_tables(three):
+    lines = ok("replay", "m.atlas", "--data", "data", "--first", "first.atlas").stdout.splitlines()
+    assert lines == [
+        *(f"Update {k}: the same bits." for k in (1, 2, 3)),
+        "m.atlas was built again with 3 updates: the same model.",
+    ]
+    ok("replay", "m.atlas", "--data", "data")
+    write_csv("data/other.csv", ["a"], [[1]])
+    result = ok("replay", "m.atlas", "--data", "data")
+    assert "other.csv was passed over" in result.stderr
+    Path("data/1.csv").unlink()
+    assert (
+        refused("replay", "m.atlas", "--data", "data")
+        == "m.atlas: the data of update 2 is missing; give it too"
+    )
+    assert "is no folder" in refused("replay", "m.atlas", "--data", "nowhere")
+    ok("update", "first.atlas", "data/0.csv", "--retention", "pool")
+    assert run(app, ["replay", "m.atlas", "--data", "data", "--first", "first.atlas"]).exit_code == 2
