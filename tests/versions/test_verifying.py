@@ -72,12 +72,21 @@ def test_an_entry_that_was_left_out_is_noticed(rich_path):
     assert not verify(rich_path)
 
 
+@pytest.mark.parametrize(("field", "value"), [("version", 2), ("version", 1), ("kind", "regressor")])
+def test_what_stands_beside_the_header_is_checked_too(field, value, rich_path):
+    file = File.open(rich_path.read_bytes())
+    file.envelope[field] = value
+    rich_path.write_bytes(file.seal())
+    assert "the version or the kind was altered" in verify(rich_path).problems
+
+
 def test_files_without_parts_are_verified_by_their_checksum(path):
     save(small_model(), path)
     file = File.open(path.read_bytes())
     del file.envelope["parts"]
     path.write_bytes(file.seal())
     assert verify(path)
+    assert not verify(path).has_parts
     data = bytearray(file.seal())
     data[-1] ^= 1
     path.write_bytes(data)

@@ -19,6 +19,8 @@ def verify_model(path: Path, expect: str | None, say: Say) -> bool:
     if found:
         say(f"{path}: every hash is right, over {counted(found.updates, 'update')}.")
         say(f"Version: {found.version}")
+        if not found.has_parts:
+            say("It was written before parts had digests: its checksum and its log were checked.")
     for problem in found.problems:
         say(f"{path}: {problem}.")
     return bool(found)

@@ -148,8 +148,14 @@ def altered_parts(path: str | os.PathLike[str]) -> list[str] | None:
         archive = _archive_of(_read_envelope(head, path)[0], head + file.read())
     if archive.parts is None:
         return None
-    now = {name: digest[:SHORT] for name, digest in archive.digests.items()}
+    now = _short_digests(archive, archive.version)
     return sorted(name for name in now.keys() | archive.parts if now.get(name) != archive.parts.get(name))
+
+
+def _short_digests(archive: Archive, version: int) -> dict[str, str]:
+    """Digests of all parts as a file has them, and one of what stands beside the header."""
+    beside = digests_of({"file": f"{version} {archive.kind}"}, {})
+    return {name: digest[:SHORT] for name, digest in (archive.digests | beside).items()}
 
 
 def _archive_of(envelope: Fields, content: bytes) -> Archive:
@@ -307,7 +313,7 @@ def write_archive(path: str | os.PathLike[str], archive: Archive) -> None:
 def _seal(archive: Archive) -> tuple[bytes, memoryview]:
     """Bytes of a file: everything before the tensors, and the tensors."""
     # one entry of metadata, for safetensors writes several in random order
-    parts = {name: digest[:SHORT] for name, digest in archive.digests.items()}
+    parts = _short_digests(archive, VERSION)
     values = (FORMAT, VERSION, UNSEALED.decode(), archive.kind, archive.header, parts)
     named = dict(zip((*ENVELOPE, PARTS), values, strict=True))
     envelope = json.dumps(named, allow_nan=False, separators=(",", ":"))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 from dataclasses import dataclass, field
 
 from atlas_splines.core.records import count_of
@@ -19,6 +21,7 @@ NAMES = {
     "model.configuration": "the configuration",
     "model.chain": "the hash of the log",
     "model.evidence": "the evidence",
+    "file": "the version or the kind",
 }
 
 
@@ -34,11 +37,15 @@ class Verification:
         How many updates its log tells of.
     problems
         What is wrong and where, each in a few words.
+    has_parts
+        Whether each part has a digest of its own; older files have not, and only their checksum and their log
+        are checked.
     """
 
     version: str = ""
     updates: int = 0
     problems: list[str] = field(default_factory=list)
+    has_parts: bool = True
 
     def __bool__(self) -> bool:
         return not self.problems
@@ -90,7 +97,8 @@ def verify(path: str | os.PathLike[str], *, expect: str | None = None) -> Verifi
     found = version(loaded)
     if expect not in (None, found):
         problems.append(f"its version is {found}, not the expected one")
-    return Verification(found, count_of(model_of(loaded).updates), problems)
+    updates, has_parts = count_of(model_of(loaded).updates), archive.parts is not None
+    return Verification(found, updates, problems, has_parts)
 
 
 def _altered(path: str | os.PathLike[str], archive: Archive | None) -> list[str]:
@@ -104,18 +112,17 @@ def _altered(path: str | os.PathLike[str], archive: Archive | None) -> list[str]
 
 def _name(part: str, archive: Archive | None) -> str:
     """What a part is, with its verb."""
-    *_, kind, number = part.split(".")
-    if kind in ("updates", "charts") and number.isdigit():
-        return f"{kind[:-1]} {_number(archive, kind, int(number))} was"
+    item = re.fullmatch(r"model\.(update|chart)s\.(\d{1,9})", part)
+    if item is not None:
+        return f"{item[1]} {_number(archive, item[1], int(item[2]))} was"
     return f"{NAMES[part]} {'were' if part == 'model.table' else 'was'}" if part in NAMES else f"{part!r} was"
 
 
 def _number(archive: Archive | None, kind: str, place: int) -> int:
-    """The number by which people know an entry of the log, if its file can be read, or its place."""
-    if kind == "updates" and archive is not None:
-        updates = archive.header.get("model", {}).get("updates", [])
-        if place < len(updates):
-            return int(updates[place].get("id", 0))
+    """The number by which people know an entry of the log, if it can be read, or its place."""
+    if archive is not None and kind == "update":
+        with contextlib.suppress(KeyError, IndexError, TypeError, ValueError):
+            return int(archive.header["model"]["updates"][place]["id"])
     return place + 1
 
 
