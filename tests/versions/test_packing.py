@@ -27,6 +27,17 @@ def test_what_is_packed_comes_back():
         assert back.tensors[name].tobytes() == array.tobytes()
 
 
+@pytest.mark.parametrize("rows", [0, 1, 3, 5, 30])
+def test_sums_of_few_rows_are_kept_as_few_rows(rows):
+    phi = np.random.default_rng(rows).integers(0, 65536, (rows, 40))
+    phi[:, 3:9] = 0
+    triangle = (phi.T @ phi)[np.triu_indices(40)]
+    parts = pack({}, {"a.gram": triangle})
+    assert rows > 5 or parts["tensors"].size < 6 * 40 * rows + 100
+    back = unpack(Archive("patch", {}, dict(parts)), "model")
+    assert np.array_equal(back.tensors["a.gram"], triangle)
+
+
 def packed(text, body=b""):
     parts = {"header": zlib.compress(text), "tensors": zlib.compress(body)}
     return Archive("patch", {}, {name: np.frombuffer(data, np.uint8) for name, data in parts.items()})
@@ -36,12 +47,16 @@ def packed(text, body=b""):
     ("archive", "what"),
     [
         (packed(b"[]"), "its packed header is not one"),
-        (packed(b'{"header":{},"tensors":{"a":["float64",[1]]}}'), "do not fit together"),
+        (packed(b'{"header":{},"tensors":{"a":["float64",[1],null]}}'), "do not fit together"),
+        (packed(b'{"header":{},"tensors":{"a.gram":["int64",[3],[0,1]]}}'), "packed tensor 'a.gram' has no dtype and shape"),
+        (packed(b'{"header":{},"tensors":{"a.gram":["int64",[37],[0]]}}'), "packed tensor 'a.gram' has no dtype and shape"),
+        (packed(b'{"header":{},"tensors":{"a.gram":["int64",[36],[8]]}}'), "packed tensor 'a.gram' has no dtype and shape"),
+        (packed(b'{"header":{},"tensors":{"a.gram":["int64",[36],[0]]}}', bytes(64)), "depend on each other"),
         (packed(b'{"header":[],"tensors":{}}'), "do not fit together"),
         (packed(b'{"header":{},"tensors":{}}', b"more"), "more or less than they should be"),
-        (packed(b'{"header":{},"tensors":{"a":["float16",[1]]}}'), "packed tensor 'a' has no dtype and shape"),
-        (packed(b'{"header":{},"tensors":{"a":["float64",[-1]]}}'), "packed tensor 'a' has no dtype and shape"),
-        (packed(b'{"header":{},"tensors":{"a":["float64",[99999999999]]}}'), "bytes of memory, far more than its size"),
+        (packed(b'{"header":{},"tensors":{"a":["float16",[1],null]}}'), "packed tensor 'a' has no dtype and shape"),
+        (packed(b'{"header":{},"tensors":{"a":["float64",[-1],null]}}'), "packed tensor 'a' has no dtype and shape"),
+        (packed(b'{"header":{},"tensors":{"a":["float64",[99999999999],null]}}'), "bytes of memory, far more than its size"),
     ],
 )  # fmt: skip
 def test_what_was_not_packed_is_refused(archive, what):

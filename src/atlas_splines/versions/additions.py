@@ -102,12 +102,16 @@ def additions_of(base: Atlas, side: Atlas) -> Additions:
     start = taken_back(state_of(base), reverted)
     now = state_of(side)
     check_charts(start.charts, now.charts)
+    digests = [
+        {owner: pool_digest(pool) for owner, pool in pools_of(state).items()} for state in (start, now)
+    ]
     owners = owners_of(start)
-    pools = {
-        owner: pool_additions(evidence_of(one), evidence_of(other), last)
-        for owner, one, other in zip(owners, states_of(start), states_of(now), strict=False)
+    inner = zip(owners, map(evidence_of, states_of(start)), map(evidence_of, states_of(now)), strict=False)
+    added = {
+        owner: pool_additions(one, other, last)
+        for owner, one, other in inner
+        if digests[0].get(owner) != digests[1].get(owner)
     }
-    added = {owner: addition for owner, addition in pools.items() if addition is not None}
     check_untouched(start, now, owners, added)
     return Additions(
         last,
@@ -119,7 +123,7 @@ def additions_of(base: Atlas, side: Atlas) -> Additions:
         reverted,
         now.charts[len(start.charts) :],
         added,
-        {owner: pool_digest(pool) for owner, pool in pools_of(start).items()},
+        digests[0],
         now,
     )
 

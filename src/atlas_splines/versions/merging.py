@@ -15,6 +15,8 @@ from atlas_splines.core.model import Atlas, is_held, model_in, snapshot_of, stat
 from atlas_splines.core.records import Record, folded_of, unfolded
 from atlas_splines.core.state import State
 from atlas_splines.evidence.pool import Pool
+from atlas_splines.files.archive import Archive
+from atlas_splines.files.parts import version_of
 from atlas_splines.memory.footprints import BoxFootprint, Footprint
 from atlas_splines.memory.pooling import chart_of, evidence_of
 from atlas_splines.memory.updates import update
@@ -31,7 +33,7 @@ from atlas_splines.versions.additions import (
 )
 from atlas_splines.versions.differences import entry_key, joint_domain, overlap
 from atlas_splines.versions.pools import followed, merged, pool_digest, renumbered
-from atlas_splines.versions.versioned import Versioned, estimator_of, model_of, version, with_model
+from atlas_splines.versions.versioned import Versioned, estimator_of, model_of, with_model
 
 __all__ = ["Conflict", "MergeConflict", "Side", "merge", "merged_with"]
 
@@ -107,6 +109,7 @@ def merge(
     Examples
     --------
     >>> from atlas_splines import update
+    >>> from atlas_splines.versions import version
     >>> base = Atlas(inputs=1)
     >>> ours, theirs = base.copy(), base.copy()
     >>> done = update(ours, [[0.1], [0.2]], [1.0, 1.0], epochs=5, random_state=0)
@@ -115,8 +118,10 @@ def merge(
     >>> len(both.charts), version(both) == version(merge(base, theirs, ours))
     (2, True)
     """
-    check_family(base, ours, theirs)
-    versions = [version(each) for each in (base, ours, theirs)]
+    archives = [to_archive(each) for each in (base, ours, theirs)]
+    digests = [archive.digests for archive in archives]
+    check_family(archives, digests)
+    versions = [version_of(archive.kind, parts) for archive, parts in zip(archives, digests, strict=True)]
     if versions[0] == versions[2] or versions[1] == versions[2]:
         return ours
     if versions[0] == versions[1]:
@@ -137,15 +142,12 @@ def merged_with(model: Atlas, added: Additions) -> Atlas:
     return joined.model(None)
 
 
-def check_family(base: Versioned, ours: Versioned, theirs: Versioned) -> None:
+def check_family(archives: Sequence[Archive], digests: Sequence[Mapping[str, str]]) -> None:
     """Refuse what differs in more than a model."""
-    frames = []
-    for each in (base, ours, theirs):
-        archive = to_archive(each)
-        digests = archive.digests.items()
-        frames.append(
-            (archive.kind, {part: digest for part, digest in digests if not part.startswith("model.")})
-        )
+    frames = [
+        (archive.kind, {part: digest for part, digest in parts.items() if not part.startswith("model.")})
+        for archive, parts in zip(archives, digests, strict=True)
+    ]
     for frame, name in zip(frames[1:], SIDES, strict=True):
         if frame != frames[0]:
             raise ValueError(f"{name} is no version of the base: its columns, target or parameters differ")
@@ -177,6 +179,7 @@ class Joining:
         self.numbers, self.their_numbers = self._number()
         own = {record.id for record in ours.updates if record.reverted is None}
         self.state = taken_back(state_of(ours), [id for id in added.reverted if id in own])
+        self.digests = {owner: pool_digest(pool) for owner, pool in pools_of(self.state).items()}
         self.domain = joint_domain(self.state.lattice.domain, added.domain)
         new = [chart for chart in self.state.charts if chart.update > added.last]
         self.our_charts = [renumbered_chart(chart, self.numbers) for chart in new]
@@ -204,13 +207,13 @@ class Joining:
         ]
         if MODEL in self.added.pools:
             pairs += [(chart, None) for chart in self.our_charts if not chart.replaces]
-        if self._has_changed(MODEL, evidence_of(self.state)):
+        if self._has_changed(MODEL):
             pairs += [(None, chart) for chart in self.their_charts if not chart.replaces]
         return pairs
 
-    def _has_changed(self, owner: Owner, pool: Pool | None) -> bool:
+    def _has_changed(self, owner: Owner) -> bool:
         """Whether our pool is not that of the base."""
-        return pool is not None and self.added.digests.get(owner) != pool_digest(pool)
+        return self.digests.get(owner) != self.added.digests.get(owner)
 
     @property
     def conflicts(self) -> list[Conflict]:
@@ -275,7 +278,7 @@ class Joining:
         addition = self.added.pools.get(owner)
         if addition is None:
             return own
-        if self._has_changed(owner, pool):
+        if self._has_changed(owner):
             return merged(own, addition, self.their_numbers)
         if self.added.state is not None:
             return renumbered(pools_of(self.added.state)[owner], self.their_numbers)
@@ -284,7 +287,7 @@ class Joining:
 
     def _table(self, pool: Pool | None) -> State:
         """The state of the model without charts: that of a side if it knows all, or else of all evidence."""
-        theirs, ours = MODEL in self.added.pools, self._has_changed(MODEL, evidence_of(self.state))
+        theirs, ours = MODEL in self.added.pools, self._has_changed(MODEL)
         if not theirs and not ours:
             base = cropped(self.state.with_charts(()), self.added.base_domain, self.added.base_density)
             if base is None:

@@ -64,17 +64,13 @@ def pool_digest(pool: Pool) -> str:
     return version_of("pool", digests_of({"pool": pool_header(pool)}, pool_tensors(pool, "pool")))
 
 
-def pool_additions(old: Pool | None, new: Pool | None, last: int) -> PoolAdditions | None:
-    """What a pool has that an older one had not, by updates after the last of that; None if nothing.
+def pool_additions(old: Pool | None, new: Pool | None, last: int) -> PoolAdditions:
+    """What a pool has that an older one had not, by updates after the last of that.
 
     A pool that is not the older one with something added gets a ValueError.
     """
     if old is None or new is None:
-        if old is not new:
-            raise ValueError("evidence was dropped or started since")
-        return None
-    if pool_digest(old) == pool_digest(new):
-        return None
+        raise ValueError("evidence was dropped or started since")
     centres = added_bumps(old, new)
     check_same_kind(old, new)
     wider = old.widened(centres) if any(map(len, centres)) else old
