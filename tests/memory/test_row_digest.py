@@ -46,11 +46,13 @@ def test_the_log_has_digest_author_message_and_settings(path):
     assert one.settings["random_state"] is not None
 
 
-def test_classes_are_numbers_or_places():
+def test_classes_are_numbers_or_hashes_of_their_names():
     X = np.linspace(0, 1, 40)[:, None]
     y = np.repeat(["a", "b"], 20)
     model = AtlasClassifier(**FEW).fit(X, y).partial_fit(pd.DataFrame(X).to_numpy(), y)
-    assert model.update_log_[0].data == digest_of(X, np.repeat([0, 1], 20))
+    assert model.update_log_[0].data == digest_of(X, y) != digest_of(X, np.repeat(["a", "c"], 20))
+    flags = AtlasClassifier(**FEW).fit(X, y == "a").partial_fit(X, y == "a")
+    assert flags.update_log_[0].data == digest_of(X, np.repeat([1, 0], 20))
 
 
 def test_a_seed_that_was_not_given_is_noted():

@@ -10,12 +10,12 @@ import numpy as np
 from atlas_splines.cli.messages import Say
 from atlas_splines.cli.rows import Labels, labelled_pieces
 from atlas_splines.tables.encoding import frame
-from atlas_splines.tables.reading import Source, Table, TableError
+from atlas_splines.tables.reading import Source, Table, TableError, opened
 from atlas_splines.tables.table_model import TableModel
 
 __all__ = ["read_table", "tables_in"]
 
-TABLES = (".csv", ".tsv", ".parquet")
+OTHERS = (".atlas", ".patch", ".json", ".onnx", ".lock")  # endings of files that are no tables
 
 
 def tables_in(folder: Path, model: TableModel, note: Say) -> Iterator[tuple[Table, Labels]]:
@@ -23,9 +23,10 @@ def tables_in(folder: Path, model: TableModel, note: Say) -> Iterator[tuple[Tabl
     if not folder.is_dir():
         raise TableError(f"{folder} is no folder; give the one with the tables of the updates")
     for path in sorted(folder.iterdir()):
-        if path.suffix in TABLES:
+        if path.is_file() and path.suffix not in OTHERS and not path.name.startswith("."):
             try:
-                yield read_table(Source.of(path), model)
+                with opened(str(path), model.encoding.dialect) as source:
+                    yield read_table(source, model)
             except TableError as error:
                 note(f"{path} was passed over: {error}")
 

@@ -66,7 +66,7 @@ def diff_on_rows(one: Loaded, other: Loaded, rows: str) -> Difference:
     """The difference on the rows of a table."""
     if not isinstance(other, TableModel):
         raise ValueError("--rows needs models that know the columns of a table, made with atlas fit")
-    with opened(rows) as source:
+    with opened(rows, other.encoding.dialect) as source:
         source.need(other.encoding.names)
         pieces = [other.encoding.encode(piece, UNKNOWN) for piece in source.pieces(other.encoding.names)]
         if not pieces:

@@ -11,7 +11,7 @@ from atlas_splines.cli.messages import Say
 from atlas_splines.cli.model_files import alone_with, load_table_model
 from atlas_splines.files.writer import replace_file
 from atlas_splines.storage.saving import load, save
-from atlas_splines.tables.reading import TableError, opened
+from atlas_splines.tables.reading import Located, TableError
 from atlas_splines.tables.wording import counted
 from atlas_splines.versions.forgetting import forget
 
@@ -41,9 +41,9 @@ def forget_rows(
         check_absent(paper)
         if output is not None:
             check_replaceable(output)
-    with opened(rows) as source, alone_with(target, wait, note):
+    with Located(rows) as located, alone_with(target, wait, note):
         model = load_table_model(path)
-        table = read_table(source, model)
+        table = read_table(located.read(model.encoding.dialect), model)
         tables = None if data is None else tables_in(data, model, note)
         start = None if first is None else load(first)
         try:

@@ -67,7 +67,7 @@ def read_rows(model: Loaded, name: str) -> tuple[Table, Labels]:
     """Inputs and targets of a table."""
     if not isinstance(model, TableModel):
         raise TableError("--rows needs models that know the columns of a table, made with atlas fit")
-    with opened(name) as source:
+    with opened(name, model.encoding.dialect) as source:
         return read_table(source, model)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -240,11 +240,11 @@ class AtlasEstimator(Uncertain):
         if seed is None:
             seed = self._seed() if random_state is None else seed_of(random_state)
         digest = RowDigest()
-        digest.add(X, self._as_numbers(y), weights)
+        digest.add(X, y, weights)
         model, points = self._to_learn(X, retention, far)
         extend = self._levels_off(retention)
         reach = np.tile([-np.inf, np.inf], (model.inputs, 1)) if extend else model.domain
-        checked = self._watched((self._checked(*piece, None) for piece in rest), digest)
+        checked = digest.watching(self._checked(*piece, None)[:2] for piece in rest)
         done = update(
             model,
             points,
@@ -271,18 +271,6 @@ class AtlasEstimator(Uncertain):
             done.before = self.model_.fingerprint()
         self.model_ = model
         return self
-
-    def _watched(
-        self, pieces: Iterable[tuple[Array, Array, Array]], digest: RowDigest
-    ) -> Iterator[tuple[Array, Array]]:
-        """Further rows of an update, taken into the digest of its data as they pass."""
-        for X, y, _ in pieces:
-            digest.add(X, self._as_numbers(y))
-            yield X, y
-
-    def _as_numbers(self, y: Array) -> Array:
-        """Targets as the digest of data has them: numbers as they are, names as their place among classes."""
-        return y if y.dtype.kind in "biuf" else np.searchsorted(self.classes_, y)
 
     def fit_more(self: Self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Add more rows of the data that `fit` has seen a part of to its evidence, exactly.

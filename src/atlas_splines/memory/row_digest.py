@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -33,9 +34,7 @@ class RowDigest:
         """Take in rows: inputs, targets and, if they differ from one, weights."""
         self._hashes += row_hashes(X, y, weights)
 
-    def watching(
-        self, pieces: Iterable[tuple[ArrayLike, ArrayLike]]
-    ) -> Iterator[tuple[ArrayLike, ArrayLike]]:
+    def watching(self, pieces: Iterable[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
         """The same pieces, taken in as they pass."""
         for X, y in pieces:
             self.add(X, y)
@@ -53,7 +52,7 @@ def digest_text(hashes: Iterable[bytes]) -> str:
 
 
 def row_hashes(X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> list[bytes]:
-    """A hash of each row, of its inputs, targets and weight as float64.
+    """A hash of each row, of its inputs, targets and weight as float64; a name is a number by its own hash.
 
     Examples
     --------
@@ -66,9 +65,19 @@ def row_hashes(X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> 
         return []
     ones = np.ones(len(inputs))
     counted = ones if weights is None else np.asarray(weights, np.float64)
-    columns = [inputs.reshape(len(inputs), -1), np.asarray(y, np.float64).reshape(len(inputs), -1)]
+    columns = [inputs.reshape(len(inputs), -1), as_numbers(y).reshape(len(inputs), -1)]
     table: NDArray[np.float64] = np.column_stack([*columns, counted]) + 0.0  # −0 becomes 0
     table[np.isnan(table)] = np.nan  # of which there are many
     size, data = 8 * table.shape[1], table.astype("<f8").tobytes()
     starts = range(0, len(data), size)
     return [hashlib.blake2b(data[k : k + size], digest_size=ROW_BYTES).digest() for k in starts]
+
+
+def as_numbers(targets: ArrayLike) -> NDArray[np.float64]:
+    """Targets as numbers; those that are names by a hash of 48 bits, whatever other names there are."""
+    values = np.asarray(targets)
+    if values.dtype.kind in "biuf":
+        return values.astype(np.float64)
+    names, places = np.unique(values.astype(str), return_inverse=True)
+    hashes = [hashlib.blake2b(name.encode(), digest_size=6).digest() for name in names.tolist()]
+    return np.array([float(int.from_bytes(each, "little")) for each in hashes])[places.reshape(values.shape)]

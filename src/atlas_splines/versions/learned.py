@@ -36,19 +36,16 @@ class Learned:
     ----------
     X, y, weights
         Inputs, targets and weights.
-    numbers
-        Targets as the digest of data has them.
     """
 
     X: NDArray[Any]
     y: NDArray[Any]
     weights: NDArray[Any]
-    numbers: NDArray[Any]
 
     @cached_property
     def hashes(self) -> list[bytes]:
         """The hash of each row."""
-        return row_hashes(self.X, self.numbers, self.weights)
+        return row_hashes(self.X, self.y, self.weights)
 
     @property
     def digest(self) -> str:
@@ -64,7 +61,7 @@ class Learned:
         return self._take(gone), self._take(~gone)
 
     def _take(self, rows: NDArray[np.bool_]) -> Learned:
-        return Learned(self.X[rows], self.y[rows], self.weights[rows], self.numbers[rows])
+        return Learned(self.X[rows], self.y[rows], self.weights[rows])
 
 
 def learned(thing: Versioned, data: Data) -> Learned:
@@ -72,11 +69,10 @@ def learned(thing: Versioned, data: Data) -> Learned:
     X, y, *rest = data
     estimator = estimator_of(thing)
     if estimator is not None:
-        table, targets, weights = estimator._checked(X, y, rest[0] if rest else None)
-        return Learned(table, targets, weights, estimator._as_numbers(targets))
+        return Learned(*estimator._checked(X, y, rest[0] if rest else None))
     points = np.asarray(X, np.float64)
     weights = np.asarray(rest[0], np.float64) if rest else np.ones(len(points))
-    return Learned(points, np.asarray(y), weights, np.asarray(y, np.float64))
+    return Learned(points, np.asarray(y, np.float64), weights)
 
 
 def by_digest(thing: Versioned, data: Iterable[Data]) -> dict[str, Learned]:

@@ -16,6 +16,7 @@ import numpy as np
 from atlas_splines.core.extension import reaching
 from atlas_splines.core.lattice import MAX_DENSITY
 from atlas_splines.core.model import Atlas, model_in, state_of
+from atlas_splines.core.monotone import constrained
 from atlas_splines.evidence.pool import Pool, Track
 from atlas_splines.evidence.readout import sums_of
 from atlas_splines.evidence.statistics import Statistics
@@ -63,8 +64,9 @@ def additions_to_archive(added: Additions, pools: Mapping[Owner, Pool], like: At
 
 
 def _carrier(like: Atlas) -> Atlas:
-    """The smallest model of the same inputs and outputs."""
-    return Atlas(like.inputs, like.outputs, terms=0, density=0, dtype=like.dtype)
+    """The smallest model of the same inputs and outputs, with the same ways to go along inputs."""
+    smallest = Atlas(like.inputs, like.outputs, terms=0, density=0, dtype=like.dtype)
+    return constrained(smallest, state_of(like).signs)
 
 
 def _pool_of(pool: Pool, addition: PoolAdditions, carrier: Atlas) -> Pool:

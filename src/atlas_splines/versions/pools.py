@@ -83,7 +83,10 @@ def pool_additions(old: Pool | None, new: Pool | None, last: int) -> PoolAdditio
 def added_bumps(old: Pool, new: Pool) -> tuple[Array, ...]:
     """Bumps of each group that only the newer pool has."""
     one, other = old.features, new.features
-    same = (one.coarse, one.fine, len(one.bumps)) == (other.coarse, other.fine, len(other.bumps))
+    kinds = [
+        (each.coarse, each.fine, each.signs, [group.sides for group in each.bumps]) for each in (one, other)
+    ]
+    same = kinds[0] == kinds[1]
     for a, b in zip(one.bumps, other.bumps, strict=False):
         same = same and np.array_equal(a.lengths, b.lengths)
         same = same and np.array_equal(a.centres, b.centres[: len(a.centres)])

@@ -167,7 +167,7 @@ def first_version(thing: Versioned, tables: Mapping[str, Learned]) -> Versioned:
     else:
         first = first_pool(thing, pool, tables)
         voices = [voice for voice in get_args(Voice) if voice != "fading" or pool.half_lives]
-        candidates = (state_in_voice(first, voice) for voice in voices)
+        candidates = (replace(state_in_voice(first, voice), signs=state.signs) for voice in voices)
     for found in candidates:
         if model_in(found).fingerprint() == log[0].before:
             return with_model(thing, model_in(found))
@@ -197,7 +197,7 @@ def rows_of(thing: Versioned, data: Learned) -> Rows:
     estimator, model = estimator_of(thing), model_of(thing)
     if estimator is not None:
         return estimator._rows(data.X, data.y, data.weights)
-    targets = data.numbers.reshape(len(data.X), -1).astype(model.dtype)
+    targets = data.y.reshape(len(data.X), -1).astype(model.dtype)
     return Rows(data.X.astype(model.dtype), targets, data.weights.astype(model.dtype))
 
 
