@@ -165,6 +165,14 @@ def monotone_regressor() -> AtlasRegressor:
     return model._update(*model._checked(0.3 * X, 1 + X[:, 0], None), retention="chart", random_state=0)
 
 
+def noted_model() -> Atlas:
+    """A model whose log tells who made an update, why, how and of which data."""
+    model = Atlas(inputs=1, terms=1, density=0)
+    X, y = np.linspace(0, 1, 20)[:, None], np.linspace(0, 1, 20)
+    update(model, X, y, epochs=2, density=0, terms=1, random_state=0, message="prices of May", author="Ada")
+    return model
+
+
 def stored_things() -> dict[str, Atlas | AtlasRegressor | AtlasClassifier | TableModel]:
     """One of each kind that a file can hold, by the names that golden files have."""
     return {
@@ -177,6 +185,7 @@ def stored_things() -> dict[str, Atlas | AtlasRegressor | AtlasClassifier | Tabl
         "pooled": pooled_regressor(),
         "monotone": monotone_regressor(),
         "table": small_table_model(),
+        "noted": noted_model(),
     }
 
 

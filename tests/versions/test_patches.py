@@ -1,14 +1,25 @@
 """Patches give the bits they were made from, and go with nothing else."""
 
 import copy
+from dataclasses import replace
 from itertools import pairwise
+from random import Random
 
 import numpy as np
 import pytest
 from branches import FEW, branch, charted, fitted, rows
-from mutations import File, rich_model, small_classifier, small_table_model
+from mutations import (
+    File,
+    edit_place,
+    monotone_regressor,
+    places,
+    rich_model,
+    small_classifier,
+    small_table_model,
+)
 
 from atlas_splines import Atlas, AtlasRegressor, StorageError, consolidate, load, save, train
+from atlas_splines.files.archive import Archive
 from atlas_splines.versions import PatchError, apply, merge, patch, read_patch, version
 
 
@@ -175,3 +186,67 @@ def test_wrong_patches_are_refused(path, tmp_path):
     path.write_bytes(file.seal())
     with pytest.raises(PatchError, match="this machine computes other bits than the one that made the patch"):
         apply(old, read_patch(path))
+
+
+def edited(fix, random):
+    """A patch with something changed in its content, sealed again."""
+    header = copy.deepcopy(fix.inner.header)
+    tensors = {name: array.copy() for name, array in fix.inner.tensors.items()}
+    if random.random() < 0.7:
+        for parent, key in random.sample(list(places(header)), random.choice([1, 2])):
+            edit_place(random, parent, key)
+    else:
+        name = random.choice(sorted(tensors))
+        if random.random() < 0.3:
+            del tensors[name]
+        elif tensors[name].size:
+            tensors[name].flat[random.randrange(tensors[name].size)] = random.choice([0, -1, 7, 2**31 - 1])
+    return replace(fix, inner=Archive(fix.inner.kind, header, tensors))
+
+
+@pytest.mark.parametrize("portable", [False, True])
+def test_edited_patches_are_refused(portable):
+    old = branch(fitted("auto"), (0, 1))
+    fix = patch(old, branch(old, (0, 3), 2), portable=portable)
+    other, random, refused = branch(old, 5), Random(0), 0
+    for _ in range(60):
+        wrong = edited(fix, random)
+        for model, merge_it in ((old, False), (other, True)):
+            try:
+                result = apply(model, wrong, merge=merge_it)
+            except PatchError:
+                refused += 1
+            else:
+                assert merge_it or version(result) == fix.result
+    assert refused > 60
+
+
+@pytest.mark.slow
+def test_models_that_rise_along_a_column(path):
+    old = monotone_regressor()
+    X = np.random.default_rng(1).random((20, 2))
+    new = copy.deepcopy(old)
+    new._update(*new._checked(X, X[:, 0], None), retention="pool", random_state=0)
+    other = copy.deepcopy(old)
+    other._update(*other._checked(X[:9], X[:9, 0], None), retention="pool", random_state=0)
+    fix = through_a_file(patch(old, new), path)
+    assert fix.content == "additions"
+    assert version(apply(old, fix)) == version(new)
+    both = merge(old, new, other)
+    assert version(both) == version(merge(old, other, new)) == version(apply(other, fix, merge=True))
+    grid = np.column_stack([np.linspace(0, 1, 50), np.full(50, 0.5)])
+    assert (np.diff(both.predict(grid)) >= 0).all()
+
+
+@pytest.mark.slow
+def test_classes_that_were_added(path):
+    old = small_classifier()
+    new = copy.deepcopy(old).add_classes(["top"])
+    X = np.random.default_rng(1).normal(size=(20, 2))
+    new.partial_fit(X, np.repeat(["top", "mid"], 10))
+    assert version(apply(old, through_a_file(patch(old, new), path))) == version(new)
+    other = copy.deepcopy(old).partial_fit(X, np.repeat("mid", 20))
+    with pytest.raises(
+        ValueError, match="ours is no version of the base: its columns, target or parameters differ"
+    ):
+        merge(old, new, other)

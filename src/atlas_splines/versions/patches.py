@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, cast
 
@@ -15,7 +17,7 @@ from atlas_splines.files.errors import StorageError, naming
 from atlas_splines.files.fields import Fields
 from atlas_splines.storage.logs import HASH
 from atlas_splines.storage.saving import KINDS, from_archive, to_archive
-from atlas_splines.versions.additions import additions_of, chain_at, follow, pools_of
+from atlas_splines.versions.additions import Additions, additions_of, chain_at, follow, pools_of
 from atlas_splines.versions.differences import entry_key
 from atlas_splines.versions.merging import merged_with
 from atlas_splines.versions.packing import pack, unpack
@@ -24,6 +26,7 @@ from atlas_splines.versions.versioned import Versioned, model_of, version, with_
 
 __all__ = ["Patch", "PatchError", "apply", "patch", "read_patch"]
 
+WRONG = (ValueError, TypeError, ArithmeticError, LookupError)  # what content that makes no sense may raise
 FIELDS = ("parent", "result", "content", "last", "chain")
 
 
@@ -174,10 +177,8 @@ def apply(model: Versioned, patch: Patch, *, merge: bool = False) -> Versioned:
         if not merge:
             raise PatchError("the model has learned something else since; merge the patch with --merge")
         return merged_with_patch(model, patch)
-    try:
+    with damage_named():
         result = applied(model, patch)
-    except ValueError as error:
-        raise PatchError(f"the patch is damaged: {error}; get it again") from None
     if version(result) != patch.result:
         raise PatchError(
             "this machine computes other bits than the one that made the patch; make it with --portable"
@@ -185,14 +186,31 @@ def apply(model: Versioned, patch: Patch, *, merge: bool = False) -> Versioned:
     return result
 
 
+@contextlib.contextmanager
+def damage_named() -> Iterator[None]:
+    """Say that a patch is damaged, or was made to do harm, if its content does not make sense."""
+    try:
+        yield
+    except PatchError:
+        raise
+    except WRONG as error:
+        raise PatchError(f"the patch is damaged: {error}; get it again") from error
+
+
+def additions_in(patch: Patch) -> Additions:
+    """What a patch adds."""
+    with damage_named():
+        return additions_from_archive(patch.inner)
+
+
 def applied(model: Versioned, patch: Patch) -> Versioned:
     """What a patch makes of its parent."""
     if patch.content == "additions":
-        return with_model(model, follow(model_of(model), additions_from_archive(patch.inner)))
+        return with_model(model, follow(model_of(model), additions_in(patch)))
     fields = Fields(patch.inner.header, "the patch", ("whole", "same"))
     old = to_archive(model).tensors
     names = fields.items("same")
-    if any(name not in old for name in names):
+    if any(type(name) is not str or name not in old for name in names):
         raise ValueError("it builds on parts that the model has not")
     tensors = {name: old[name] for name in names} | patch.inner.tensors
     archive = Archive(patch.inner.kind, fields.mapping("whole"), tensors)
@@ -213,7 +231,7 @@ def check_descent(model: Atlas, patch: Patch) -> None:
         raise PatchError("the patch was made for another model; check the names")
     if patch.content == "additions":
         known = {entry_key(record) for record in model.updates}
-        entries = additions_from_archive(patch.inner).records
+        entries = additions_in(patch).records
         if entries and all(entry_key(record) in known for record in entries):
             raise PatchError("the patch is applied already: its updates are in the log")
 
@@ -224,8 +242,8 @@ def merged_with_patch(model: Versioned, patch: Patch) -> Versioned:
         raise PatchError(
             "the patch changes more than updates add, so it cannot be merged; use atlas merge with the models"
         )
+    added = additions_in(patch)
     try:
-        added = additions_from_archive(patch.inner)
         return with_model(model, merged_with(model_of(model), added))
-    except ValueError as error:
+    except WRONG as error:
         raise PatchError(f"the patch cannot be merged: {error}") from None
