@@ -86,10 +86,12 @@ def test_with_all_data_every_update_is_made_again(deeds):
     model = branch(first, *deeds)
     data = [changed_rows(*deed) if isinstance(deed, tuple) else rows(12, deed) for deed in deeds]
     gone = part(data[0], 6)
-    clean, receipt = forget(model, *gone, data=data)
+    clean, receipt = forget(model, *gone, data=data, first=first)
     never = copy.deepcopy(first).partial_fit(*part(data[0], 6, None))
     assert same_model(clean.model_, branch(never, *deeds[1:]).model_)
     assert receipt.taken[0].how == "learned again without them"
+    found, _ = forget(model, *gone, data=data)
+    assert same_model(found.model_, clean.model_, spread=False)
     whole, _ = forget(model, *data[0], data=data)
     assert whole.model_.fingerprint() == branch(first, *deeds[1:]).model_.fingerprint()
     assert [record.id for record in whole.update_log_] == list(range(1, len(deeds) + 1))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from atlas_splines import Atlas, AtlasRegressor, consolidate, load, save, train, update
 from atlas_splines.core.model import state_of
 from atlas_splines.evidence import design
-from atlas_splines.versions import MergeConflict, PatchError, apply, merge, patch, read_patch, version
+from atlas_splines.versions import MergeConflict, PatchError, apply, forget, merge, patch, read_patch, version
 
 QUICK = {"deadline": None, "derandomize": True, "suppress_health_check": list(HealthCheck)}
 
@@ -292,3 +292,21 @@ def test_updates_are_numbered_by_their_time():
     theirs.updates[0].time = ours.updates[0].time - timedelta(days=1)
     both = merge(base, ours, theirs)
     assert [record.after for record in both.updates] == [theirs.updates[0].after, ours.updates[0].after]
+
+
+@pytest.mark.slow
+def test_models_that_know_their_errors_keep_intervals(path):
+    base = AtlasRegressor(features=40, members=1, random_state=0).fit(*rows(500, 0))
+    sides = [branch(base, 1, 2), branch(base, 3), branch(base, *range(4, 10))]
+    assert pool_of(base).spread is not None
+    both = merge(base, merge(base, sides[0], sides[1]), sides[2])
+    assert version(both) == version(merge(base, sides[1], merge(base, sides[2], sides[0])))
+    low, high = both.predict_interval(rows(50, 20)[0])
+    assert (low < high).all()
+    fix = patch(base, sides[1])
+    fix.save(path)
+    assert version(apply(base, read_patch(path))) == version(sides[1])
+    assert version(apply(sides[0], read_patch(path), merge=True)) == version(merge(base, *sides[:2]))
+    clean, _ = forget(sides[0], *rows(12, 1))
+    assert clean.model_.fingerprint() == forget(sides[0], *rows(12, 1))[0].model_.fingerprint()
+    assert (np.diff(clean.predict_interval(rows(50, 20)[0]), axis=0) > 0).all()

@@ -107,8 +107,9 @@ def additions_of(base: Atlas, side: Atlas) -> Additions:
     ]
     owners = owners_of(start)
     inner = zip(owners, map(evidence_of, states_of(start)), map(evidence_of, states_of(now)), strict=False)
+    spreads = {owner: pool.whole_spread for owner, pool in pools_of(state_of(base)).items()}
     added = {
-        owner: pool_additions(one, other, last)
+        owner: pool_additions(one, other, last, spreads.get(owner))
         for owner, one, other in inner
         if digests[0].get(owner) != digests[1].get(owner)
     }

@@ -34,6 +34,7 @@ NOT_COVERED = (
     "copies of the model, backups, patches, exports such as ONNX, and logs kept elsewhere",
     "the log, which still tells of the updates: their number, time, count of rows and digest of data",
 )
+WIDTHS = "the widths of intervals, which errors on these rows may have shaped"
 DECISIONS = "what later updates decided when these rows were known, such as whether to open a chart"
 SUBTRACTED, TAKEN_BACK, AGAIN = "taken out of the sums", "taken back", "learned again without them"
 
@@ -129,11 +130,11 @@ def forget(
     log = [record for record in model_of(model).updates if record.id and record.reverted is None]
     if tables and all(record.data in tables for record in model_of(model).updates):
         result, taken = made_again(model, rows, tables, first)
-        open_questions: tuple[str, ...] = ()
+        open_questions: tuple[str, ...] = () if first is not None else (WIDTHS,)
     else:
         affected = updates_with(log, rows, tables)
         result, taken = without_rows(model, affected)
-        open_questions = (DECISIONS,) if log[-1].id > affected[0].record.id else ()
+        open_questions = (WIDTHS, DECISIONS) if log[-1].id > affected[0].record.id else ()
     inner = model_of(result)
     return result, Receipt(
         time=datetime.now(timezone.utc).isoformat(),
@@ -258,7 +259,8 @@ def less(pool: Pool, update: int, points: Array, targets: Array, weights: Array)
         for batch in pool.recent
     ]
     left = [batch for batch in recent if batch.statistics.count > 0]
-    return restarted(pool, pool.total - sums, left, pool.base)
+    spread = None if pool.whole_spread is None else pool.whole_spread.forgotten(points)
+    return restarted(pool, pool.total - sums, left, pool.base, spread)
 
 
 # --- with all data: by making every update again --------------------------------------------------------

@@ -79,6 +79,7 @@ def _pool_of(pool: Pool, addition: PoolAdditions, carrier: Atlas) -> Pool:
         track=Track(np.zeros(1 + len(pool.half_lives) + addition.has_base)),
         recent=addition.batches,
         base=state_of(_carrier(carrier)) if addition.has_base else None,
+        spread=addition.spread,
     )
 
 
@@ -127,7 +128,8 @@ def _read_pool(archive: Archive, value: object, carrier: Atlas, name: str) -> tu
     ):
         raise ValueError(f"'bumps' of {name} must count bumps of each group")
     centres = tuple(group.centres[count:] for count, group in zip(bumps, groups, strict=True))
-    addition = PoolAdditions(pool.recent, None, centres, tuple(bumps), pool.voice, pool.base is not None)
+    said = (tuple(bumps), pool.voice, pool.base is not None, pool.spread)
+    addition = PoolAdditions(pool.recent, None, centres, *said)
     return (owner[0], owner[1]), addition
 
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from atlas_splines.core.state import State
 from atlas_splines.evidence.pool import RECENT, Batch, Pool, Track, Voice
 from atlas_splines.evidence.readout import sums_of
+from atlas_splines.evidence.spread import Spread
 from atlas_splines.evidence.statistics import Statistics
 from atlas_splines.files.parts import digests_of, version_of
 from atlas_splines.storage.evidence import pool_header, pool_tensors
@@ -44,6 +45,8 @@ class PoolAdditions:
         Who speaks afterwards.
     has_base
         Whether the model as it was fitted at first is still a candidate.
+    spread
+        How far off predictions were before; None if that was not watched.
     """
 
     batches: tuple[Batch, ...]
@@ -52,6 +55,7 @@ class PoolAdditions:
     bumps: tuple[int, ...]
     voice: Voice
     has_base: bool
+    spread: Spread | None
 
     @property
     def grew(self) -> bool:
@@ -64,9 +68,12 @@ def pool_digest(pool: Pool) -> str:
     return version_of("pool", digests_of({"pool": pool_header(pool)}, pool_tensors(pool, "pool")))
 
 
-def pool_additions(old: Pool | None, new: Pool | None, last: int) -> PoolAdditions:
+def pool_additions(
+    old: Pool | None, new: Pool | None, last: int, spread: Spread | None = None
+) -> PoolAdditions:
     """What a pool has that an older one had not, by updates after the last of that.
 
+    `spread` is that of the base, with all updates that it had.
     A pool that is not the older one with something added gets a ValueError.
     """
     if old is None or new is None:
@@ -77,7 +84,7 @@ def pool_additions(old: Pool | None, new: Pool | None, last: int) -> PoolAdditio
     batches = tuple(batch for batch in new.recent if batch.update > last)
     rest = rest_of(wider.total, new.total, batches)
     bumps = tuple(len(group.centres) for group in old.features.bumps)
-    return PoolAdditions(batches, rest, centres, bumps, new.voice, new.base is not None)
+    return PoolAdditions(batches, rest, centres, bumps, new.voice, new.base is not None, spread)
 
 
 def added_bumps(old: Pool, new: Pool) -> tuple[Array, ...]:
@@ -161,7 +168,7 @@ def merged(ours: Pool, added: PoolAdditions, numbers: Mapping[int, int]) -> Pool
     total = reduce(add, parts, pool.total)
     own = [replace(batch, grew=()) for batch in pool.recent]
     recent = sorted([*own, *theirs], key=lambda batch: batch.update)[-RECENT:]
-    return restarted(pool, total, recent, pool.base if added.has_base else None)
+    return restarted(pool, total, recent, pool.base if added.has_base else None, added.spread)
 
 
 def wide(sums: Statistics, places: NDArray[np.intp] | None, pool: Pool) -> Statistics:
@@ -169,8 +176,13 @@ def wide(sums: Statistics, places: NDArray[np.intp] | None, pool: Pool) -> Stati
     return sums if places is None else sums.widened(places, len(pool.features))
 
 
-def restarted(pool: Pool, total: Statistics, recent: Sequence[Batch], base: State | None) -> Pool:
-    """The pool of a total, of which some updates can be taken back: a function of these, and of no order."""
+def restarted(
+    pool: Pool, total: Statistics, recent: Sequence[Batch], base: State | None, spread: Spread | None
+) -> Pool:
+    """The pool of a total, of which some updates can be taken back: a function of these, and of no order.
+
+    What updates have taught of errors fades, and so depends on their order: `spread` is what is kept.
+    """
     candidates = 1 + len(pool.half_lives) + (base is not None)
     older = reduce(sub, [batch.statistics for batch in recent], total)
     return replace(
@@ -178,7 +190,8 @@ def restarted(pool: Pool, total: Statistics, recent: Sequence[Batch], base: Stat
         older=older,
         faded=tuple(sums_of(older) for _ in pool.half_lives),
         track=Track(np.zeros(candidates)),
-        recent=tuple(replace(batch, errors=batch.errors[:candidates]) for batch in recent),
+        recent=tuple(replace(batch, errors=batch.errors[:candidates], seen=None) for batch in recent),
         base=base,
         voice="fading" if pool.voice == "fading" else "exact",
+        spread=spread,
     )

@@ -105,7 +105,7 @@ def replay(model: Versioned, data: Iterable[Data], *, first: Versioned | None = 
             raise ValueError(f"the data of update {record.id} is missing; give it too")
         learn_again(built, record, tables[record.data])
         steps.append(Step(record.id, record.after, model_of(built).fingerprint()))
-    return Replay(built, tuple(steps), same_model(model_of(built), model_of(model)))
+    return Replay(built, tuple(steps), same_model(model_of(built), model_of(model), spread=first is not None))
 
 
 def timeline(log: Sequence[Record], start: Sequence[Record]) -> Iterator[tuple[Record, bool]]:
@@ -140,11 +140,20 @@ def revert(thing: Versioned, record: Record) -> None:
             entry.reverted = record.reverted
 
 
-def same_model(one: Atlas, other: Atlas) -> bool:
-    """Whether coefficients, charts and evidence have the same bits."""
+def same_model(one: Atlas, other: Atlas, spread: bool = True) -> bool:
+    """Whether coefficients, charts and evidence have the same bits; and what is known of errors, if asked."""
     pools = [pools_of(state_of(model)) for model in (one, other)]
-    digests = [{owner: pool_digest(pool) for owner, pool in found.items()} for found in pools]
+    digests = [
+        {owner: pool_digest(pool if spread else without_spread(pool)) for owner, pool in found.items()}
+        for found in pools
+    ]
     return one.fingerprint() == other.fingerprint() and digests[0] == digests[1]
+
+
+def without_spread(pool: Pool) -> Pool:
+    """A pool that knows nothing of errors: what the first fit knew of them is not found again."""
+    recent = tuple(replace(batch, seen=None) for batch in pool.recent)
+    return replace(pool, recent=recent, spread=None)
 
 
 # --- the first fit --------------------------------------------------------------------------------------
@@ -189,7 +198,7 @@ def first_pool(thing: Versioned, pool: Pool, tables: Mapping[str, Learned]) -> P
         if record.data not in tables:
             raise ValueError(f"the data of update {record.id} is missing; give it too")
         total = total - sums_of_rows(pool, state, record, rows_of(thing, tables[record.data]))
-    return restarted(pool, total, (), pool.base)
+    return restarted(pool, total, (), pool.base, pool.whole_spread)
 
 
 def rows_of(thing: Versioned, data: Learned) -> Rows:
