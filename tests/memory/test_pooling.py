@@ -423,6 +423,24 @@ def test_rows_from_a_new_place_get_a_chart_there_and_the_old_place_keeps_its_bit
 
 
 @pytest.mark.slow
+@retentions
+def test_updates_after_the_domain_grew_are_taken_back_to_the_bit(retention):
+    random = np.random.default_rng(3)
+    X = np.array([1.2, 0]) + random.random((300, 2))
+    beyond = 3 * GRID - 1
+    for model in (fitted(), fitted(retention="pool").partial_fit(*rows(100, 2)).set_params(retention="auto")):
+        kept, said = kept_of(model), model.predict(beyond)
+        id = model.partial_fit(X, world(X)).model_.updates[-1].id
+        assert model.model_.is_extended
+        wide, told = kept_of(model), model.predict(beyond)
+        model.set_params(retention=retention).partial_fit(*rows(100, 1)).revert(id + 1)
+        assert np.array_equal(model.predict(beyond), told)
+        assert kept_of(model) == wide
+        assert np.array_equal(model.revert(id).predict(beyond), said)
+        assert kept_of(model) == kept
+
+
+@pytest.mark.slow
 def test_further_rows_from_a_new_place_join_the_chart_there():
     random = np.random.default_rng(3)
     X = np.array([1.2, 0]) + random.random((400, 2))

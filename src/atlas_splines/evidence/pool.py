@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines.core.evaluation import evaluate
-from atlas_splines.core.extension import extended, with_outputs
+from atlas_splines.core.extension import reaching, with_outputs
 from atlas_splines.core.losses import find_loss
 from atlas_splines.core.mixing import mixture
 from atlas_splines.core.model import Atlas, model_in, state_of
@@ -335,7 +335,8 @@ class Pool(Remembering, Evidence):
 
     def state_like(self, state: State) -> State:
         """The state of a model that says what the pool says, with the domain and charts of another."""
-        said = extended(replace(state_of(self.model), signs=state.signs), *state.lattice.domain.T)
+        # beyond the unit cube it levels off as a model does whose domain new rows let grow
+        said = reaching(replace(state_of(self.model), signs=state.signs), state.lattice.domain.T)
         return replace(said.with_charts(state.charts), evidence=self)
 
     def errors_on(self, points: Array, targets: Array) -> Array:
