@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from atlas_splines import Atlas
-from atlas_splines.core.model import state_of
+from atlas_splines.core.model import model_in, state_of
 from atlas_splines.evidence.design import design
 from atlas_splines.evidence.features import Bumps, Features
 from atlas_splines.evidence.pool import RECENT, Pool, Track, summed
@@ -68,6 +68,29 @@ def test_the_newest_update_is_taken_back_to_the_bit_for_every_memory():
     if len(before.recent) == RECENT:  # the oldest of them has settled meanwhile: all sums are the same
         assert after.without(8).total == before.total
     assert same_bits(after.without(8), before)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("voice", ["mixture", "exact", "fading"])
+def test_a_first_model_speaks_again_without_the_first_update(dtype, voice):
+    base = Atlas(inputs=3, terms=2, density=1, dtype=dtype)
+    state_of(base).table[:] = np.random.default_rng(0).random(state_of(base).table.shape)
+    start = Pool.start(
+        FEATURES, Prior.flat(FEATURES.sizes), *batch(seed=5), base=state_of(base), dtype=dtype
+    ).with_voice("fading" if voice == "fading" else "mixture")
+    state = start.learned(1, *batch(seed=6)).with_voice(voice).state_like(state_of(base))
+    points = batch(seed=7)[0]
+    assert model_in(state).fingerprint() != base.fingerprint()
+    assert np.array_equal(model_in(state.evidence.revert(1, state))(points), base(points))
+
+
+def test_who_spoke_before_passes_to_the_update_that_comes_next():
+    pool = starting_pool()
+    for number, voice in enumerate(["exact", "mixture", "exact"], start=1):
+        pool = pool.learned(number, *batch(seed=number)).with_voice(voice)
+    assert [each.before for each in pool.recent] == ["mixture", "exact", "mixture"]
+    assert [each.before for each in pool.without(2).recent] == ["mixture", "exact"]
+    assert [pool.without(gone).voice for gone in (1, 2, 3)] == ["exact", "exact", "mixture"]
 
 
 @pytest.mark.parametrize("gone", range(6 - RECENT, 6))

@@ -1,14 +1,18 @@
 """Updates by evidence: what is pooled, what gets a chart, and what can be taken back."""
 
+import json
+
 import numpy as np
 import pytest
 
-from atlas_splines import Atlas, AtlasClassifier, AtlasRegressor, footprint, train, update
+from atlas_splines import Atlas, AtlasClassifier, AtlasRegressor, footprint, load, save, train, update
 from atlas_splines.core.model import state_of
 from atlas_splines.evidence import design
 from atlas_splines.evidence.pool import RECENT
 from atlas_splines.memory.footprints import BoxFootprint, RestFootprint
 from atlas_splines.memory.pooling import CHARTED, DRIFT, NOISE, POOLED, evidence_of
+from atlas_splines.storage.bare_models import table_tensors
+from atlas_splines.storage.evidence import pool_header, pool_tensors
 
 MOVES = [(600, 0, 0.0), *((200, seed, 0.6) for seed in range(1, 6))]  # rows, seed and shift
 GRID = np.random.default_rng(99).random((400, 2))
@@ -135,14 +139,117 @@ def test_rows_that_do_not_fit_into_memory_are_pooled_piece_by_piece(pooled):
         update(model, points, targets, retention="chart", rest=rest)
 
 
-@pytest.mark.parametrize("retention", ["pool", "auto"])
-def test_the_newest_update_is_taken_back_to_the_bit(retention):
-    model = fitted(retention=retention)
+def kept_of(model):
+    """All that a file keeps of a model besides its log, and so all that it will ever say."""
+    state = state_of(model.model_)
+    tensors = table_tensors(model.model_, "model") | pool_tensors(state.evidence, "evidence")
+    for k, chart in enumerate(state.charts):
+        tensors |= pool_tensors(state_of(chart.content).evidence, f"charts.{k}")
+    header = json.dumps(pool_header(state.evidence)), model.model_.fingerprint()
+    return header, {name: array.tobytes() for name, array in tensors.items()}
+
+
+def classified(**options):
+    settings = {"members": 1, "terms": 0, "density": 0, "features": 40, "random_state": 0}
+    return AtlasClassifier(**{**settings, **options}).fit(*class_rows(200, 0))
+
+
+def class_rows(count, seed):
+    X, y = rows(count, seed)
+    return X, np.digitize(y, [0.0, 0.8])
+
+
+KINDS = {"regressor": (fitted, rows), "classifier": (classified, class_rows)}
+kinds = pytest.mark.parametrize(("make", "draw"), KINDS.values(), ids=KINDS)
+retentions = pytest.mark.parametrize("retention", ["pool", "auto"])
+
+
+@kinds
+@retentions
+@pytest.mark.parametrize(
+    "weigh", [np.random.default_rng(0).random, lambda count: None], ids=["weighted", "plain"]
+)
+def test_updates_are_taken_back_one_after_the_other_to_the_bit(make, draw, retention, weigh, path):
+    model, kept, said = make(retention=retention), [], []
+    for seed in range(1, RECENT + 1):
+        kept, said = [*kept, kept_of(model)], [*said, model._outputs(GRID)]
+        model.partial_fit(*draw(80, seed), sample_weight=weigh(80))
+        assert model.model_.updates[-1].kind == "pool"
+    for seed in range(RECENT, 0, -1):
+        save(model, path)
+        model = load(path).revert(seed)
+        assert np.array_equal(model._outputs(GRID), said.pop())
+        assert kept_of(model) == kept.pop()
+        assert model.model_.fingerprint() == model.model_.updates[seed - 1].before
+
+
+@kinds
+@retentions
+def test_the_newest_of_many_updates_is_taken_back_to_the_bit(make, draw, retention):
+    model = make(retention=retention)
     for seed in range(1, RECENT + 3):
-        before = model.predict(GRID)
-        model.partial_fit(*rows(100, seed, target=lambda X: world(X) + 0.1))
-    assert not np.array_equal(model.predict(GRID), before)
-    assert np.array_equal(model.revert(RECENT + 2).predict(GRID), before)
+        before, fingerprint = model._outputs(GRID), model.model_.fingerprint()
+        model.partial_fit(*draw(100, seed))
+    assert not np.array_equal(model._outputs(GRID), before)
+    assert np.array_equal(model.revert(RECENT + 2)._outputs(GRID), before)
+    assert model.model_.fingerprint() == fingerprint
+
+
+@kinds
+@pytest.mark.parametrize("order", [(1, 2, 3), (2, 1, 3), (3, 2, 1), (2, 3, 1)])
+def test_the_fit_speaks_again_when_all_updates_are_taken_back_in_any_order(make, draw, order):
+    model = make(retention="pool")
+    kept = kept_of(model)
+    for seed in (1, 2, 3):
+        model.partial_fit(*draw(60, seed))
+    for id in order:
+        model.revert(id)
+    assert kept_of(model) == kept
+
+
+@pytest.mark.parametrize("asked", [("pool", "auto"), ("auto", "pool"), ("pool", "auto", "pool")])
+def test_who_spoke_before_an_update_speaks_again_without_it(asked):
+    model, kept = fitted(), []
+    for seed, retention in enumerate(asked, 1):
+        kept.append(kept_of(model))
+        model.set_params(retention=retention).partial_fit(*rows(80, seed))
+    for id in range(len(asked), 0, -1):
+        assert kept_of(model.revert(id)) == kept.pop()
+
+
+def test_who_speaks_without_an_older_update_is_asked_by_those_that_stay():
+    model, never = fitted(), fitted(retention="pool").partial_fit(*rows(80, 2))
+    model.partial_fit(*rows(80, 1)).set_params(retention="pool").partial_fit(*rows(80, 2)).revert(1)
+    assert np.array_equal(model.predict(GRID), never.predict(GRID))
+    assert evidence_of(state_of(model.model_)).voice == "exact"
+
+
+@retentions
+def test_evidence_of_a_fit_that_speaks_does_so_again(retention):
+    model = fitted(retention=retention).fit_more(*rows(200, 7))
+    kept = kept_of(model)
+    assert kept_of(model.partial_fit(*rows(80, 1)).revert(1)) == kept
+
+
+@retentions
+def test_a_fit_with_a_half_life_speaks_again(retention):
+    model = fitted(retention=retention, half_life=50)
+    kept, fingerprints = kept_of(model), []
+    for seed in (1, 2):
+        fingerprints.append(model.model_.fingerprint())
+        model.partial_fit(*rows(100, seed, target=changed))
+    assert model.revert(2).model_.fingerprint() == fingerprints[1]
+    assert kept_of(model.revert(1)) == kept
+
+
+def test_an_update_whose_rows_all_get_a_chart_changes_nobody_else_who_speaks():
+    model = fitted(retention="pool").partial_fit(*rows(100, 1)).set_params(retention="auto")
+    kept, said = kept_of(model), model.predict(GRID)
+    X, y = rows(300, 2, 0.2, 0.5, target=changed)
+    area = model.partial_fit(X, y).update_log_[-1].footprint
+    assert model.model_.updates[-1].kind == "chart"
+    assert np.array_equal(model.predict(GRID)[~area.contains(GRID)], said[~area.contains(GRID)])
+    assert kept_of(model.revert(2)) == kept
 
 
 def test_any_recent_update_is_taken_back_whatever_came_after_it(pooled):
@@ -313,6 +420,24 @@ def test_rows_from_a_new_place_get_a_chart_there_and_the_old_place_keeps_its_bit
     assert model.model_.is_extended
     assert np.abs(model.predict(X[250:]) - y[250:]).mean() < 0.2
     assert np.array_equal(model.predict(GRID), before)
+
+
+@pytest.mark.slow
+@retentions
+def test_updates_after_the_domain_grew_are_taken_back_to_the_bit(retention):
+    random = np.random.default_rng(3)
+    X = np.array([1.2, 0]) + random.random((300, 2))
+    beyond = 3 * GRID - 1
+    for model in (fitted(), fitted(retention="pool").partial_fit(*rows(100, 2)).set_params(retention="auto")):
+        kept, said = kept_of(model), model.predict(beyond)
+        id = model.partial_fit(X, world(X)).model_.updates[-1].id
+        assert model.model_.is_extended
+        wide, told = kept_of(model), model.predict(beyond)
+        model.set_params(retention=retention).partial_fit(*rows(100, 1)).revert(id + 1)
+        assert np.array_equal(model.predict(beyond), told)
+        assert kept_of(model) == wide
+        assert np.array_equal(model.revert(id).predict(beyond), said)
+        assert kept_of(model) == kept
 
 
 @pytest.mark.slow

@@ -74,7 +74,8 @@ def same_pool(one, other):
     plain = [
         [
             *(p.features.coarse, p.features.fine, p.prior.sizes, p.prior.steps, p.half_lives, p.track.rows),
-            *(p.voice, p.loss, p.dtype, p.weight_unit, [batch.update for batch in p.recent], p.base is None),
+            *(p.voice, p.loss, p.dtype, p.weight_unit, p.base is None),
+            [(batch.update, batch.grew, batch.before) for batch in p.recent],
         ]
         for p in (one, other)
     ]
@@ -171,6 +172,22 @@ def test_every_voice_comes_back(voice, pooled):
     model = model_in(replace(state_of(pooled.model_), evidence=pool))
     model.updates = pooled.model_.updates
     assert state_of(model_from_archive(model_to_archive(model))).evidence.voice == voice
+
+
+@pytest.mark.parametrize("voice", ["mixture", "exact", "fading"])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_file_that_does_not_say_who_spoke_before_updates_most_likely_had_a_fit_that_did(
+    voice, is_first, pooled
+):
+    pool = state_of(pooled.model_).evidence
+    track = replace(pool.track, rows=0.0) if is_first else pool.track
+    state = replace(state_of(pooled.model_), evidence=replace(pool, voice=voice, track=track))
+    archive = model_to_archive(model_in(state, pooled.model_.updates))
+    for batch in archive.header["model"]["evidence"]["recent"]:
+        del batch["before"]
+    first, *others = (batch.before for batch in state_of(model_from_archive(archive)).evidence.recent)
+    assert first == ("mixture" if voice == "exact" and is_first else voice)
+    assert others == [voice, voice]
 
 
 def test_weights_half_lives_and_several_targets(reloaded):
@@ -355,6 +372,7 @@ GREW = "'grew' of a recent update of model.evidence must count bumps of each gro
         (set_value("recent", 0, "grew", to=[2**80, 0, 0]), GREW),
         (set_value("recent", 0, "grew", to=["1", 0, 0]), GREW),
         (set_value("recent", 0, "grew", to=1), "'grew' of model.evidence.recent.0 must be a list, not 1"),
+        (set_value("recent", 0, "before", to="choir"), "'before' of model.evidence.recent.0 must be one of 'mixture', 'exact', 'fading', not 'choir'"),
         (set_value("recent", to=None), "'recent' of model.evidence must be a list, not None"),
         (set_value("base", "inputs", to=3), "tensor 'model.evidence.base.domain' has shape (2, 2) instead of (3, 2)"),
         (set_value("base", "terms", to=2**40), f"tensor 'model.evidence.base.table' has shape (24, 5) instead of (24, {2**41 + 1})"),
@@ -434,6 +452,18 @@ def test_a_memory_must_fade_to_speak(pooled):
     edit(File({}, {"header": archive.header}, bytearray()))
     with pytest.raises(
         ValueError, match=r"'voice' of model.charts.0.evidence is 'fading', but no memory fades"
+    ):
+        model_from_archive(archive)
+
+
+def test_a_memory_must_fade_to_have_spoken(pooled):
+    archive = model_to_archive(pooled.model_)
+    pool = archive.header["model"]["charts"][0]["evidence"]
+    pool |= {"half_lives": [], "faded": []}
+    pool["track"]["errors"] = pool["recent"][0]["errors"] = [0]
+    pool["recent"][0]["before"] = "fading"
+    with pytest.raises(
+        ValueError, match=r"'before' of model.charts.0.evidence.recent.0 is 'fading', but no memory fades"
     ):
         model_from_archive(archive)
 

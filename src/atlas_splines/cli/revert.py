@@ -34,4 +34,6 @@ def revert_update(path: Path, id: int, *, wait: float = 600, say: Say, note: Say
         exact = f"later updates stay: {', '.join(map(str, later))}"
     elif any(r.reverted and r.id < id and r.reverted > record.time for r in model.updates):
         exact = "updates that had been taken back before it are still gone"
+    elif not model.is_extended and model.fingerprint() != record.before:
+        exact = "what else has changed since then stays"
     say(f"Update {id} of {path} ({counted(record.rows, 'row')}) was taken back; {exact}.")

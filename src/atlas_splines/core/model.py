@@ -297,8 +297,9 @@ class Atlas:
     def revert(self, id: int) -> Atlas:
         """Take back an update that opened charts, or one of the latest that were pooled.
 
-        If it was the newest, every prediction has again the bits it had before. Later updates that were
-        pooled are as if it had never come. Later charts stay as they are: they were fitted on top of it.
+        If it was the newest, every prediction has again the bits it had before. If others were pooled later,
+        the exact memory is as if it had never come; where memories are mixed, their shares are those of later
+        updates. Later charts stay as they are: they were fitted on top of it.
 
         Returns
         -------

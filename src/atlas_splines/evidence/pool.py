@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines.core.evaluation import evaluate
-from atlas_splines.core.extension import extended, with_outputs
+from atlas_splines.core.extension import reaching, with_outputs
 from atlas_splines.core.losses import find_loss
 from atlas_splines.core.mixing import mixture
 from atlas_splines.core.model import Atlas, model_in, state_of
@@ -100,6 +100,8 @@ class Batch:
         Bumps that came with it, for each group; empty if none did.
     seen
         What its rows add to the spread of the pool, or the spread that begins with them.
+    before
+        Who spoke before it came.
     """
 
     update: int
@@ -107,6 +109,7 @@ class Batch:
     errors: Array
     grew: tuple[int, ...] = ()
     seen: Seen | Spread | None = None
+    before: Voice = "mixture"
 
     @cached_property
     def sums(self) -> Sums:
@@ -123,7 +126,7 @@ class Batch:
         seen = spread_after(self.seen, more.seen) if isinstance(self.seen, Spread) else self.seen
         if isinstance(self.seen, Seen) and isinstance(more.seen, Seen):
             seen = self.seen.joined(more.seen)
-        return Batch(self.update, self.statistics + more.statistics, errors, self.grew, seen)
+        return replace(self, statistics=self.statistics + more.statistics, errors=errors, seen=seen)
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,6 +153,7 @@ class Pool(Remembering, Evidence):
         The model as it was fitted at first, without charts, if it is a candidate too.
     voice
         Who speaks: the "mixture" of all candidates, the "exact" memory alone, or the first "fading" one.
+        Until there is an update the first model, if it is kept, speaks for all but the exact memory.
     loss
         Name of the model's loss; with "cross-entropy" targets are indicators of classes.
     dtype
@@ -266,6 +270,8 @@ class Pool(Remembering, Evidence):
     @property
     def most_trusted(self) -> Readout:
         """What the memory with the largest share says."""
+        if self.voice == "fading":
+            return self.later[0]
         memory = int(np.argmax(self.trust[: 1 + len(self.half_lives)]))
         return self.later[memory - 1] if memory else self.first
 
@@ -276,10 +282,10 @@ class Pool(Remembering, Evidence):
 
     def _trust_by(self, track: Track) -> Array:
         candidates = np.eye(len(track.errors))
-        if self.voice != "mixture":
+        if self.voice != "exact" and self.base is not None and not track.rows:
+            return candidates[-1]  # the model stays what it was fitted to be
+        if self.voice != "mixture" or not track.rows:
             return candidates[1 if self.voice == "fading" else 0]
-        if not track.rows:  # the model stays what it was fitted to be
-            return candidates[-1 if self.base is not None else 0]
         fading = [FADING_SHARE] * len(self.half_lives)
         return track.shares(np.array([1.0, *fading, *[1.0] * (self.base is not None)]))
 
@@ -329,7 +335,8 @@ class Pool(Remembering, Evidence):
 
     def state_like(self, state: State) -> State:
         """The state of a model that says what the pool says, with the domain and charts of another."""
-        said = extended(replace(state_of(self.model), signs=state.signs), *state.lattice.domain.T)
+        # beyond the unit cube it levels off as a model does whose domain new rows let grow
+        said = reaching(replace(state_of(self.model), signs=state.signs), state.lattice.domain.T)
         return replace(said.with_charts(state.charts), evidence=self)
 
     def errors_on(self, points: Array, targets: Array) -> Array:
@@ -424,7 +431,7 @@ class Pool(Remembering, Evidence):
         grew
             Bumps of each group that the pool was widened by for them.
         """
-        batch = replace(self._batch(update, points, targets, weights, phi), grew=grew)
+        batch = replace(self._batch(update, points, targets, weights, phi), grew=grew, before=self.voice)
         if self.holds(update):
             return replace(self, recent=(*self.recent[:-1], self.recent[-1].joined(batch)))
         grown = replace(self, recent=(*self.recent, batch))
@@ -517,12 +524,16 @@ class Pool(Remembering, Evidence):
     def without(self, update: int) -> Pool:
         """The pool as if a recent update had never come, to the bit.
 
-        Bumps that came with it go too, unless later updates have learned with them.
+        Without the newest, who spoke before it speaks again. Bumps that came with it go too, unless later
+        updates have learned with them. How well candidates predicted later rows stays as it was noted.
         """
-        rest = replace(self, recent=tuple(batch for batch in self.recent if batch.update != update))
-        newest = self.recent[-1:]
-        grew = newest[0].grew if newest and newest[0].update == update else ()
-        return rest._narrowed(grew) if grew else rest
+        place = [batch.update for batch in self.recent].index(update)
+        gone, later = self.recent[place], self.recent[place + 1 :]
+        if later:
+            later = (replace(later[0], before=gone.before), *later[1:])
+            return replace(self, recent=(*self.recent[:place], *later))
+        rest = replace(self, recent=self.recent[:place], voice=gone.before)
+        return rest._narrowed(gone.grew) if gone.grew else rest
 
     def revert(self, update: int, state: State) -> State:
         """The state of a model as if a recent update had never come."""

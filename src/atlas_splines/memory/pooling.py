@@ -267,7 +267,8 @@ def pool_rows(
         Its rows.
     decide
         Whether the data decides: charts may be opened where rows contradict what is known, and the memories
-        that predict best speak. Otherwise all rows are pooled, and the exact memory speaks.
+        that predict best speak. Otherwise all rows are pooled, and the exact memory speaks. Without rows for
+        the pool, whoever speaks goes on.
     cover, charts, features
         As in `update`.
     rest
@@ -300,7 +301,7 @@ def pool_rows(
         grown = joined(grown, parts_of(grown, update, inside, owners))
         joins += int(((owners >= 0) & (owners < len(state.charts))).sum())
     said = needed_pool(grown)
-    stays = said is pool and voice == pool.voice
+    stays = said is pool  # then who speaks stays too: the update can be taken back with its charts
     return Pooled(
         grown if stays else said.with_voice(voice).state_like(grown),
         kind="chart" if new else "pool",

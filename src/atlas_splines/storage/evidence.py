@@ -44,6 +44,7 @@ POOL = (
 )
 TRACK, BATCH = ("errors", "rows"), ("update", "errors")
 GREW = "grew"  # of a batch that bumps came with; others lack it
+BEFORE = "before"  # of a batch: files that do not say who spoke before an update lack it
 SIDES = "sides"  # of bumps of a model that has to rise or fall along inputs; others lack it
 SEEN = "seen"  # of a batch whose errors were watched; others lack it
 SPREAD = "spread"  # of a pool whose errors were watched, and all there is of a chart without a pool
@@ -76,7 +77,7 @@ def pool_header(evidence: Evidence | None) -> dict[str, Any] | None:
         "faded": [_has_faded(sums, pool.older) for sums in pool.faded],
         "track": {"errors": _errors_to_json(pool.track.errors), "rows": float(pool.track.rows)},
         "recent": [
-            {"update": batch.update, "errors": _errors_to_json(batch.errors)}
+            {"update": batch.update, "errors": _errors_to_json(batch.errors), BEFORE: batch.before}
             | ({GREW: list(batch.grew)} if batch.grew else {})
             | ({} if batch.seen is None else {SEEN: seen_header(batch.seen)})
             for batch in pool.recent
@@ -171,7 +172,7 @@ def pool_from_archive(archive: Archive, value: object, model: Atlas, name: str) 
     if SPREAD in fields.value:
         sizes = (model.inputs, model.outputs)
         spread = spread_from_archive(archive, fields.value[SPREAD], sizes, loss, f"{name}.spread")
-    recent = _read_recent(archive, fields.items("recent"), features, shape, candidates, name)
+    recent = _read_recent(archive, fields, features, shape, candidates, name)
     recent = _with_seen(archive, recent, fields.items("recent"), spread, model, loss, name)
     pool = Pool(
         features=features,
@@ -246,11 +247,21 @@ def _read_half_lives(fields: Fields) -> tuple[float, ...]:
     return tuple(map(float, lives))
 
 
-def _read_voice(fields: Fields, half_lives: Sequence[float]) -> Any:
-    voice = fields.choice("voice", get_args(Voice))
+def _read_voice(fields: Fields, half_lives: Sequence[float], key: str = "voice") -> Any:
+    voice = fields.choice(key, get_args(Voice))
     if voice == "fading" and not half_lives:
-        raise ValueError(f"'voice' of {fields.name} is 'fading', but no memory fades")
+        raise ValueError(f"{key!r} of {fields.name} is 'fading', but no memory fades")
     return voice
+
+
+def _read_before(fields: Fields, pool: Fields, is_first: bool) -> Any:
+    """Who spoke before an update; if a file does not say it, who speaks now, or the fitted model at first."""
+    half_lives = pool.items("half_lives")
+    if BEFORE in fields.value:
+        return _read_voice(fields, half_lives, BEFORE)
+    voice = _read_voice(pool, half_lives)
+    is_new = is_first and Fields(pool.value["track"], f"the track of {pool.name}", TRACK).number("rows") == 0
+    return "mixture" if voice == "exact" and is_new else voice
 
 
 def _read_base(archive: Archive, value: object, model: Atlas, name: str) -> State:
@@ -359,20 +370,23 @@ def _is_error(value: object) -> bool:
 
 def _read_recent(
     archive: Archive,
-    items: list[Any],
+    pool: Fields,
     features: Features,
     shape: tuple[int, int],
     candidates: int,
     name: str,
 ) -> tuple[Batch, ...]:
     """The latest updates; whether the log has them is for the model to check."""
-    batches = []
-    for k, item in enumerate(items):
-        more = tuple(key for key in (GREW, SEEN) if _has(item, key))
+    batches: list[Batch] = []
+    for k, item in enumerate(pool.items("recent")):
+        more = tuple(key for key in (GREW, SEEN, BEFORE) if _has(item, key))
         fields = Fields(item, f"{name}.recent.{k}", (*BATCH, *more))
         update, errors = fields.whole("update", least=1), _read_errors(fields, candidates)
         grew = tuple(fields.items(GREW)) if GREW in more else ()
-        batches.append(Batch(update, _read_statistics(archive, shape, fields.name), errors, grew))
+        before = _read_before(fields, pool, is_first=k == 0)
+        batches.append(
+            Batch(update, _read_statistics(archive, shape, fields.name), errors, grew, before=before)
+        )
     _check_growth(batches, features, name)
     if any(late.update <= early.update for early, late in pairwise(batches)):
         raise ValueError(f"'recent' of {name} must be rising updates")
