@@ -436,6 +436,19 @@ class Pool(Remembering, Evidence):
         )
         return grown
 
+    def joined_by(self, update: int, statistics: Statistics) -> Pool:
+        """The pool with further rows of the newest update, of which only the sums are known.
+
+        How well the candidates predicted is judged by the other rows of the update, or as before.
+        """
+        if self.holds(update):
+            newest = self.recent[-1]
+            more = replace(newest, statistics=newest.statistics + statistics)
+            return replace(self, recent=(*self.recent[:-1], more))
+        batch = Batch(update, statistics, self.whole_track.errors)
+        grown = replace(self, recent=(*self.recent, batch))
+        return grown if len(grown.recent) <= RECENT else grown._settled()
+
     def _batch(
         self, update: int, points: Array, targets: Array, weights: Array | None, known: Array | None
     ) -> Batch:
@@ -534,22 +547,25 @@ class Pool(Remembering, Evidence):
         The exact memory loses them to the bit. How much of them the fading ones still hold is not known, so
         they start again from what the exact one holds; the first model, which may have learned them, is gone.
         """
-        rest = self._restarted(self.total - self._summed(points, targets, weights))
-        spread = None if rest.spread is None else rest.spread.forgotten(points)
-        return replace(rest, base=None, track=Track(np.zeros(1 + len(self.half_lives))), spread=spread)
+        rest = self.of_all(self.total - self._summed(points, targets, weights)).without_base()
+        return replace(rest, spread=None if rest.spread is None else rest.spread.forgotten(points))
 
     def extended_by(self, points: Array, targets: Array, weights: Array | None = None) -> Pool:
         """The pool with more of the first data, such as the rows of a table beyond a sample of it."""
-        rest = self._restarted(self.total + self._summed(points, targets, weights))
+        rest = self.of_all(self.total + self._summed(points, targets, weights))
         seen = self._seen(points, targets, scaled(weights, self.weight_unit))
         if rest.spread is not None and isinstance(seen, Seen):
             return replace(rest, spread=rest.spread.joined(seen))
         return replace(rest, spread=seen) if isinstance(seen, Spread) else rest
 
-    def _restarted(self, sums: Statistics) -> Pool:
-        """The pool with all memories of the same age."""
+    def of_all(self, sums: Statistics) -> Pool:
+        """The pool whose first data has these sums; all memories are of the same age."""
         faded = tuple(sums_of(sums) for _ in self.half_lives)
         return replace(self, older=sums, faded=faded, recent=(), spread=self.whole_spread)
+
+    def without_base(self) -> Pool:
+        """The pool without the first model: until the next update the exact memory speaks alone."""
+        return replace(self, base=None, track=Track(np.zeros(1 + len(self.half_lives))))
 
     def _summed(self, points: Array, targets: Array, weights: Array | None) -> Statistics:
         return summed(self.features, points, targets, scaled(weights, self.weight_unit))
