@@ -16,16 +16,17 @@ from atlas_splines.core.model import Atlas, model_in, state_of, take_state
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import State
 from atlas_splines.evidence.features import Features
-from atlas_splines.evidence.pool import Pool, scaled, summed
-from atlas_splines.evidence.statistics import Statistics
+from atlas_splines.evidence.pool import Pool
+from atlas_splines.evidence.statistics import HEAVIEST, Statistics
 from atlas_splines.memory.footprints import RestFootprint
 from atlas_splines.memory.log import Update
 from atlas_splines.memory.pooling import MODEL, as_doubles, chart_of, evidence_of, local_rows, needed_pool
 
-__all__ = ["RowSums", "Summer", "add_to_newest_update", "of_all_rows", "without_evidence"]
+__all__ = ["RowSums", "Summer", "add_first_sums", "add_to_newest_update", "of_all_rows", "without_evidence"]
 
 # A matrix product may round the last of an odd number of rows differently, so rows come in such multiples.
 ROWS_TOGETHER = 64
+ROWS_AT_ONCE = 2048  # whose features are held: few enough to stay in a cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +83,12 @@ class Owner:
             points, targets, weights = as_doubles(rows)
         else:
             points, targets, weights = local_rows(self.fence, self.size, rows)
-        return summed(self.features, points, targets, scaled(weights, self.unit))
+        statistics = Statistics(len(self.features), targets.shape[1])
+        counted = np.minimum(weights / self.unit, HEAVIEST)
+        for begin in range(0, len(points), ROWS_AT_ONCE):
+            part = slice(begin, begin + ROWS_AT_ONCE)
+            statistics.add(self.features(points[part]), targets[part], counted[part])
+        return statistics
 
 
 def padded(rows: Rows) -> Rows:
@@ -147,6 +153,12 @@ def of_all_rows(state: State, sums: RowSums, judged: Rows, loss: str) -> State:
     helps = judged.loss(model_in(ahead), loss) <= judged.loss(model_in(state), loss)
     pool = pool.of_all(sums.statistics[MODEL])
     return (pool.without_base() if helps else pool).state_like(state)
+
+
+def add_first_sums(state: State, sums: RowSums) -> State:
+    """The state of more first data, of which only the sums are known: as `add_first_rows`."""
+    pool = needed_pool(state)
+    return pool.of_all(pool.total + sums.statistics[MODEL]).with_voice("exact").state_like(state)
 
 
 def add_to_newest_update(model: Atlas, judged: Rows, sums: RowSums, loss: str) -> None:

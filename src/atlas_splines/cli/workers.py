@@ -1,0 +1,68 @@
+"""Workers that large tables are learned and predicted with: processes of this machine, or of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from atlas_splines.cli.messages import fail
+from atlas_splines.cli.rows import Labels
+from atlas_splines.core.model import state_of
+from atlas_splines.estimators.base import Array
+from atlas_splines.memory.summing import add_first_sums, add_to_newest_update
+from atlas_splines.tables.reading import Table
+from atlas_splines.tables.table_model import Estimator
+
+__all__ = ["Workers", "workers_of"]
+
+Piece = TypeVar("Piece")
+Rows = Iterable[tuple[Table, Labels]]
+
+
+def workers_of(jobs: int | None, scheduler: str | None) -> Workers | None:
+    """The workers that options ask for, or None if this process does all by itself."""
+    if jobs is not None and scheduler is not None:
+        fail("--jobs and --scheduler exclude each other; give one of them")
+    return None if jobs is None and scheduler is None else Workers(jobs, scheduler)
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Where workers are: so many processes, or at the address of a scheduler."""
+
+    jobs: int | None
+    scheduler: str | None
+
+    def connected(self) -> AbstractContextManager[Any]:
+        """A client of the workers, as long as it is needed."""
+        from atlas_splines.dask.feeding import connected
+
+        return connected(self.jobs, self.scheduler)
+
+    def add_first_rows(self, estimator: Estimator, rows: Rows) -> None:
+        """What `fit_more` does with each piece of rows."""
+        from atlas_splines.dask.asking import RowsToSum
+        from atlas_splines.dask.feeding import sums_of_pieces
+
+        with self.connected() as client:
+            sums = sums_of_pieces(client, RowsToSum(estimator), shown(rows))
+        if sums.statistics:
+            estimator._take_state(add_first_sums(state_of(estimator.model_), sums))
+
+    def add_to_update(self, estimator: Estimator, learned: tuple[Array, Array, Array], rows: Rows) -> None:
+        """Let further rows join the newest update, which has learned some."""
+        from atlas_splines.dask.asking import RowsToSum
+        from atlas_splines.dask.feeding import sums_of_pieces
+
+        with self.connected() as client:
+            sums = sums_of_pieces(client, RowsToSum(estimator), shown(rows))
+        add_to_newest_update(estimator.model_, estimator._rows(*learned), sums, estimator._loss)
+
+
+def shown(pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """The pieces, with a line on the terminal that tells how many have come."""
+    from tqdm import tqdm
+
+    yield from tqdm(pieces, desc="sent to workers", unit=" pieces", disable=None)
