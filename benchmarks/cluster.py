@@ -51,7 +51,7 @@ def table(rows):
     return X, X.map_blocks(noisy, dtype=float, drop_axis=1)
 
 
-def fit_atlas(client, rows, parts):
+def fit_atlas(client, rows, parts, **options):
     from atlas_splines.dask import DaskAtlasRegressor
 
     class Timed(DaskAtlasRegressor):
@@ -63,7 +63,11 @@ def fit_atlas(client, rows, parts):
         def _summed(self, *arguments):
             return timed(parts, "sums", super()._summed, *arguments)
 
-    return Timed(client=client, random_state=0).fit(*table(rows)).to_local().predict
+    return Timed(client=client, random_state=0, **options).fit(*table(rows)).to_local().predict
+
+
+def fit_fewer(client, rows, parts):
+    return fit_atlas(client, rows, parts, features=150)
 
 
 def fit_xgboost(client, rows, parts):
@@ -82,8 +86,7 @@ def timed(parts, name, function, *arguments):
     return answer
 
 
-METHODS = {"atlas": fit_atlas, "xgboost": fit_xgboost}
-IMPORTED = {"atlas": "atlas_splines.dask", "xgboost": "xgboost.dask"}
+METHODS = {"atlas": fit_atlas, "atlas-150": fit_fewer, "xgboost": fit_xgboost}
 
 
 def used():
@@ -100,7 +103,9 @@ def run_one(method, rows, workers, address):
     """One fit on a cluster that is there, in this process."""
     with Client(address) as client:
         client.wait_for_workers(workers)
-        client.run(__import__, IMPORTED[method])  # that is no part of it
+        client.run(
+            __import__, "xgboost.dask" if method == "xgboost" else "atlas_splines.dask"
+        )  # no part of it
         before = {"client": used()[0], "workers": sum(cpu for cpu, _ in client.run(used).values())}
         parts, start = {}, time.perf_counter()
         predict = METHODS[method](client, rows, parts)

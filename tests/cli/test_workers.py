@@ -40,6 +40,16 @@ def test_workers_make_the_same_model(work, streams, scheduler):
     assert without_seconds(logs[0]) == without_seconds(logs[1])
 
 
+def test_workers_predict_the_same(work, scheduler):
+    ok("predict", "m.atlas", "new.csv", "-o", "alone.csv")
+    ok("predict", "m.atlas", "new.csv", "-o", "out.csv", "--scheduler", scheduler)
+    assert (work / "out.csv").read_bytes() == (work / "alone.csv").read_bytes()
+    write_csv("wrong.csv", HEADER, [(100, 20, "Oslo", "no", 1)])
+    line = refused("predict", "m.atlas", "wrong.csv", "-o", "no.csv", "--scheduler", scheduler)
+    assert line.startswith("wrong.csv, row 1, column 'city': 'Oslo'")
+    assert not (work / "no.csv").exists()
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 def test_processes_of_this_machine(work, streams):

@@ -75,7 +75,7 @@ Missing = Annotated[
 Decimal = Annotated[str | None, typer.Option(help="Decimal mark of texts, . or a comma.")]
 Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of everything random.")]
 Jobs = Annotated[
-    int | None, typer.Option(min=1, help="Processes that sum up the rows of a large table; needs Dask.")
+    int | None, typer.Option(min=1, help="Processes that share the work on a large table; needs Dask.")
 ]
 Scheduler = Annotated[
     str | None, typer.Option(metavar="ADDRESS", help="Dask scheduler whose workers do that instead.")
@@ -264,10 +264,13 @@ def predict(
     force: Annotated[
         bool, typer.Option("--force", help="Replace a file that is no table of predictions.")
     ] = False,
+    jobs: Jobs = None,
+    scheduler: Scheduler = None,
 ) -> None:
     """Write a table again with a column of predictions."""
     with sentences():
         from atlas_splines.cli.predict import predict_table
+        from atlas_splines.cli.workers import workers_of
 
         predict_table(
             model,
@@ -277,6 +280,7 @@ def predict(
             told={"separator": separator, "header": header, "missing": na or (), "decimal": decimal},
             refuse_unknown=unknown is Unknown.error,
             force=force,
+            workers=workers_of(jobs, scheduler),
             note=note,
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -18,6 +18,7 @@ from atlas_splines.tables.table_model import Estimator
 __all__ = ["Workers", "workers_of"]
 
 Piece = TypeVar("Piece")
+Answer = TypeVar("Answer")
 Rows = Iterable[tuple[Table, Labels]]
 
 
@@ -59,6 +60,18 @@ class Workers:
         with self.connected() as client:
             sums = sums_of_pieces(client, RowsToSum(estimator), shown(rows))
         add_to_newest_update(estimator.model_, estimator._rows(*learned), sums, estimator._loss)
+
+    def told(self, asked: Callable[[Piece], Answer], pieces: Iterable[Piece]) -> Iterator[Answer]:
+        """What is said of each piece, in their order."""
+        from atlas_splines.dask.feeding import fed
+
+        with self.connected() as client:
+            yield from fed(client, answered, asked, shown(pieces))
+
+
+def answered(piece: Piece, asked: Callable[[Piece], Answer]) -> Answer:
+    """What is said of a piece, on a worker."""
+    return asked(piece)
 
 
 def shown(pieces: Iterable[Piece]) -> Iterator[Piece]:

@@ -133,7 +133,7 @@ class DaskEstimator(Parameters):
         local = self._kind(**self._estimator().get_params())
         self._check(local)
         data = Partitions(X, (y, sample_weight))
-        sketch = self._sketch(data, local)
+        sketch = self._sketch(data, self._kind is AtlasClassifier)
         with threadpool_limits(1):  # more threads may round differently
             return self._take(self._fitted(local, data, sketch, classes))
 
@@ -157,18 +157,13 @@ class DaskEstimator(Parameters):
         """Rows of a sample of the data."""
         return max(min(self.sample, SAMPLE_CELLS // data.columns), 1)
 
-    def _sketch(self, data: Partitions, local: Any) -> Sketch:
+    def _sketch(self, data: Partitions, of_classes: bool) -> Sketch:
         """The sketch of all rows, made where they are."""
-        size, seed = self._size(data), local.random_state
-        asked = Sketching(
-            size=size,
-            seed=seed if isinstance(seed, int) else 0,
-            parts=len(data),
-            of_classes=isinstance(local, AtlasClassifier),
-        )
-        sketch = self._drawn(data, asked)
+        size = self._size(data)
+        seed = self.random_state if isinstance(self.random_state, int) else 0
+        sketch = self._drawn(data, Sketching(size, seed, len(data), of_classes))
         if not sketch.suffices(size):  # rows come many times, or partitions are of very different sizes
-            sketch = self._drawn(data, Sketching(size, asked.seed, None, asked.of_classes))
+            sketch = self._drawn(data, Sketching(size, seed, None, of_classes))
         if not sketch.rows:
             raise ValueError("X has no rows; give some")
         return sketch
@@ -211,7 +206,7 @@ class DaskEstimator(Parameters):
     def _update(self: Self, X: Any, y: Any, sample_weight: Any) -> Self:
         """Learn new rows: by a sample it is decided what to do, and then the sums of all rows are added."""
         local, data = self._estimator(), Partitions(X, (y, sample_weight))
-        sample = self._sketch(data, local).sample(self._size(data))
+        sample = self._sketch(data, of_classes=False).sample(self._size(data))
         if not sample.is_whole:
             self._need_evidence(local)
             sample = sample.take(slice(0, DECIDING_ROWS))
@@ -253,8 +248,7 @@ class DaskEstimator(Parameters):
             Inputs of the new data, a Dask array or data frame.
         """
         local, data = self._estimator(), Partitions(X, (None, None))
-        asked = Sketching(self._size(data), 0, None, of_classes=False)
-        sample = self._drawn(data, asked).sample(asked.size)
+        sample = self._sketch(data, of_classes=False).sample(self._size(data))
         if not sample.is_whole:
             self._need_evidence(local)  # which can change everything, whatever the rows
         area: ColumnFootprint = local.footprint(frame_of(sample, data))
