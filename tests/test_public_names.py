@@ -18,7 +18,14 @@ ESTIMATOR = SCIKIT_LEARN | {
     *("fit_more", "forget", "revert", "consolidate", "footprint", "update_log_", "column_names", "in_domain"),
     *("reach", "feature_importances_", "interaction_strengths", "support"),
 }
-DASK_ESTIMATOR = SCIKIT_LEARN | {"client_", "to_local", "revert", "footprint", "update_log_"}
+DASK_ESTIMATOR = SCIKIT_LEARN | {
+    "client_",
+    "to_local",
+    "partial_fit_each",
+    "revert",
+    "footprint",
+    "update_log_",
+}
 MEMBERS = {
     Atlas: {
         *("inputs", "outputs", "terms", "density", "trainable", "damping", "dtype", "domain", "is_extended"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from functools import reduce
 from operator import add
 from typing import Any, ClassVar, TypeVar
@@ -26,6 +27,8 @@ from atlas_splines.dask.asking import (
     sketched,
     summed_rows,
 )
+from atlas_splines.dask.disjoint import charted, fences_of, install, waves
+from atlas_splines.dask.feeding import fed
 from atlas_splines.dask.partitions import Partitions, tree
 from atlas_splines.dask.partitions import each as each_part
 from atlas_splines.dask.sketches import Sample, Sketch, merged
@@ -206,9 +209,8 @@ class DaskEstimator(Parameters):
     def _update(self: Self, X: Any, y: Any, sample_weight: Any) -> Self:
         """Learn new rows: by a sample it is decided what to do, and then the sums of all rows are added."""
         local, data = self._estimator(), Partitions(X, (y, sample_weight))
-        sample = self._sketch(data, of_classes=False).sample(self._size(data))
+        sample = self._sample_or_all(data, local)
         if not sample.is_whole:
-            self._need_evidence(local)
             sample = sample.take(slice(0, DECIDING_ROWS))
         with threadpool_limits(1):
             checked = self._checked(local, sample, data)
@@ -216,6 +218,50 @@ class DaskEstimator(Parameters):
             if len(sample) < sample.of:
                 self._add_others(local, data, checked)
         return self._take(local)
+
+    def partial_fit_each(self: Self, updates: Sequence[tuple[Any, Any]]) -> Self:
+        """Learn several updates, one after the other; charts that do not meet are trained at the same time.
+
+        That is for ``retention="chart"`` and updates no larger than a sample; others take turns. The result
+        is that of `partial_fit` with each of them in this order, to the bit.
+
+        Parameters
+        ----------
+        updates
+            Pairs (X, y), each as in `fit`.
+
+        Returns
+        -------
+        the estimator itself
+        """
+        local = self._estimator()
+        if local.retention != "chart":
+            for X, y in updates:
+                self._update(X, y, None)
+            return self
+        every = [Partitions(X, (y, None)) for X, y in updates]
+        tables = [self._sample_or_all(data, local) for data in every]
+        pairs = list(zip(tables, every, strict=True))
+        rows = [self._checked(local, sample, data) for sample, data in pairs]
+        boxes = [fences_of(local, frame_of(sample, data)) for sample, data in pairs]
+        for wave in waves(boxes):
+            self._learn_wave(local, [rows[k] for k in wave])
+        return self._take(local)
+
+    def _learn_wave(self, local: Any, updates: list[tuple[Array, Array, Array]]) -> None:
+        """Train charts that do not meet at the same time, and take them in their order."""
+        if len(updates) == 1:
+            local._update(*updates[0])
+            return
+        for new in list(fed(self.client_, charted, predictor(local), updates)):
+            local.model_ = install(local.model_, new)
+
+    def _sample_or_all(self, data: Partitions, local: Any) -> Sample:
+        """Rows of an update: all of them, or a sample if that is enough for how it learns."""
+        sample = self._sketch(data, of_classes=False).sample(self._size(data))
+        if not sample.is_whole:
+            self._need_evidence(local)
+        return sample
 
     def _need_evidence(self, local: Any) -> None:
         by_evidence = local.retention in BY_EVIDENCE and state_of(local.model_).evidence is not None
@@ -248,9 +294,7 @@ class DaskEstimator(Parameters):
             Inputs of the new data, a Dask array or data frame.
         """
         local, data = self._estimator(), Partitions(X, (None, None))
-        sample = self._sketch(data, of_classes=False).sample(self._size(data))
-        if not sample.is_whole:
-            self._need_evidence(local)  # which can change everything, whatever the rows
+        sample = self._sample_or_all(data, local)  # what learns from a sample can change everything
         area: ColumnFootprint = local.footprint(frame_of(sample, data))
         return area
 
