@@ -38,6 +38,10 @@ def test_all_rows_are_learned(fitted):
     assert fitted.score(*in_chunks(X, Y, 700)) > 0.98
     assert needed_pool(state_of(fitted.model_)).total.count == len(X)
     assert fitted.update_log_ == []
+    record = fitted.fit_record_
+    assert record.rows == len(X)
+    assert 50 < record.held_out < 120  # a tenth of the sample
+    assert record.score > 0.98
 
 
 def test_predictions_are_lazy_and_those_of_the_local_model(fitted):
@@ -207,7 +211,10 @@ def test_no_client_is_named(monkeypatch):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"validation": "last"}, 'validation="last" needs rows in an order, which partitions do not have'),
+        (
+            {"validation": "last"},
+            'validation="last" needs an order or groups, which rows of partitions do not',
+        ),
         ({"features": 0}, "features=0 keeps no evidence"),
         ({"warm_start": True}, "warm_start=True trains on all rows at once; use partial_fit"),
         ({"sample": 0}, "sample must be"),

@@ -92,11 +92,13 @@ def test_the_better_of_evidence_and_fitted_model_speaks(fitted):
     X, y = new_rows(2000)
     judged = rows_of(fitted, X[:200], y[:200])
     sums = Summer(state)(rows_of(fitted, X, y))
-    better = of_all_rows(state, sums, judged, "mse")
+    better, ahead = of_all_rows(state, sums, judged, "mse")
+    assert needed_pool(ahead).total == (sums - Summer(state)(judged)).statistics[MODEL]
     assert needed_pool(better).base is None
     assert needed_pool(better).total == sums.statistics[MODEL]
     contradicted = Summer(state)(rows_of(fitted, X, y + 9)) + Summer(state)(judged)
-    worse = of_all_rows(state, contradicted, judged, "mse")
+    worse, ahead = of_all_rows(state, contradicted, judged, "mse")
+    assert ahead is state
     assert needed_pool(worse).base is not None
     assert needed_pool(worse).total == contradicted.statistics[MODEL]
     assert np.array_equal(worse.table, state.table)

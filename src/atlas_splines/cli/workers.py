@@ -50,7 +50,8 @@ class Workers:
         with self.connected() as client:
             sums = sums_of_pieces(client, RowsToSum(estimator), shown(rows))
         if sums.statistics:
-            estimator._take_state(add_first_sums(state_of(estimator.model_), sums))
+            state = add_first_sums(state_of(estimator.model_), sums)
+            estimator._take_first(state, sum(sums.rows.values()))
 
     def add_to_update(self, estimator: Estimator, learned: tuple[Array, Array, Array], rows: Rows) -> None:
         """Let further rows join the newest update, which has learned some."""

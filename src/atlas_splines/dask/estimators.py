@@ -12,10 +12,9 @@ import dask.array as da
 import numpy as np
 from distributed import Client, default_client
 from numpy.typing import ArrayLike, NDArray
-from threadpoolctl import threadpool_limits
 
 from atlas_splines.core.checks import check_size
-from atlas_splines.core.model import model_in, state_of
+from atlas_splines.core.model import state_of
 from atlas_splines.core.records import Record
 from atlas_splines.dask.asking import (
     RowsToSum,
@@ -37,6 +36,7 @@ from atlas_splines.estimators.classifier import AtlasClassifier
 from atlas_splines.estimators.column_footprint import ColumnFootprint
 from atlas_splines.estimators.parameters import Parameters
 from atlas_splines.estimators.regressor import AtlasRegressor
+from atlas_splines.estimators.threads import ONE_THREAD_EACH
 from atlas_splines.memory.plans import BY_EVIDENCE
 from atlas_splines.memory.summing import RowSums, Summer, add_to_newest_update, of_all_rows
 
@@ -137,7 +137,7 @@ class DaskEstimator(Parameters):
         self._check(local)
         data = Partitions(X, (y, sample_weight))
         sketch = self._sketch(data, self._kind is AtlasClassifier)
-        with threadpool_limits(1):  # more threads may round differently
+        with ONE_THREAD_EACH:  # more threads may round differently
             return self._take(self._fitted(local, data, sketch, classes))
 
     def _check(self, local: Any) -> None:
@@ -146,8 +146,8 @@ class DaskEstimator(Parameters):
         check_size("sample", self.sample, least=1)
         if local.validation not in ("auto", "random"):
             raise ValueError(
-                f'validation="{local.validation}" needs rows in an order, which partitions do not have; '
-                'use "random"'
+                f'validation="{local.validation}" needs an order or groups, which rows of partitions do not '
+                'have; use "random"'
             )
         if not local.features:
             raise ValueError(
@@ -190,17 +190,18 @@ class DaskEstimator(Parameters):
         rows = (frame_of(learned, data), learned.y)
         if isinstance(local, AtlasClassifier):
             announced = np.unique(np.concatenate([[] if classes is None else classes, sketch.classes]))
-            local.partial_fit(*rows, classes=announced, sample_weight=learned.weights)
+            local._fit_announced(*rows, announced, learned.weights)
         else:
             local.fit(*rows, learned.weights)
         local.set_params(**given)
         if sample.is_whole:
             return local
         sums = self._summed(data, RowsToSum(local, confined=not isinstance(local.domain, str)))
-        judged = local._rows(*self._checked(local, sample.take(sample.judging), data))
-        state = of_all_rows(state_of(local.model_), sums, judged, local._loss)
-        local.model_ = model_in(state, local.model_.updates)
-        return local
+        judging = sample.take(sample.judging)
+        judged = local._rows(*self._checked(local, judging, data))
+        whole, ahead = of_all_rows(state_of(local.model_), sums, judged, local._loss)
+        local._take_state(ahead)._judge_by(frame_of(judging, data), judging.y, judging.weights)
+        return local._take_first(whole, sum(sums.rows.values()) - local.fit_record_.rows)
 
     def _checked(self, local: Any, sample: Sample, data: Partitions) -> tuple[Array, Array, Array]:
         checked: tuple[Array, Array, Array] = local._checked(frame_of(sample, data), sample.y, sample.weights)
@@ -212,7 +213,7 @@ class DaskEstimator(Parameters):
         sample = self._sample_or_all(data, local)
         if not sample.is_whole:
             sample = sample.take(slice(0, DECIDING_ROWS))
-        with threadpool_limits(1):
+        with ONE_THREAD_EACH:
             checked = self._checked(local, sample, data)
             local._update(*checked)
             if len(sample) < sample.of:
@@ -306,7 +307,7 @@ class DaskEstimator(Parameters):
         id
             Number of the update.
         """
-        with threadpool_limits(1):
+        with ONE_THREAD_EACH:
             return self._take(self._estimator().revert(id))
 
     # --- prediction -----------------------------------------------------------------------------------
@@ -360,7 +361,7 @@ class DaskAtlasRegressor(DaskEstimator):
     ----------
     client_
         The client that is used.
-    model_, domain_, update_log_, feature_importances_, n_iter_, validation_loss_
+    model_, domain_, update_log_, feature_importances_, n_iter_, validation_loss_, fit_record_
         As in `AtlasRegressor`.
 
     Examples
@@ -436,7 +437,7 @@ class DaskAtlasClassifier(DaskEstimator):
     ----------
     classes_
         The labels, sorted: those of all rows.
-    client_, model_, domain_, update_log_, feature_importances_, n_iter_, validation_loss_
+    client_, model_, domain_, update_log_, feature_importances_, n_iter_, validation_loss_, fit_record_
         As in `DaskAtlasRegressor`.
 
     Examples

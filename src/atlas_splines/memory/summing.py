@@ -142,17 +142,18 @@ def without_evidence(state: State) -> State:
     return replace(state.with_charts(charts), evidence=None)
 
 
-def of_all_rows(state: State, sums: RowSums, judged: Rows, loss: str) -> State:
+def of_all_rows(state: State, sums: RowSums, judged: Rows, loss: str) -> tuple[State, State]:
     """The state of all first data, of which a part was fitted; the sums are those of all rows.
 
     The evidence of all rows takes the place of the fitted model, unless that predicts the judged rows better,
-    which it has not learned, than the evidence of all others does.
+    which it has not learned, than the evidence of all others does. The second state has not learned them.
     """
     pool, rest = needed_pool(state), sums - Summer(state)(judged)
     ahead = pool.of_all(rest.statistics[MODEL]).without_base().state_like(state)
     helps = judged.loss(model_in(ahead), loss) <= judged.loss(model_in(state), loss)
     pool = pool.of_all(sums.statistics[MODEL])
-    return (pool.without_base() if helps else pool).state_like(state)
+    whole = (pool.without_base() if helps else pool).state_like(state)
+    return whole, ahead if helps else state
 
 
 def add_first_sums(state: State, sums: RowSums) -> State:
