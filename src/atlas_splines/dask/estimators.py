@@ -47,6 +47,7 @@ Self = TypeVar("Self", bound="DaskEstimator")
 
 SAMPLE_ROWS = 50_000  # that are learned at once
 SAMPLE_CELLS = 8_000_000  # of these rows, at most
+LEAST_SAMPLE = 40  # rows; with fewer none can be kept aside
 DECIDING_ROWS = 10_000  # of an update larger than a sample, by which it is decided what to do
 
 
@@ -143,7 +144,7 @@ class DaskEstimator(Parameters):
     def _check(self, local: Any) -> None:
         """Refuse parameters that make no sense here."""
         local._check_parameters()
-        check_size("sample", self.sample, least=1)
+        check_size("sample", self.sample, least=LEAST_SAMPLE)
         if local.validation not in ("auto", "random"):
             raise ValueError(
                 f'validation="{local.validation}" needs an order or groups, which rows of partitions do not '
@@ -158,12 +159,12 @@ class DaskEstimator(Parameters):
 
     def _size(self, data: Partitions) -> int:
         """Rows of a sample of the data."""
-        return max(min(self.sample, SAMPLE_CELLS // data.columns), 1)
+        return max(min(self.sample, SAMPLE_CELLS // data.columns), LEAST_SAMPLE)
 
     def _sketch(self, data: Partitions, of_classes: bool) -> Sketch:
         """The sketch of all rows, made where they are."""
         size = self._size(data)
-        seed = self.random_state if isinstance(self.random_state, int) else 0
+        seed = int(self.random_state) if isinstance(self.random_state, int | np.integer) else 0
         sketch = self._drawn(data, Sketching(size, seed, len(data), of_classes))
         if not sketch.suffices(size):  # rows come many times, or partitions are of very different sizes
             sketch = self._drawn(data, Sketching(size, seed, None, of_classes))
@@ -189,8 +190,8 @@ class DaskEstimator(Parameters):
         local.set_params(validation="random")  # the order of hashes means nothing
         rows = (frame_of(learned, data), learned.y)
         if isinstance(local, AtlasClassifier):
-            announced = np.unique(np.concatenate([[] if classes is None else classes, sketch.classes]))
-            local._fit_announced(*rows, announced, learned.weights)
+            announced = [] if classes is None else [np.asarray(classes)]
+            local._fit_announced(*rows, np.concatenate([*announced, sketch.classes]), learned.weights)
         else:
             local.fit(*rows, learned.weights)
         local.set_params(**given)
@@ -236,6 +237,7 @@ class DaskEstimator(Parameters):
         the estimator itself
         """
         local = self._estimator()
+        local._now()  # or it says that it is not fitted
         if local.retention != "chart":
             for X, y in updates:
                 self._update(X, y, None)

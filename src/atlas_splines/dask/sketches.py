@@ -33,8 +33,6 @@ class Sample:
     ----------
     X, y, weights
         The rows, shapes (rows, columns), (rows,) or (rows, targets), and (rows,).
-    judging
-        Tells of each row whether it is one of the tenth to judge by; equal rows are on one side.
     of
         Number of rows that it is a sample of.
     """
@@ -42,7 +40,6 @@ class Sample:
     X: Array
     y: Array
     weights: Array
-    judging: NDArray[np.bool_]
     of: int
 
     def __len__(self) -> int:
@@ -53,9 +50,14 @@ class Sample:
         """Whether it has all rows."""
         return len(self) == self.of
 
+    @property
+    def judging(self) -> NDArray[np.bool_]:
+        """Which rows are those to judge by: each tenth."""
+        return np.arange(len(self)) % 10 == 9
+
     def take(self, rows: NDArray[np.bool_] | slice) -> Sample:
         """Some of the rows."""
-        return Sample(self.X[rows], self.y[rows], self.weights[rows], self.judging[rows], self.of)
+        return Sample(self.X[rows], self.y[rows], self.weights[rows], self.of)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,9 +104,8 @@ class Sketch:
         if seen > size:  # some rows came more than once
             dice = (first.hashes[:, 1] >> np.uint64(11)).astype(np.float64) / 2**53
             copies = np.floor(first.counts * (size / seen) + dice).astype(np.int64)
-        judging = first.hashes[:, 1] % np.uint64(10) == 0
         chosen = np.repeat(np.arange(len(first)), copies)
-        return Sample(first.X[chosen], first.y[chosen], first.weights[chosen], judging[chosen], self.rows)
+        return Sample(first.X[chosen], first.y[chosen], first.weights[chosen], self.rows)
 
     def take(self, rows: NDArray[np.bool_] | slice) -> Sketch:
         """Some of the different rows."""
