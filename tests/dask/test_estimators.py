@@ -249,6 +249,12 @@ def test_a_table_of_few_different_rows(client):
     assert models[0].predict(da.from_array(np.eye(3))).compute().round(1).tolist() == [1, 2, 3]
 
 
+def test_more_rows_than_can_be_summed_are_refused_before_they_are(client, monkeypatch):
+    monkeypatch.setattr(module, "MOST_ROWS", 5000)
+    with pytest.raises(OverflowError, match="X has 6,000 rows, and sums of more than 5,000 do not fit"):
+        regressor().fit(*in_chunks(X, Y, 3000))
+
+
 def test_numbers_are_no_classes(client):
     with pytest.raises(ValueError, match="y has numbers that are no classes; use DaskAtlasRegressor"):
         DaskAtlasClassifier(**SMALL).fit(*in_chunks(X, Y, 3000))

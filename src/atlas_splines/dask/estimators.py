@@ -48,6 +48,7 @@ Self = TypeVar("Self", bound="DaskEstimator")
 SAMPLE_ROWS = 50_000  # that are learned at once
 SAMPLE_CELLS = 8_000_000  # of these rows, at most
 LEAST_SAMPLE = 40  # rows; with fewer none can be kept aside
+MOST_ROWS = 2**31 - 1  # that statistics hold the sums of
 DECIDING_ROWS = 10_000  # of an update larger than a sample, by which it is decided what to do
 
 
@@ -170,6 +171,11 @@ class DaskEstimator(Parameters):
             sketch = self._drawn(data, Sketching(size, seed, None, of_classes))
         if not sketch.rows:
             raise ValueError("X has no rows; give some")
+        if sketch.rows > MOST_ROWS:  # told before they are summed, and not after hours of it
+            raise OverflowError(
+                f"X has {sketch.rows:,} rows, and sums of more than {MOST_ROWS:,} do not fit into 64-bit "
+                "integers; give a part of them"
+            )
         return sketch
 
     def _drawn(self, data: Partitions, asked: Sketching) -> Sketch:
