@@ -59,6 +59,23 @@ def test_predictions_are_lazy_and_those_of_the_local_model(fitted):
     }
 
 
+def test_what_comes_to_the_client_does_not_grow_with_the_rows(client, monkeypatch):
+    sizes, computed = [], module.DaskEstimator._computed
+
+    def weighed(self, answer):
+        found = computed(self, answer)
+        sizes.append(len(pickle.dumps(found)))
+        return found
+
+    monkeypatch.setattr(module.DaskEstimator, "_computed", weighed)
+    for rows in (3000, 6000):
+        regressor(random_state=1).fit(*in_chunks(X[:rows], Y[:rows], 500))
+    sample, sums = sizes[:2]
+    assert sample < 800 * 9 * 8 + 2000  # inputs, target, weight, hashes, count and what names them
+    assert sums < 60**2 * 8 / 2 + 5000
+    assert [abs(a - b) < 6000 for a, b in zip(sizes[:2], sizes[2:], strict=True)] == [True, True]
+
+
 @pytest.mark.parametrize("rows", [6000, 999, 3001])
 def test_partitions_and_order_do_not_matter(fitted, rows):
     order = np.random.default_rng(rows).permutation(len(X))
