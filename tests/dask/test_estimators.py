@@ -255,6 +255,12 @@ def test_rows_outside_a_given_domain_are_refused_wherever_they_are(client):
     assert not hasattr(sample, "model_")
 
 
+def test_predictions_rise_where_they_must(client):
+    model = regressor(monotonic_cst=[0, 0, 1]).fit(*in_chunks(X, Y - 2 * X[:, 2], 1500))  # they would fall
+    line = np.stack([np.full(50, 0.5), np.full(50, 0.5), np.linspace(0, 1, 50)], axis=1)
+    assert (np.diff(model.predict(da.from_array(line)).compute()) >= -1e-5).all()
+
+
 def test_a_table_of_few_different_rows(client):
     inputs = np.repeat(np.eye(3), [1000, 2000, 3000], axis=0)
     y = inputs @ [1.0, 2.0, 3.0]
