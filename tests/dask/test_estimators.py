@@ -151,6 +151,7 @@ def test_frames_keep_their_names(client):
     assert arrays.model_.fingerprint() == model.model_.fingerprint()
 
 
+@pytest.mark.slow
 def test_empty_partitions_and_unknown_sizes(client):
     frame = pd.DataFrame(X[:2000], columns=["a", "b", "c"]).assign(y=Y[:2000])
     table = dd.from_pandas(frame, npartitions=4).reset_index(drop=True)
@@ -174,6 +175,7 @@ def test_several_targets_and_weights(client):
     assert model.score(*lazy) == pytest.approx(local.score(X, both, weights), abs=1e-9)
 
 
+@pytest.mark.slow
 def test_classes_of_all_rows_are_known(client):
     lazy_X, lazy_y = in_chunks(X, LABELS, 1500)
     model = DaskAtlasClassifier(**SMALL).fit(lazy_X, lazy_y)
