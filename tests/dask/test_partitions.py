@@ -75,3 +75,16 @@ def test_lazy_arrays_of_what_is_said_of_rows():
 def test_missing_values_of_frames_are_nan():
     frame = pd.DataFrame({"a": pd.array([1, None], "Int64")})
     assert np.array_equal(as_numbers(frame), [[1.0], [np.nan]], equal_nan=True)
+
+
+@pytest.mark.parametrize("columns", [2, 40])
+def test_files_are_asked_once_each_however_few_columns_are_read(tmp_path, columns):
+    table = pd.DataFrame(np.arange(60.0 * columns).reshape(60, columns)).add_prefix("x").assign(y=1.0)
+    for k in range(6):
+        table[10 * k : 10 * (k + 1)].to_parquet(tmp_path / f"{k}.parquet")
+    lazy = dd.read_parquet(tmp_path)
+    X = lazy[[f"x{j}" for j in range(columns)]]
+    found = computed(Partitions(X, (lazy["y"], None)))
+    assert found[1:3] == [table.drop(columns="y").to_numpy().sum(), 60]
+    few = computed(Partitions(X[["x0"]], (lazy["y"], None)))
+    assert few[1:3] == [table["x0"].sum(), 60]
