@@ -41,7 +41,7 @@ MEMBERS = {
     AtlasRegressor: ESTIMATOR | {"predict_interval", "set_predict_request"},
     AtlasClassifier: ESTIMATOR
     | {"decision_function", "predict_proba", "predict_log_proba", "add_classes", "predict_set"},
-    DaskAtlasRegressor: DASK_ESTIMATOR,
+    DaskAtlasRegressor: DASK_ESTIMATOR | {"predict_interval"},
     DaskAtlasClassifier: DASK_ESTIMATOR | {"predict_proba"},
 }
 

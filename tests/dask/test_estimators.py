@@ -59,6 +59,21 @@ def test_predictions_are_lazy_and_those_of_the_local_model(fitted):
     }
 
 
+def test_intervals_are_lazy_and_hold_what_they_promise(fitted):
+    lazy_X = in_chunks(X, Y, 700)[0]
+    low, high = fitted.predict_interval(lazy_X, 0.8)
+    assert low.shape == high.shape == (len(X),)
+    ends = fitted.to_local().predict_interval(X, 0.8)
+    assert all((lazy.compute() == end).all() for lazy, end in zip((low, high), ends, strict=True))
+    new_X, new_y = rows_and_targets(4000, seed=9)
+    low, high = (
+        end.compute() for end in fitted.predict_interval(in_chunks(new_X, new_y, 2500)[0], [0.5, 0.9])
+    )
+    assert low.shape == (4000, 2)
+    inside = ((new_y[:, None] >= low) & (new_y[:, None] <= high)).mean(axis=0)
+    assert np.abs(inside - [0.5, 0.9]).max() < 0.1
+
+
 def test_what_comes_to_the_client_does_not_grow_with_the_rows(client, monkeypatch):
     sizes, computed = [], module.DaskEstimator._computed
 
@@ -69,9 +84,9 @@ def test_what_comes_to_the_client_does_not_grow_with_the_rows(client, monkeypatc
 
     monkeypatch.setattr(module.DaskEstimator, "_computed", weighed)
     for rows in (3000, 6000):
-        regressor(random_state=1).fit(*in_chunks(X[:rows], Y[:rows], 500))
+        regressor(random_state=1, sample=1000).fit(*in_chunks(X[:rows], Y[:rows], 500))
     sample, sums = sizes[:2]
-    assert sample < 800 * 9 * 8 + 2000  # inputs, target, weight, hashes, count and what names them
+    assert sample < 1000 * 9 * 8 + 2000  # inputs, target, weight, hashes, count and what names them
     assert sums < 60**2 * 8 / 2 + 5000
     assert [abs(a - b) < 6000 for a, b in zip(sizes[:2], sizes[2:], strict=True)] == [True, True]
 

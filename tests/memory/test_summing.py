@@ -3,8 +3,8 @@ import pytest
 
 from atlas_splines import AtlasRegressor
 from atlas_splines.core.model import state_of
-from atlas_splines.memory.pooling import MODEL, needed_pool
-from atlas_splines.memory.summing import Summer, add_to_newest_update, of_all_rows, without_evidence
+from atlas_splines.memory.pooling import MODEL, evidence_of, needed_pool
+from atlas_splines.memory.summing import Summer, add_to_newest_update, of_all_rows, without_sums
 
 
 @pytest.fixture(scope="module")
@@ -96,20 +96,25 @@ def test_the_better_of_evidence_and_fitted_model_speaks(fitted):
     assert needed_pool(ahead).total == (sums - Summer(state)(judged)).statistics[MODEL]
     assert needed_pool(better).base is None
     assert needed_pool(better).total == sums.statistics[MODEL]
+    known = needed_pool(state).whole_spread
+    assert needed_pool(better).whole_spread.presence is known.presence
+    assert needed_pool(better).whole_spread.scores != known.scores  # those of the judged rows
     contradicted = Summer(state)(rows_of(fitted, X, y + 9)) + Summer(state)(judged)
     worse, ahead = of_all_rows(state, contradicted, judged, "mse")
     assert ahead is state
     assert needed_pool(worse).base is not None
     assert needed_pool(worse).total == contradicted.statistics[MODEL]
     assert np.array_equal(worse.table, state.table)
+    assert needed_pool(worse).whole_spread is known
 
 
-def test_a_state_without_evidence_predicts_the_same(fitted):
+def test_a_state_without_sums_predicts_the_same(fitted):
     model, box = opened(fitted)
-    state = without_evidence(state_of(model.model_))
-    assert state.evidence is None
-    assert state_of(state.charts[0].content).evidence is None
+    state = without_sums(state_of(model.model_))
+    assert evidence_of(state) is None
+    assert evidence_of(state_of(state.charts[0].content)) is None
     small = AtlasRegressor(**model.get_params())
     vars(small).update(vars(model))
     small._take_state(state)
     assert (small.predict(box) == model.predict(box)).all()
+    assert np.array_equal(small.predict_interval(box), model.predict_interval(box))

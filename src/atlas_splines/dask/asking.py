@@ -14,13 +14,14 @@ from atlas_splines.core.model import Atlas, model_in, state_of
 from atlas_splines.dask.partitions import as_numbers
 from atlas_splines.dask.sketches import EVERY, Sketch, sketch_of
 from atlas_splines.estimators.base import AtlasEstimator
-from atlas_splines.memory.summing import RowSums, Summer, without_evidence
+from atlas_splines.memory.summing import RowSums, Summer, without_sums
 
 __all__ = [
     "RowsToSum",
     "Scored",
     "Sketching",
     "errors_of",
+    "interval_ends",
     "predicted",
     "predictor",
     "sketched",
@@ -126,9 +127,9 @@ def summed_rows(X: Any, y: Any, weights: Any = None, *, asked: RowsToSum) -> Row
 
 
 def predictor(estimator: AtlasEstimator) -> AtlasEstimator:
-    """The estimator without evidence and log, which predicts the same: small."""
+    """The estimator without log and sums, which predicts the same: small."""
     small = estimator._now()
-    small.model_ = model_in(without_evidence(state_of(small.model_)))
+    small.model_ = model_in(without_sums(state_of(small.model_)))
     return small
 
 
@@ -138,6 +139,14 @@ def predicted(X: Any, *, asked: tuple[AtlasEstimator, str, tuple[int, ...], Any]
     if not len(X):
         return np.empty((0, *shape), dtype)
     return np.asarray(getattr(estimator, method)(X), dtype)
+
+
+def interval_ends(X: Any, *, asked: tuple[AtlasEstimator, Any, tuple[int, ...]]) -> Array:
+    """Low and high ends of the intervals of the rows of a part, along the last axis."""
+    estimator, coverage, shape = asked
+    if not len(X):
+        return np.empty((0, *shape))
+    return np.stack(estimator.predict_interval(X, coverage), axis=-1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,6 +21,7 @@ from atlas_splines.dask.asking import (
     Scored,
     Sketching,
     errors_of,
+    interval_ends,
     predicted,
     predictor,
     sketched,
@@ -321,7 +322,7 @@ class DaskEstimator(Parameters):
     # --- prediction -----------------------------------------------------------------------------------
 
     def _learned(self) -> Any:
-        """What predicts: the fitted estimator without Dask and without evidence."""
+        """What predicts: the fitted estimator without Dask and without sums."""
         return predictor(self._estimator())
 
     def _lazily(self, asked: Any, method: str, X: Any, shape: tuple[int, ...], dtype: Any) -> da.Array:
@@ -347,6 +348,11 @@ def frame_of(sample: Sample, data: Partitions) -> Any:
     from pandas import DataFrame  # only those who have data frames need it
 
     return DataFrame(sample.X, columns=data.names)
+
+
+def shape_of(regressor: Any) -> tuple[int, ...]:
+    """Shape of the prediction for one row."""
+    return () if regressor._one_column else (len(regressor.target_scale_),)
 
 
 class DaskAtlasRegressor(DaskEstimator):
@@ -418,8 +424,28 @@ class DaskAtlasRegressor(DaskEstimator):
         Dask array of shape (rows,), or (rows, targets) if there were several
         """
         learned = self._learned()
-        shape = () if learned._one_column else (len(learned.target_scale_),)
-        return self._lazily(learned, "predict", X, shape, np.float64)
+        return self._lazily(learned, "predict", X, shape_of(learned), np.float64)
+
+    def predict_interval(
+        self, X: Any, coverage: float | Sequence[float] | NDArray[np.float64] = 0.9
+    ) -> tuple[da.Array, da.Array]:
+        """Predict where the target of each row lies, lazily; see `AtlasRegressor.predict_interval`.
+
+        Parameters
+        ----------
+        X
+            Inputs, a Dask array or data frame.
+        coverage
+            Share of rows whose target shall lie in their interval, between 0 and 1; or several.
+
+        Returns
+        -------
+        two Dask arrays with the low and the high ends
+        """
+        learned = self._learned()
+        shape = (*shape_of(learned), *np.shape(coverage), 2)
+        ends = each_part(interval_ends, (learned, coverage, shape), X, shape, np.float64)
+        return ends[..., 0], ends[..., 1]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R² of the predictions, averaged over targets; 1 is perfect.

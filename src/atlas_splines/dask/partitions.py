@@ -147,7 +147,10 @@ def each(function: Callable[..., Array], asked: Any, X: Any, shape: tuple[int, .
     empty = np.empty((0,) * (1 + len(shape)), dtype)
     if not shape:
         return X.map_blocks(function, asked=asked, dtype=dtype, drop_axis=1, meta=empty)
-    return X.map_blocks(function, asked=asked, dtype=dtype, chunks=(X.chunks[0], *shape), meta=empty)
+    further = list(range(2, 1 + len(shape)))
+    return X.map_blocks(
+        function, asked=asked, dtype=dtype, chunks=(X.chunks[0], *shape), new_axis=further, meta=empty
+    )
 
 
 def as_numbers(part: Any) -> NDArray[np.float64]:

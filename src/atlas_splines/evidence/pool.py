@@ -24,6 +24,7 @@ from atlas_splines.core.remembering import Remembering
 from atlas_splines.core.state import Evidence, State
 from atlas_splines.evidence.features import Features
 from atlas_splines.evidence.folding import fold
+from atlas_splines.evidence.presence import Presence
 from atlas_splines.evidence.readout import LEAST_NOISE, Prior, Readout, Sums, solve, sums_of
 from atlas_splines.evidence.spread import LEAST_ROWS, Seen, Spread, telling_inputs
 from atlas_splines.evidence.statistics import HEAVIEST, Statistics
@@ -467,14 +468,37 @@ class Pool(Remembering, Evidence):
         spread, inside = self.whole_spread, points.clip(0, 1)
         if spread is None and (self.base is None or len(points) < LEAST_ROWS):
             return None
+        if spread is None:
+            return self._spread_by(inside, targets, counted)
+        return spread.seen(inside, self._said(inside), targets, counted)
+
+    def _said(self, inside: Array) -> Array:
+        """What the model of the pool says at points of the unit cube, shape (rows, outputs)."""
         with np.errstate(over="ignore", invalid="ignore"):
             said = evaluate(state_of(self.model), inside.astype(self.dtype)).astype(np.float64)
-        said = np.nan_to_num(said, nan=FARTHEST, posinf=FARTHEST, neginf=-FARTHEST)
-        if spread is None:
-            return Spread.of(
-                inside, said, targets, counted, inputs=telling_inputs(self.features), loss=self.loss
-            )
-        return spread.seen(inside, said, targets, counted)
+        return np.nan_to_num(said, nan=FARTHEST, posinf=FARTHEST, neginf=-FARTHEST)
+
+    def _spread_by(
+        self, inside: Array, targets: Array, counted: Array | None, presence: Presence | None = None
+    ) -> Spread:
+        """A spread that begins with rows of the unit cube."""
+        return Spread.of(
+            inside,
+            self._said(inside),
+            targets,
+            counted,
+            inputs=telling_inputs(self.features),
+            loss=self.loss,
+            presence=presence,
+        )
+
+    def judged_by(self, points: Array, targets: Array, weights: Array | None = None) -> Spread | None:
+        """How far off the pool is on rows that it has not learned; with few of them, what it knew before."""
+        known = self.whole_spread
+        if len(points) < LEAST_ROWS:
+            return known
+        presence = None if known is None else known.presence
+        return self._spread_by(points.clip(0, 1), targets, scaled(weights, self.weight_unit), presence)
 
     def errors_in_turn(
         self,

@@ -18,11 +18,12 @@ from atlas_splines.core.state import State
 from atlas_splines.evidence.features import Features
 from atlas_splines.evidence.pool import Pool
 from atlas_splines.evidence.statistics import HEAVIEST, Statistics
+from atlas_splines.memory.doubt import spread_of
 from atlas_splines.memory.footprints import RestFootprint
 from atlas_splines.memory.log import Update
 from atlas_splines.memory.pooling import MODEL, as_doubles, chart_of, evidence_of, local_rows, needed_pool
 
-__all__ = ["RowSums", "Summer", "add_first_sums", "add_to_newest_update", "of_all_rows", "without_evidence"]
+__all__ = ["RowSums", "Summer", "add_first_sums", "add_to_newest_update", "of_all_rows", "without_sums"]
 
 # A matrix product may round the last of an odd number of rows differently, so rows come in such multiples.
 ROWS_TOGETHER = 64
@@ -133,13 +134,12 @@ def owner_of(pool: Pool) -> Owner:
     return Owner(pool.features, pool.weight_unit)
 
 
-def without_evidence(state: State) -> State:
-    """The state that predicts the same and has learned from nothing: to be sent to where rows are."""
+def without_sums(state: State) -> State:
+    """The state that predicts the same, as sure of itself, but cannot learn: to be sent to where rows are."""
     charts = (
-        replace(chart, content=model_in(replace(state_of(chart.content), evidence=None)))
-        for chart in state.charts
+        replace(chart, content=model_in(without_sums(state_of(chart.content)))) for chart in state.charts
     )
-    return replace(state.with_charts(charts), evidence=None)
+    return replace(state.with_charts(charts), evidence=spread_of(state))
 
 
 def of_all_rows(state: State, sums: RowSums, judged: Rows, loss: str) -> tuple[State, State]:
@@ -149,11 +149,13 @@ def of_all_rows(state: State, sums: RowSums, judged: Rows, loss: str) -> tuple[S
     which it has not learned, than the evidence of all others does. The second state has not learned them.
     """
     pool, rest = needed_pool(state), sums - Summer(state)(judged)
-    ahead = pool.of_all(rest.statistics[MODEL]).without_base().state_like(state)
-    helps = judged.loss(model_in(ahead), loss) <= judged.loss(model_in(state), loss)
-    pool = pool.of_all(sums.statistics[MODEL])
-    whole = (pool.without_base() if helps else pool).state_like(state)
-    return whole, ahead if helps else state
+    without = pool.of_all(rest.statistics[MODEL]).without_base()
+    ahead = without.state_like(state)
+    whole = pool.of_all(sums.statistics[MODEL])
+    if judged.loss(model_in(ahead), loss) > judged.loss(model_in(state), loss):
+        return whole.state_like(state), state
+    whole = replace(whole.without_base(), spread=without.judged_by(*as_doubles(judged)))
+    return whole.state_like(state), ahead
 
 
 def add_first_sums(state: State, sums: RowSums) -> State:
