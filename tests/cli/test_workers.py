@@ -20,7 +20,7 @@ def scheduler():
 
 
 def without_seconds(log):
-    return [(entry.kind, entry.rows, entry.before, entry.after) for entry in log]
+    return [(entry.kind, entry.rows, entry.before, entry.after, entry.data) for entry in log]
 
 
 @pytest.mark.slow

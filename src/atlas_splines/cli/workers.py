@@ -11,6 +11,7 @@ from atlas_splines.cli.messages import fail
 from atlas_splines.cli.rows import Labels
 from atlas_splines.core.model import state_of
 from atlas_splines.estimators.base import Array
+from atlas_splines.memory.row_digest import RowDigest
 from atlas_splines.memory.summing import add_first_sums, add_to_newest_update
 from atlas_splines.tables.reading import Table
 from atlas_splines.tables.table_model import Estimator
@@ -58,9 +59,12 @@ class Workers:
         from atlas_splines.dask.asking import RowsToSum
         from atlas_splines.dask.feeding import sums_of_pieces
 
+        digest = RowDigest()
+        digest.add(*learned)
         with self.connected() as client:
-            sums = sums_of_pieces(client, RowsToSum(estimator), shown(rows))
-        add_to_newest_update(estimator.model_, estimator._rows(*learned), sums, estimator._loss)
+            sums = sums_of_pieces(client, RowsToSum(estimator), shown(noted(digest, estimator, rows)))
+        judged = estimator._rows(*learned)
+        add_to_newest_update(estimator.model_, judged, sums, estimator._loss, digest.text)
 
     def told(self, asked: Callable[[Piece], Answer], pieces: Iterable[Piece]) -> Iterator[Answer]:
         """What is said of each piece, in their order."""
@@ -68,6 +72,13 @@ class Workers:
 
         with self.connected() as client:
             yield from fed(client, answered, asked, shown(pieces))
+
+
+def noted(digest: RowDigest, estimator: Estimator, rows: Rows) -> Iterator[tuple[Table, Labels]]:
+    """The rows, which a digest takes in as they pass."""
+    for X, y in rows:
+        digest.add(*estimator._checked(X, y, None)[:2])
+        yield X, y
 
 
 def answered(piece: Piece, asked: Callable[[Piece], Answer]) -> Answer:

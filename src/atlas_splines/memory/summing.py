@@ -164,7 +164,7 @@ def add_first_sums(state: State, sums: RowSums) -> State:
     return pool.of_all(pool.total + sums.statistics[MODEL]).with_voice("exact").state_like(state)
 
 
-def add_to_newest_update(model: Atlas, judged: Rows, sums: RowSums, loss: str) -> None:
+def add_to_newest_update(model: Atlas, judged: Rows, sums: RowSums, loss: str, data: str = "") -> None:
     """Let further rows of the newest update join it, in place, of which only the sums are known.
 
     Parameters
@@ -177,6 +177,8 @@ def add_to_newest_update(model: Atlas, judged: Rows, sums: RowSums, loss: str) -
         Sums of all others.
     loss
         That the log tells.
+    data
+        Digest of all rows, if someone has seen them all.
     """
     done = model.updates[-1]
     assert isinstance(done, Update)
@@ -185,6 +187,7 @@ def add_to_newest_update(model: Atlas, judged: Rows, sums: RowSums, loss: str) -
     done.rows += sum(sums.rows.values())
     done.reason += f"; {joins} rows joined a chart" if joins else ""
     done.reason += f"; decided on a sample of {len(judged):,} of {done.rows:,} rows, all learned"
+    done.data = data
     done.after = draft.fingerprint()
     done.footprint = RestFootprint(draft.domain, draft.dtype, ())
     done.error_after = judged.inside(draft.domain).loss(draft, loss)
