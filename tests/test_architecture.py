@@ -22,12 +22,14 @@ LEVELS = [
     ["memory"],
     ["estimators"],
     ["tables"],
-    ["storage", "nn", "plots"],
+    ["storage", "nn", "plots", "dask"],
     ["versions"],
     ["experiments"],
     ["cli"],
 ]
 ONLY_IMPORTER = {
+    "dask": "dask/",
+    "distributed": "dask/",
     "numba": "core/kernel",  # kernels.py and kernel_cache.py
     "llvmlite": "core/kernels.py",
     "matplotlib": "plots/",

@@ -8,6 +8,7 @@ import pytest
 import atlas_splines
 from atlas_splines import Atlas, AtlasClassifier, AtlasRegressor, ColumnFootprint, Footprint
 from atlas_splines.core.charts import Chart
+from atlas_splines.dask import DaskAtlasClassifier, DaskAtlasRegressor
 
 SCIKIT_LEARN = {
     *("fit", "partial_fit", "predict", "score", "get_params", "set_params", "get_metadata_routing"),
@@ -16,6 +17,14 @@ SCIKIT_LEARN = {
 ESTIMATOR = SCIKIT_LEARN | {
     *("fit_more", "forget", "revert", "consolidate", "footprint", "update_log_", "column_names", "in_domain"),
     *("reach", "feature_importances_", "interaction_strengths", "support"),
+}
+DASK_ESTIMATOR = SCIKIT_LEARN | {
+    "client_",
+    "to_local",
+    "partial_fit_each",
+    "revert",
+    "footprint",
+    "update_log_",
 }
 MEMBERS = {
     Atlas: {
@@ -32,6 +41,8 @@ MEMBERS = {
     AtlasRegressor: ESTIMATOR | {"predict_interval", "set_predict_request"},
     AtlasClassifier: ESTIMATOR
     | {"decision_function", "predict_proba", "predict_log_proba", "add_classes", "predict_set"},
+    DaskAtlasRegressor: DASK_ESTIMATOR | {"predict_interval"},
+    DaskAtlasClassifier: DASK_ESTIMATOR | {"predict_proba"},
 }
 
 

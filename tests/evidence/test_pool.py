@@ -236,6 +236,19 @@ def test_an_update_can_come_in_pieces():
     assert same_bits(pieces.without(7), start)
 
 
+@pytest.mark.parametrize("first", [0, 100])
+def test_further_rows_of_an_update_may_come_as_sums(first):
+    points, targets = batch(rows=300, slope=2)
+    start = pool_of(*(batch(seed=k) for k in range(1, 7)))
+    begun = start.learned(7, points[:first], targets[:first]) if first else start
+    joined = begun.joined_by(7, summed(FEATURES, points[first:], targets[first:], None))
+    assert joined.total == start.learned(7, points, targets).total
+    assert len(joined.recent) == RECENT
+    errors = begun.recent[-1].errors if first else start.whole_track.errors
+    assert np.array_equal(joined.recent[-1].errors, errors)
+    assert same_bits(joined.without(7), start)
+
+
 def test_weights_count_rows():
     points, targets = batch()
     heavy = np.repeat([0.0, 1.0], 50)

@@ -74,6 +74,12 @@ Missing = Annotated[
 ]
 Decimal = Annotated[str | None, typer.Option(help="Decimal mark of texts, . or a comma.")]
 Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of everything random.")]
+Jobs = Annotated[
+    int | None, typer.Option(min=1, help="Processes that share the work on a large table; needs Dask.")
+]
+Scheduler = Annotated[
+    str | None, typer.Option(metavar="ADDRESS", help="Dask scheduler whose workers do that instead.")
+]
 
 
 def show_version(wanted: bool) -> None:
@@ -142,6 +148,8 @@ def fit(
         Extrapolation, typer.Option(help="Outside the domain.")
     ] = Extrapolation.constant,
     seed: Seed = 0,
+    jobs: Jobs = None,
+    scheduler: Scheduler = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print how training goes.")] = False,
 ) -> None:
@@ -154,6 +162,7 @@ def fit(
         fail("--classify and --regress exclude each other; give one of them")
     with sentences():
         from atlas_splines.cli.fit import fit_table
+        from atlas_splines.cli.workers import workers_of
 
         size = {"density": density, "terms": terms, "loss": loss and loss.value}
         fit_table(
@@ -172,6 +181,7 @@ def fit(
             told={"separator": separator, "header": header, "missing": na or (), "decimal": decimal},
             force=force,
             seed=seed,
+            workers=workers_of(jobs, scheduler),
             say=silent if quiet else say,
             members=members,
             extrapolation=extrapolation.value,
@@ -209,11 +219,14 @@ def update(
     seed: Seed = 0,
     message: Annotated[str, typer.Option("--message", "-m", help="Why, for the log.")] = "",
     author: Annotated[str, typer.Option(help="Who, for the log.")] = "",
+    jobs: Jobs = None,
+    scheduler: Scheduler = None,
     wait: Wait = 600,
 ) -> None:
     """Teach a model new rows, and tell what can change and what cannot."""
     with sentences():
         from atlas_splines.cli.update import update_model
+        from atlas_splines.cli.workers import workers_of
 
         update_model(
             model,
@@ -230,6 +243,7 @@ def update(
             seed=seed,
             message=message,
             author=author,
+            workers=workers_of(jobs, scheduler),
             wait=wait,
             say=say,
             note=note,
@@ -250,10 +264,13 @@ def predict(
     force: Annotated[
         bool, typer.Option("--force", help="Replace a file that is no table of predictions.")
     ] = False,
+    jobs: Jobs = None,
+    scheduler: Scheduler = None,
 ) -> None:
     """Write a table again with a column of predictions."""
     with sentences():
         from atlas_splines.cli.predict import predict_table
+        from atlas_splines.cli.workers import workers_of
 
         predict_table(
             model,
@@ -263,6 +280,7 @@ def predict(
             told={"separator": separator, "header": header, "missing": na or (), "decimal": decimal},
             refuse_unknown=unknown is Unknown.error,
             force=force,
+            workers=workers_of(jobs, scheduler),
             note=note,
         )
 

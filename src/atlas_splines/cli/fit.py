@@ -15,6 +15,7 @@ from atlas_splines.cli.messages import Say
 from atlas_splines.cli.model_files import alone_with
 from atlas_splines.cli.rows import Labels, labelled_pieces, sample_size
 from atlas_splines.cli.scores import Score, has_answer
+from atlas_splines.cli.workers import Workers
 from atlas_splines.estimators.classifier import AtlasClassifier
 from atlas_splines.estimators.groups import group_folds
 from atlas_splines.estimators.regressor import AtlasRegressor
@@ -55,6 +56,7 @@ def fit_table(
     told: Mapping[str, Any] = MappingProxyType({}),
     force: bool = False,
     seed: int = 0,
+    workers: Workers | None = None,
     say: Say,
     **parameters: Any,
 ) -> None:
@@ -95,7 +97,7 @@ def fit_table(
         say(f"{source.name}: {counted(reservoir.seen, 'row')}, target {target!r}, {described(encoding)}.")
         tell_dates(encoding, say)
         if reservoir.seen > reservoir.capacity:
-            learn_large(estimator, encoding, source, reservoir, skip_missing, seed, say, groups)
+            learn_large(estimator, encoding, source, reservoir, skip_missing, seed, say, groups, workers)
         else:
             learn_small(estimator, encoding, source, reservoir, say, groups)
     if isinstance(estimator, AtlasClassifier):
@@ -252,6 +254,7 @@ def learn_large(
     seed: int,
     say: Say,
     groups: str | None = None,
+    workers: Workers | None = None,
 ) -> None:
     """Learn a sample of the rows, then add the evidence of all others, which speaks if that helps."""
     X, y = sampled_rows(encoding, source, reservoir)
@@ -269,9 +272,12 @@ def learn_large(
     others = labelled_pieces(
         source, encoding, skip_missing=skip_missing, unknown=UNKNOWN, without=row_numbers
     )
-    for more_X, more_y in others:
-        if len(more_y):
+    more = ((more_X, more_y) for more_X, more_y in others if len(more_y))
+    if workers is None:
+        for more_X, more_y in more:
             estimator.fit_more(more_X, more_y)
+    else:
+        workers.add_first_rows(estimator, more)
     after = Score().add(estimator, judged_X, judged_y)
     if after.badness > before.badness:
         estimator._speak_as_fitted()

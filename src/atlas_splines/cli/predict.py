@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -15,6 +16,7 @@ from atlas_splines.cli.messages import Say
 from atlas_splines.cli.model_files import load_table_model
 from atlas_splines.cli.rows import note_unused_columns
 from atlas_splines.cli.scores import has_answer
+from atlas_splines.cli.workers import Workers
 from atlas_splines.estimators.regressor import AtlasRegressor
 from atlas_splines.tables.cells import Cells
 from atlas_splines.tables.encoding import UNKNOWN
@@ -35,6 +37,7 @@ def predict_table(
     told: Mapping[str, Any] = MappingProxyType({}),
     refuse_unknown: bool = True,
     force: bool = False,
+    workers: Workers | None = None,
     note: Say,
 ) -> None:
     """Write a table with its predictions beside it; `told` is what is said of its dialect."""
@@ -49,20 +52,34 @@ def predict_table(
     with opened(rows, model.encoding.dialect.told(**told)) as source, TableWriter(output) as writer:
         source.need(model.encoding.names)
         note_unused_columns(source, model.encoding, note)
-        count = 0
-        for piece in source.pieces():
-            X = model.encoding.encode(piece, UNKNOWN if refuse_unknown else None)
-            refuse_outside(model, piece, X)
-            table = piece.table
-            for name, values in prediction_columns(model, X, probabilities).items():
-                if name in source.columns:
-                    raise TableError(f"{source.name} has a column {name!r} already; rename it")
-                table = table.append_column(name, [values])
+        count, asked = 0, Asked(model, probabilities, refuse_unknown)
+        predicted = map(asked, source.pieces()) if workers is None else workers.told(asked, source.pieces())
+        for table in predicted:
             writer.write(table)
             count += table.num_rows
         if not count:
             raise TableError(f"{source.name} has no rows below its header; check the file")
     note(f"{counted(count, 'row')} predicted{'' if output == '-' else f', written to {output}'}.")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of each piece of a table: its rows with predictions beside them."""
+
+    model: TableModel
+    probabilities: bool
+    refuse_unknown: bool
+
+    def __call__(self, piece: Piece) -> Table:
+        """The rows of a piece with new columns."""
+        X = self.model.encoding.encode(piece, UNKNOWN if self.refuse_unknown else None)
+        refuse_outside(self.model, piece, X)
+        table = piece.table
+        for name, values in prediction_columns(self.model, X, self.probabilities).items():
+            if name in piece.source.columns:
+                raise TableError(f"{piece.source.name} has a column {name!r} already; rename it")
+            table = table.append_column(name, [values])
+        return table
 
 
 def predicted_name(model: TableModel) -> str:

@@ -18,6 +18,7 @@ from atlas_splines.cli.messages import Say
 from atlas_splines.cli.model_files import alone_with, load_table_model
 from atlas_splines.cli.rows import Labels, labelled_pieces, note_unused_columns, sample_size
 from atlas_splines.cli.scores import Score
+from atlas_splines.cli.workers import Workers
 from atlas_splines.core.model import state_of
 from atlas_splines.core.records import Record
 from atlas_splines.estimators.classifier import AtlasClassifier
@@ -56,6 +57,7 @@ def update_model(
     seed: int = 0,
     message: str = "",
     author: str = "",
+    workers: Workers | None = None,
     wait: float = 600,
     say: Say,
     note: Say,
@@ -106,15 +108,19 @@ def update_model(
         if dry_run:
             say(f"Error on these rows: {before}. Nothing was written.")
             return
+        rest = rest_of(pieces(), sample["number"]) if len(sample) < learned else ()
+        checked = estimator._checked(X, sample["target"], None)
         estimator._update(
-            *estimator._checked(X, sample["target"], None),
+            *checked,
             retention=retention,
             random_state=seed,
             far=far,
-            rest=rest_of(pieces(), sample["number"]) if len(sample) < learned else (),
+            rest=() if workers else rest,
             message=message,
             author=author,
         )
+        if workers and len(sample) < learned:
+            workers.add_to_update(estimator, checked, rest)
         done = estimator.update_log_[-1]
         tell_reason(done, say)
         after = Score()

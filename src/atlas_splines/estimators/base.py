@@ -207,9 +207,9 @@ class AtlasEstimator(Uncertain):
         self.fit_record_: FitRecord | None = FitRecord.of(rows, held_out, self._measure, self._error)
         return self
 
-    def _judge_by(self, X: ArrayLike, y: ArrayLike) -> None:
+    def _judge_by(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> None:
         """Let the record of the fit tell how well the model predicts rows that it has not learned."""
-        rows = self._rows(*self._checked(X, y, None))
+        rows = self._rows(*self._checked(X, y, sample_weight))
         judged = judge(evaluate(state_of(self.model_), rows.points), rows, rows, self._loss)
         seen = 0 if self.fit_record_ is None else self.fit_record_.rows
         self.fit_record_ = FitRecord.of(seen, judged, self._measure, self._error)
@@ -290,10 +290,13 @@ class AtlasEstimator(Uncertain):
         """
         check_is_fitted(self, "model_")
         rows = self._rows(*self._checked(X, y, sample_weight))
-        self._take_state(add_first_rows(state_of(self.model_), rows))
+        return self._take_first(add_first_rows(state_of(self.model_), rows), len(rows))
+
+    def _take_first(self: Self, state: State, rows: int) -> Self:
+        """Let the model be in a state that knows so many more rows of the first data."""
         if self.fit_record_ is not None:
-            self.fit_record_ = replace(self.fit_record_, rows=self.fit_record_.rows + len(rows))
-        return self
+            self.fit_record_ = replace(self.fit_record_, rows=self.fit_record_.rows + rows)
+        return self._take_state(state)
 
     def _speak_as_fitted(self: Self) -> Self:
         """Let the model that `fit` trained speak again, with all evidence kept."""

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from sklearn.utils.parallel import Parallel, delayed
 from threadpoolctl import threadpool_info, threadpool_limits
 
-__all__ = ["run_in_threads"]
+__all__ = ["ONE_THREAD_EACH", "run_in_threads"]
 
 Result = TypeVar("Result")
 

@@ -24,6 +24,7 @@ from atlas_splines.core.remembering import Remembering
 from atlas_splines.core.state import Evidence, State
 from atlas_splines.evidence.features import Features
 from atlas_splines.evidence.folding import fold
+from atlas_splines.evidence.presence import Presence
 from atlas_splines.evidence.readout import LEAST_NOISE, Prior, Readout, Sums, solve, sums_of
 from atlas_splines.evidence.spread import LEAST_ROWS, Seen, Spread, telling_inputs
 from atlas_splines.evidence.statistics import HEAVIEST, Statistics
@@ -443,6 +444,19 @@ class Pool(Remembering, Evidence):
         )
         return grown
 
+    def joined_by(self, update: int, statistics: Statistics) -> Pool:
+        """The pool with further rows of the newest update, of which only the sums are known.
+
+        How well the candidates predicted is judged by the other rows of the update, or as before.
+        """
+        if self.holds(update):
+            newest = self.recent[-1]
+            more = replace(newest, statistics=newest.statistics + statistics)
+            return replace(self, recent=(*self.recent[:-1], more))
+        batch = Batch(update, statistics, self.whole_track.errors)
+        grown = replace(self, recent=(*self.recent, batch))
+        return grown if len(grown.recent) <= RECENT else grown._settled()
+
     def _batch(
         self, update: int, points: Array, targets: Array, weights: Array | None, known: Array | None
     ) -> Batch:
@@ -461,14 +475,37 @@ class Pool(Remembering, Evidence):
         spread, inside = self.whole_spread, points.clip(0, 1)
         if spread is None and (self.base is None or len(points) < LEAST_ROWS):
             return None
+        if spread is None:
+            return self._spread_by(inside, targets, counted)
+        return spread.seen(inside, self._said(inside), targets, counted)
+
+    def _said(self, inside: Array) -> Array:
+        """What the model of the pool says at points of the unit cube, shape (rows, outputs)."""
         with np.errstate(over="ignore", invalid="ignore"):
             said = evaluate(state_of(self.model), inside.astype(self.dtype)).astype(np.float64)
-        said = np.nan_to_num(said, nan=FARTHEST, posinf=FARTHEST, neginf=-FARTHEST)
-        if spread is None:
-            return Spread.of(
-                inside, said, targets, counted, inputs=telling_inputs(self.features), loss=self.loss
-            )
-        return spread.seen(inside, said, targets, counted)
+        return np.nan_to_num(said, nan=FARTHEST, posinf=FARTHEST, neginf=-FARTHEST)
+
+    def _spread_by(
+        self, inside: Array, targets: Array, counted: Array | None, presence: Presence | None = None
+    ) -> Spread:
+        """A spread that begins with rows of the unit cube."""
+        return Spread.of(
+            inside,
+            self._said(inside),
+            targets,
+            counted,
+            inputs=telling_inputs(self.features),
+            loss=self.loss,
+            presence=presence,
+        )
+
+    def judged_by(self, points: Array, targets: Array, weights: Array | None = None) -> Spread | None:
+        """How far off the pool is on rows that it has not learned; with few of them, what it knew before."""
+        known = self.whole_spread
+        if len(points) < LEAST_ROWS:
+            return known
+        presence = None if known is None else known.presence
+        return self._spread_by(points.clip(0, 1), targets, scaled(weights, self.weight_unit), presence)
 
     def errors_in_turn(
         self,
@@ -545,22 +582,25 @@ class Pool(Remembering, Evidence):
         The exact memory loses them to the bit. How much of them the fading ones still hold is not known, so
         they start again from what the exact one holds; the first model, which may have learned them, is gone.
         """
-        rest = self._restarted(self.total - self._summed(points, targets, weights))
-        spread = None if rest.spread is None else rest.spread.forgotten(points)
-        return replace(rest, base=None, track=Track(np.zeros(1 + len(self.half_lives))), spread=spread)
+        rest = self.of_all(self.total - self._summed(points, targets, weights)).without_base()
+        return replace(rest, spread=None if rest.spread is None else rest.spread.forgotten(points))
 
     def extended_by(self, points: Array, targets: Array, weights: Array | None = None) -> Pool:
         """The pool with more of the first data, such as the rows of a table beyond a sample of it."""
-        rest = self._restarted(self.total + self._summed(points, targets, weights))
+        rest = self.of_all(self.total + self._summed(points, targets, weights))
         seen = self._seen(points, targets, scaled(weights, self.weight_unit))
         if rest.spread is not None and isinstance(seen, Seen):
             return replace(rest, spread=rest.spread.joined(seen))
         return replace(rest, spread=seen) if isinstance(seen, Spread) else rest
 
-    def _restarted(self, sums: Statistics) -> Pool:
-        """The pool with all memories of the same age."""
+    def of_all(self, sums: Statistics) -> Pool:
+        """The pool whose first data has these sums; all memories are of the same age."""
         faded = tuple(sums_of(sums) for _ in self.half_lives)
         return replace(self, older=sums, faded=faded, recent=(), spread=self.whole_spread)
+
+    def without_base(self) -> Pool:
+        """The pool without the first model: until the next update the exact memory speaks alone."""
+        return replace(self, base=None, track=Track(np.zeros(1 + len(self.half_lives))))
 
     def _summed(self, points: Array, targets: Array, weights: Array | None) -> Statistics:
         return summed(self.features, points, targets, scaled(weights, self.weight_unit))

@@ -1,0 +1,547 @@
+"""DaskAtlasRegressor and DaskAtlasClassifier."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from functools import reduce
+from operator import add
+from typing import Any, ClassVar, TypeVar
+
+import dask.array as da
+import numpy as np
+from distributed import Client, default_client
+from numpy.typing import ArrayLike, NDArray
+
+from atlas_splines.core.checks import check_size
+from atlas_splines.core.model import state_of
+from atlas_splines.core.records import Record
+from atlas_splines.dask.asking import (
+    RowsToSum,
+    Scored,
+    Sketching,
+    errors_of,
+    interval_ends,
+    predicted,
+    predictor,
+    sketched,
+    summed_rows,
+)
+from atlas_splines.dask.disjoint import charted, fences_of, install, waves
+from atlas_splines.dask.feeding import fed
+from atlas_splines.dask.partitions import Partitions, tree
+from atlas_splines.dask.partitions import each as each_part
+from atlas_splines.dask.sketches import Sample, Sketch, merged
+from atlas_splines.estimators.base import AtlasEstimator
+from atlas_splines.estimators.classifier import AtlasClassifier
+from atlas_splines.estimators.column_footprint import ColumnFootprint
+from atlas_splines.estimators.parameters import Parameters
+from atlas_splines.estimators.regressor import AtlasRegressor
+from atlas_splines.estimators.threads import ONE_THREAD_EACH
+from atlas_splines.memory.plans import BY_EVIDENCE
+from atlas_splines.memory.summing import RowSums, Summer, add_to_newest_update, of_all_rows
+
+__all__ = ["DaskAtlasClassifier", "DaskAtlasRegressor"]
+
+Array = NDArray[Any]
+Self = TypeVar("Self", bound="DaskEstimator")
+
+SAMPLE_ROWS = 50_000  # that are learned at once
+SAMPLE_CELLS = 8_000_000  # of these rows, at most
+LEAST_SAMPLE = 40  # rows; with fewer none can be kept aside
+MOST_ROWS = 2**31 - 1  # that statistics hold the sums of
+DECIDING_ROWS = 10_000  # of an update larger than a sample, by which it is decided what to do
+
+
+class DaskEstimator(Parameters):
+    """What both estimators share.
+
+    The sample, the model and sums of rows are all that ever comes to the client: rows stay where they are.
+    """
+
+    _kind: ClassVar[type[AtlasEstimator]]
+
+    def __init__(self, *, client: Client | None = None, sample: int = SAMPLE_ROWS, **parameters: Any) -> None:
+        super().__init__(**parameters)
+        self.client = client
+        self.sample = sample
+
+    @classmethod
+    def _get_param_names(cls) -> list[str]:
+        return sorted(["client", "sample", *cls._kind._get_param_names()])
+
+    def __sklearn_tags__(self) -> Any:
+        return self._estimator().__sklearn_tags__()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "client": None}  # a connection is of one process
+
+    # --- here and there -------------------------------------------------------------------------------
+
+    @property
+    def client_(self) -> Client:
+        """The client that is used: the one that was given, or else the current one."""
+        if self.client is not None:
+            return self.client
+        try:
+            return default_client()
+        except ValueError:
+            raise ValueError(
+                "there is no Dask client; make one with distributed.Client(), or give client="
+            ) from None
+
+    def to_local(self) -> Any:
+        """The fitted model as an estimator without Dask, to save, to inspect, or to go on with."""
+        return copy.copy(self._estimator())
+
+    def _estimator(self) -> Any:
+        """The estimator without Dask, fitted or not, with the parameters of now."""
+        own = self.get_params(deep=False)
+        for name in ("client", "sample"):
+            del own[name]
+        if not hasattr(self, "_local"):
+            return self._kind(**own)
+        return copy.copy(self._local).set_params(**own)
+
+    def _take(self: Self, local: AtlasEstimator) -> Self:
+        self._local = local
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        """What was learned, such as `model_` or `classes_`: attributes of the estimator without Dask."""
+        if name.endswith("_") and not name.startswith("_"):
+            return getattr(self._estimator(), name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    # --- learning -------------------------------------------------------------------------------------
+
+    def fit(self: Self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from data: features from a sample of the rows, and their weights from all rows.
+
+        The result is the same to the bit for any number of workers, partitions and order of rows.
+
+        Parameters
+        ----------
+        X
+            Inputs, a Dask array of shape (rows, columns) or a Dask data frame.
+        y
+            Target of each row, a Dask array or series with the same partitions.
+        sample_weight
+            Weight of each row, likewise.
+
+        Returns
+        -------
+        the estimator itself
+        """
+        return self._fit(X, y, sample_weight)
+
+    def _fit(self: Self, X: Any, y: Any, sample_weight: Any, classes: ArrayLike | None = None) -> Self:
+        local = self._kind(**self._estimator().get_params())
+        self._check(local)
+        data = Partitions(X, (y, sample_weight))
+        sketch = self._sketch(data, self._kind is AtlasClassifier)
+        with ONE_THREAD_EACH:  # more threads may round differently
+            return self._take(self._fitted(local, data, sketch, classes))
+
+    def _check(self, local: Any) -> None:
+        """Refuse parameters that make no sense here."""
+        local._check_parameters()
+        check_size("sample", self.sample, least=LEAST_SAMPLE)
+        if local.validation not in ("auto", "random"):
+            raise ValueError(
+                f'validation="{local.validation}" needs an order or groups, which rows of partitions do not '
+                'have; use "random"'
+            )
+        if not local.features:
+            raise ValueError(
+                "features=0 keeps no evidence, which is all that is learned of most rows; give some"
+            )
+        if local.warm_start:
+            raise ValueError("warm_start=True trains on all rows at once; use partial_fit")
+
+    def _size(self, data: Partitions) -> int:
+        """Rows of a sample of the data."""
+        return max(min(self.sample, SAMPLE_CELLS // data.columns), LEAST_SAMPLE)
+
+    def _sketch(self, data: Partitions, of_classes: bool) -> Sketch:
+        """The sketch of all rows, made where they are."""
+        size = self._size(data)
+        seed = int(self.random_state) if isinstance(self.random_state, int | np.integer) else 0
+        sketch = self._drawn(data, Sketching(size, seed, len(data), of_classes))
+        if not sketch.suffices(size):  # rows come many times, or partitions are of very different sizes
+            sketch = self._drawn(data, Sketching(size, seed, None, of_classes))
+        if not sketch.rows:
+            raise ValueError("X has no rows; give some")
+        if sketch.rows > MOST_ROWS:  # told before they are summed, and not after hours of it
+            raise OverflowError(
+                f"X has {sketch.rows:,} rows, and sums of more than {MOST_ROWS:,} do not fit into 64-bit "
+                "integers; give a part of them"
+            )
+        return sketch
+
+    def _drawn(self, data: Partitions, asked: Sketching) -> Sketch:
+        answers = data.map(sketched, asked)
+        return self._computed(tree(answers, lambda sketches: merged(sketches, asked.size)))
+
+    def _computed(self, answer: Any) -> Any:
+        return self.client_.compute(answer, sync=True)
+
+    def _summed(self, data: Partitions, asked: RowsToSum) -> RowSums:
+        """Sums of all rows, made where they are."""
+        sums: RowSums = self._computed(tree(data.map(summed_rows, asked), added))
+        return sums
+
+    def _fitted(self, local: Any, data: Partitions, sketch: Sketch, classes: ArrayLike | None) -> Any:
+        sample, given = sketch.sample(self._size(data)), local.get_params()
+        learned = sample if sample.is_whole else sample.take(~sample.judging)
+        local.set_params(validation="random")  # the order of hashes means nothing
+        rows = (frame_of(learned, data), learned.y)
+        if isinstance(local, AtlasClassifier):
+            announced = [] if classes is None else [np.asarray(classes)]
+            local._fit_announced(*rows, np.concatenate([*announced, sketch.classes]), learned.weights)
+        else:
+            local.fit(*rows, learned.weights)
+        local.set_params(**given)
+        if sample.is_whole:
+            return local
+        sums = self._summed(data, RowsToSum(local, confined=not isinstance(local.domain, str)))
+        judging = sample.take(sample.judging)
+        judged = local._rows(*self._checked(local, judging, data))
+        whole, ahead = of_all_rows(state_of(local.model_), sums, judged, local._loss)
+        local._take_state(ahead)._judge_by(frame_of(judging, data), judging.y, judging.weights)
+        return local._take_first(whole, sum(sums.rows.values()) - local.fit_record_.rows)
+
+    def _checked(self, local: Any, sample: Sample, data: Partitions) -> tuple[Array, Array, Array]:
+        checked: tuple[Array, Array, Array] = local._checked(frame_of(sample, data), sample.y, sample.weights)
+        return checked
+
+    def _update(self: Self, X: Any, y: Any, sample_weight: Any) -> Self:
+        """Learn new rows: by a sample it is decided what to do, and then the sums of all rows are added."""
+        local, data = self._estimator(), Partitions(X, (y, sample_weight))
+        sample = self._sample_or_all(data, local)
+        if not sample.is_whole:
+            sample = sample.take(slice(0, DECIDING_ROWS))
+        with ONE_THREAD_EACH:
+            checked = self._checked(local, sample, data)
+            local._update(*checked)
+            if len(sample) < sample.of:
+                self._add_others(local, data, checked)
+        return self._take(local)
+
+    def partial_fit_each(self: Self, updates: Sequence[tuple[Any, Any]]) -> Self:
+        """Learn several updates, one after the other; charts that do not meet are trained at the same time.
+
+        That is for ``retention="chart"`` and updates no larger than a sample; others take turns. The result
+        is that of `partial_fit` with each of them in this order, to the bit.
+
+        Parameters
+        ----------
+        updates
+            Pairs (X, y), each as in `fit`.
+
+        Returns
+        -------
+        the estimator itself
+        """
+        local = self._estimator()
+        local._now()  # or it says that it is not fitted
+        if local.retention != "chart":
+            for X, y in updates:
+                self._update(X, y, None)
+            return self
+        every = [Partitions(X, (y, None)) for X, y in updates]
+        tables = [self._sample_or_all(data, local) for data in every]
+        pairs = list(zip(tables, every, strict=True))
+        rows = [self._checked(local, sample, data) for sample, data in pairs]
+        boxes = [fences_of(local, frame_of(sample, data)) for sample, data in pairs]
+        for wave in waves(boxes):
+            self._learn_wave(local, [rows[k] for k in wave])
+        return self._take(local)
+
+    def _learn_wave(self, local: Any, updates: list[tuple[Array, Array, Array]]) -> None:
+        """Train charts that do not meet at the same time, and take them in their order."""
+        if len(updates) == 1:
+            local._update(*updates[0])
+            return
+        for new in list(fed(self.client_, charted, predictor(local), updates)):
+            local.model_ = install(local.model_, new)
+
+    def _sample_or_all(self, data: Partitions, local: Any) -> Sample:
+        """Rows of an update: all of them, or a sample if that is enough for how it learns."""
+        sample = self._sketch(data, of_classes=False).sample(self._size(data))
+        if not sample.is_whole:
+            self._need_evidence(local)
+        return sample
+
+    def _need_evidence(self, local: Any) -> None:
+        by_evidence = local.retention in BY_EVIDENCE and state_of(local.model_).evidence is not None
+        if not by_evidence:
+            raise ValueError(
+                f"retention={local.retention!r} learns all rows at once, and there are more than "
+                f"sample={self.sample}; use 'auto' or 'pool', or a larger sample"
+            )
+
+    def _add_others(self, local: Any, data: Partitions, checked: tuple[Array, Array, Array]) -> None:
+        """Let all rows but those of the sample join the newest update."""
+        judged, model = local._rows(*checked), local.model_
+        others = self._summed(data, RowsToSum(local)) - Summer(state_of(model))(judged)
+        add_to_newest_update(model, judged, others, local._loss)
+
+    # --- memory ---------------------------------------------------------------------------------------
+
+    @property
+    def update_log_(self) -> list[Record]:
+        """What updates did since `fit`, oldest first; see `AtlasRegressor.update_log_`."""
+        log: list[Record] = self._estimator().update_log_
+        return log
+
+    def footprint(self, X: Any) -> ColumnFootprint:
+        """Tell which predictions `partial_fit` with inputs X could change, without any training.
+
+        Parameters
+        ----------
+        X
+            Inputs of the new data, a Dask array or data frame.
+        """
+        local, data = self._estimator(), Partitions(X, (None, None))
+        sample = self._sample_or_all(data, local)  # what learns from a sample can change everything
+        area: ColumnFootprint = local.footprint(frame_of(sample, data))
+        return area
+
+    def revert(self: Self, id: int) -> Self:
+        """Take back the update of this number in `update_log_`, exactly; see `AtlasRegressor.revert`.
+
+        Parameters
+        ----------
+        id
+            Number of the update.
+        """
+        with ONE_THREAD_EACH:
+            return self._take(self._estimator().revert(id))
+
+    # --- prediction -----------------------------------------------------------------------------------
+
+    def _learned(self) -> Any:
+        """What predicts: the fitted estimator without Dask and without sums."""
+        return predictor(self._estimator())
+
+    def _lazily(self, asked: Any, method: str, X: Any, shape: tuple[int, ...], dtype: Any) -> da.Array:
+        """What a method of the estimator says of all rows, computed where they are, once it is asked for."""
+        return each_part(predicted, (asked, method, shape, dtype), X, shape, dtype)
+
+    def _score(self, X: Any, y: Any, sample_weight: Any) -> Scored:
+        asked = self._learned(), self._kind is AtlasClassifier
+        answers = Partitions(X, (y, sample_weight)).map(errors_of, asked)
+        scored: Scored = self._computed(tree(answers, added))
+        return scored
+
+
+def added(answers: list[Any]) -> Any:
+    """The sum of answers."""
+    return reduce(add, answers)
+
+
+def frame_of(sample: Sample, data: Partitions) -> Any:
+    """Inputs of a sample, with the names of the columns if they have some."""
+    if data.names is None:
+        return sample.X
+    from pandas import DataFrame  # only those who have data frames need it
+
+    return DataFrame(sample.X, columns=data.names)
+
+
+def shape_of(regressor: Any) -> tuple[int, ...]:
+    """Shape of the prediction for one row."""
+    return () if regressor._one_column else (len(regressor.target_scale_),)
+
+
+class DaskAtlasRegressor(DaskEstimator):
+    """`AtlasRegressor` for tables larger than a machine.
+
+    Features are chosen, and a model is fitted, on a sample of the rows; then one pass over all rows gives
+    their evidence, exactly, and its weights speak if they predict better. Only the sample and sums of rows
+    leave the workers. The result depends neither on workers, nor on partitions, nor on the order of rows.
+
+    Parameters
+    ----------
+    client
+        A `distributed.Client`; by default the current one.
+    sample
+        Rows that are learned at once. A table that has no more is learned like `AtlasRegressor` does.
+    parameters
+        As in `AtlasRegressor`.
+
+    Attributes
+    ----------
+    client_
+        The client that is used.
+    model_, domain_, update_log_, feature_importances_, n_iter_, validation_loss_, fit_record_
+        As in `AtlasRegressor`.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from distributed import Client
+    >>> client = Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0")
+    >>> X = da.random.default_rng(0).random((3000, 2), chunks=(500, 2))
+    >>> y = X[:, 0] * X[:, 1]
+    >>> model = DaskAtlasRegressor(sample=1000, features=60, members=1, random_state=0).fit(X, y)
+    >>> round(model.score(X, y), 2)
+    1.0
+    >>> model.predict(X)
+    dask.array<predicted, shape=(3000,), dtype=float64, chunksize=(500,), chunktype=numpy.ndarray>
+    >>> model.to_local()
+    AtlasRegressor(features=60, members=1, random_state=0)
+    >>> client.close()
+    """
+
+    _kind = AtlasRegressor
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> DaskAtlasRegressor:
+        """Learn new data without forgetting; the first call is a `fit`.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in `fit`.
+
+        Returns
+        -------
+        the estimator itself
+        """
+        return (self._update if hasattr(self, "_local") else self._fit)(X, y, sample_weight)
+
+    def predict(self, X: Any) -> da.Array:
+        """Predict the target of each row, lazily.
+
+        Parameters
+        ----------
+        X
+            Inputs, a Dask array or data frame.
+
+        Returns
+        -------
+        Dask array of shape (rows,), or (rows, targets) if there were several
+        """
+        learned = self._learned()
+        return self._lazily(learned, "predict", X, shape_of(learned), np.float64)
+
+    def predict_interval(
+        self, X: Any, coverage: float | Sequence[float] | NDArray[np.float64] = 0.9
+    ) -> tuple[da.Array, da.Array]:
+        """Predict where the target of each row lies, lazily; see `AtlasRegressor.predict_interval`.
+
+        Parameters
+        ----------
+        X
+            Inputs, a Dask array or data frame.
+        coverage
+            Share of rows whose target shall lie in their interval, between 0 and 1; or several.
+
+        Returns
+        -------
+        two Dask arrays with the low and the high ends
+        """
+        learned = self._learned()
+        shape = (*shape_of(learned), *np.shape(coverage), 2)
+        ends = each_part(interval_ends, (learned, coverage, shape), X, shape, np.float64)
+        return ends[..., 0], ends[..., 1]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R² of the predictions, averaged over targets; 1 is perfect.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in `fit`.
+        """
+        scored = self._score(X, y, sample_weight)
+        return float(np.mean(1 - scored.errors / np.maximum(scored.spread, 1e-300)))
+
+
+class DaskAtlasClassifier(DaskEstimator):
+    """`AtlasClassifier` for tables larger than a machine; see `DaskAtlasRegressor`.
+
+    Parameters
+    ----------
+    client, sample, parameters
+        As in `DaskAtlasRegressor`.
+
+    Attributes
+    ----------
+    classes_
+        The labels, sorted: those of all rows.
+    client_, model_, domain_, update_log_, feature_importances_, n_iter_, validation_loss_, fit_record_
+        As in `DaskAtlasRegressor`.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from distributed import Client
+    >>> client = Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0")
+    >>> X = da.random.default_rng(0).normal(size=(3000, 2), chunks=(500, 2))
+    >>> y = X[:, 0] * X[:, 1] > 0
+    >>> model = DaskAtlasClassifier(sample=1000, features=60, members=1, random_state=0).fit(X, y)
+    >>> model.score(X, y) > 0.95
+    True
+    >>> model.predict_proba(X)
+    dask.array<predicted, shape=(3000, 2), dtype=float64, chunksize=(500, 2), chunktype=numpy.ndarray>
+    >>> client.close()
+    """
+
+    _kind = AtlasClassifier
+
+    def partial_fit(
+        self, X: Any, y: Any, classes: ArrayLike | None = None, sample_weight: Any = None
+    ) -> DaskAtlasClassifier:
+        """Learn new data without forgetting; the first call is a `fit`.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in `fit`.
+        classes
+            All classes that will ever come, in the first call; later it may be left out.
+
+        Returns
+        -------
+        the estimator itself
+        """
+        if not hasattr(self, "_local"):
+            return self._fit(X, y, sample_weight, classes)
+        if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+            raise ValueError(f"classes is {classes!r}, but the first call said {self.classes_.tolist()}")
+        return self._update(X, y, sample_weight)
+
+    def predict(self, X: Any) -> da.Array:
+        """Predict the most probable class of each row, lazily.
+
+        Parameters
+        ----------
+        X
+            Inputs, a Dask array or data frame.
+        """
+        learned = self._learned()
+        return self._lazily(learned, "predict", X, (), learned.classes_.dtype)
+
+    def predict_proba(self, X: Any) -> da.Array:
+        """Probability of each class, lazily: a Dask array of shape (rows, classes).
+
+        Parameters
+        ----------
+        X
+            Inputs, a Dask array or data frame.
+        """
+        learned = self._learned()
+        return self._lazily(learned, "predict_proba", X, (len(learned.classes_),), np.float64)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of the rows whose class is predicted right.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in `fit`.
+        """
+        scored = self._score(X, y, sample_weight)
+        return float(1 - scored.errors[0] / scored.weight)

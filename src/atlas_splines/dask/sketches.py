@@ -1,0 +1,230 @@
+"""Sketches: a sample of rows that depends neither on their order nor on who holds which of them.
+
+The rows with the smallest hashes are the sample. Equal rows have equal hashes, so a sketch holds each
+different row once and counts how often it came: sketches of parts merge into the sketch of the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Sample", "Sketch", "merged", "sketch_of"]
+
+Array = NDArray[Any]
+Hashes = NDArray[np.uint64]
+
+EVERY = 2**64  # no hash is as large
+STARTS = (0x243F6A8885A308D3, 0x13198A2E03707344)  # of the two hashes of a row: digits of π
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Some rows, in an order that only the rows themselves decide.
+
+    Attributes
+    ----------
+    X, y, weights
+        The rows, shapes (rows, columns), (rows,) or (rows, targets), and (rows,).
+    of
+        Number of rows that it is a sample of.
+    """
+
+    X: Array
+    y: Array
+    weights: Array
+    of: int
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it has all rows."""
+        return len(self) == self.of
+
+    @property
+    def judging(self) -> NDArray[np.bool_]:
+        """Which rows are those to judge by: each tenth."""
+        return np.arange(len(self)) % 10 == 9
+
+    def take(self, rows: NDArray[np.bool_] | slice) -> Sample:
+        """Some of the rows."""
+        return Sample(self.X[rows], self.y[rows], self.weights[rows], self.of)
+
+
+@dataclass(frozen=True, eq=False)
+class Sketch:
+    """The different rows with the smallest hashes, in the order of these, and how often each came.
+
+    Attributes
+    ----------
+    hashes
+        Two for each row, shape (rows, 2): the order, and what tells rows apart whose first ones are equal.
+    X, y, weights
+        The rows.
+    counts
+        How often each came.
+    limit
+        Every row with a first hash below it is here.
+    rows
+        How many rows were seen.
+    classes
+        All values of y that were seen, if these are classes.
+    """
+
+    hashes: Hashes
+    X: Array
+    y: Array
+    weights: Array
+    counts: NDArray[np.int64]
+    limit: int
+    rows: int
+    classes: Array | None
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def suffices(self, size: int) -> bool:
+        """Whether it has so many different rows, or all that there are."""
+        return self.limit == EVERY or len(self) >= size
+
+    def sample(self, size: int) -> Sample:
+        """About so many rows, or all of them if there are fewer: each as often as its share is."""
+        first = self.take(slice(0, size))
+        seen = int(first.counts.sum())
+        copies = first.counts
+        if seen > size:  # some rows came more than once
+            dice = (first.hashes[:, 1] >> np.uint64(11)).astype(np.float64) / 2**53
+            copies = np.floor(first.counts * (size / seen) + dice).astype(np.int64)
+        chosen = np.repeat(np.arange(len(first)), copies)
+        return Sample(first.X[chosen], first.y[chosen], first.weights[chosen], self.rows)
+
+    def take(self, rows: NDArray[np.bool_] | slice) -> Sketch:
+        """Some of the different rows."""
+        return replace(
+            self,
+            hashes=self.hashes[rows],
+            X=self.X[rows],
+            y=self.y[rows],
+            weights=self.weights[rows],
+            counts=self.counts[rows],
+        )
+
+    def cut(self, size: int) -> Sketch:
+        """The sketch with at most so many different rows."""
+        if len(self) <= size:
+            return self
+        return replace(self.take(slice(0, size)), limit=min(int(self.hashes[size, 0]), self.limit))
+
+
+def sketch_of(
+    X: Array, y: Array, weights: Array, *, size: int, limit: int, seed: int, of_classes: bool
+) -> Sketch:
+    """The sketch of some rows.
+
+    Parameters
+    ----------
+    X, y, weights
+        The rows; X in float64.
+    size
+        How many different rows it has at most.
+    limit
+        First hash from which on rows are left out.
+    seed
+        Of the hashes.
+    of_classes
+        Whether y holds classes.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).random((1000, 2))
+    >>> options = {"size": 20, "limit": 2**64, "seed": 0, "of_classes": False}
+    >>> whole = sketch_of(X, X[:, 0], np.ones(1000), **options)
+    >>> parts = [sketch_of(X[k::3], X[k::3, 0], np.ones(len(X[k::3])), **options) for k in range(3)]
+    >>> bool((merged(parts, 20).X == whole.X).all())
+    True
+    """
+    columns = [*(X + 0.0).T, *label_numbers(y), weights]  # -0.0 is 0.0
+    classes = np.unique(y) if of_classes else None
+    first = hashed(columns, STARTS[0] + seed)
+    below = np.flatnonzero(first <= np.uint64(limit - 1))
+    second = hashed([column[below] for column in columns], STARTS[1] + seed)
+    hashes = np.stack([first[below], second], axis=1)
+    order, starts = distinct(hashes)
+    counts = np.diff(np.append(starts, len(order)))
+    kept = below[order[starts]]
+    sketch = Sketch(
+        hashes[order[starts]], X[kept] + 0.0, y[kept], weights[kept], counts, limit, len(X), classes
+    )
+    return sketch.cut(size)
+
+
+def merged(sketches: Sequence[Sketch], size: int) -> Sketch:
+    """The sketch of all rows of some sketches."""
+    return reduce(lambda one, other: joined(one, other).cut(size), sketches)
+
+
+def joined(one: Sketch, other: Sketch) -> Sketch:
+    """The sketch of the rows of two, as far as both know them all."""
+    limit = min(one.limit, other.limit)
+    parts = [part.take(part.hashes[:, 0] <= np.uint64(limit - 1)) for part in (one, other)]
+    hashes = np.concatenate([part.hashes for part in parts])
+    order, starts = distinct(hashes)
+    kept = order[starts]
+    counts = np.concatenate([part.counts for part in parts])[order]
+    classes = [part.classes for part in parts if part.classes is not None]
+    return Sketch(
+        hashes=hashes[kept],
+        X=np.concatenate([part.X for part in parts])[kept],
+        y=np.concatenate([part.y for part in parts])[kept],
+        weights=np.concatenate([part.weights for part in parts])[kept],
+        counts=np.add.reduceat(counts, starts) if len(starts) else counts,
+        limit=limit,
+        rows=one.rows + other.rows,
+        classes=np.unique(np.concatenate(classes)) if classes else None,
+    )
+
+
+def distinct(hashes: Hashes) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Rows in the order of their hashes, and where in this order each different one begins."""
+    order = np.lexsort((hashes[:, 1], hashes[:, 0]))
+    ordered = hashes[order]
+    is_new = np.ones(len(order), np.bool_)
+    is_new[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
+    return order, np.flatnonzero(is_new)
+
+
+def label_numbers(y: Array) -> list[Array]:
+    """Targets as columns of numbers; other labels become hashes of what they are called."""
+    if y.dtype.kind in "biuf":
+        columns = y[:, None] if y.ndim == 1 else y
+        return [column + 0.0 for column in columns.T.astype(np.float64)]
+    labels, places = np.unique(y.astype(str), return_inverse=True)
+    digests = [int.from_bytes(blake2b(label.encode(), digest_size=6).digest(), "big") for label in labels]
+    return [np.array(digests, np.float64)[places]]
+
+
+def hashed(columns: Sequence[Array], start: int) -> Hashes:
+    """A hash of each row, 64 bits: SplitMix64 over its numbers."""
+    hashes = np.full(len(columns[0]), start % EVERY, np.uint64)
+    for column in columns:
+        numbers = np.where(np.isnan(column), np.nan, column).astype(np.float64)  # one NaN is like another
+        hashes += GOLDEN
+        hashes ^= numbers.view(np.uint64)
+        hashes = mixed(hashes)
+    return hashes
+
+
+def mixed(hashes: Hashes) -> Hashes:
+    """SplitMix64's last steps, a permutation of 64 bits in which every bit depends on every other."""
+    hashes = (hashes ^ (hashes >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    hashes = (hashes ^ (hashes >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return hashes ^ (hashes >> np.uint64(31))

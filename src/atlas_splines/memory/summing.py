@@ -1,0 +1,208 @@
+"""Summing: evidence of rows that never come to the model, only their sums do.
+
+Whoever holds rows needs the features and boxes of a model to sum them, a few kilobytes; the model adds up the
+sums. Nothing is rounded on the way, so it does not matter who summed which rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atlas_splines.core.charts import Fence
+from atlas_splines.core.model import Atlas, model_in, state_of, take_state
+from atlas_splines.core.rows import Rows
+from atlas_splines.core.state import State
+from atlas_splines.evidence.features import Features
+from atlas_splines.evidence.pool import Pool
+from atlas_splines.evidence.statistics import HEAVIEST, Statistics
+from atlas_splines.memory.doubt import spread_of
+from atlas_splines.memory.footprints import RestFootprint
+from atlas_splines.memory.log import Update
+from atlas_splines.memory.pooling import MODEL, as_doubles, chart_of, evidence_of, local_rows, needed_pool
+
+__all__ = ["RowSums", "Summer", "add_first_sums", "add_to_newest_update", "of_all_rows", "without_sums"]
+
+# A matrix product may round the last of an odd number of rows differently, so rows come in such multiples.
+ROWS_TOGETHER = 64
+ROWS_AT_ONCE = 2048  # whose features are held: few enough to stay in a cache
+
+
+@dataclass(frozen=True, eq=False)
+class RowSums:
+    """Exact sums of rows, for each owner: the model, or the chart that speaks alone for them.
+
+    Attributes
+    ----------
+    rows
+        Number of rows of each owner.
+    statistics
+        Their sums.
+
+    Examples
+    --------
+    >>> one = RowSums({0: 1}, {0: Statistics(2)})
+    >>> (one + RowSums({0: 2, 1: 5}, {0: Statistics(2), 1: Statistics(3)})).rows
+    {0: 3, 1: 5}
+    """
+
+    rows: dict[int, int]
+    statistics: dict[int, Statistics]
+
+    def __add__(self, other: RowSums) -> RowSums:
+        rows, statistics = dict(self.rows), dict(self.statistics)
+        for owner, more in other.statistics.items():
+            rows[owner] = rows.get(owner, 0) + other.rows[owner]
+            statistics[owner] = statistics[owner] + more if owner in statistics else more
+        return RowSums(rows, statistics)
+
+    def __sub__(self, other: RowSums) -> RowSums:
+        """The sums without rows that are a part of them."""
+        rows, statistics = dict(self.rows), dict(self.statistics)
+        for owner, fewer in other.statistics.items():
+            rows[owner] -= other.rows[owner]
+            statistics[owner] = statistics[owner] - fewer
+        left = [owner for owner in rows if rows[owner]]
+        return RowSums({owner: rows[owner] for owner in left}, {owner: statistics[owner] for owner in left})
+
+
+@dataclass(frozen=True, eq=False)
+class Owner:
+    """Who learns rows by evidence, as far as sums of rows depend on it."""
+
+    features: Features
+    unit: float  # weight that counts as one row
+    fence: Fence | None = None  # of a chart
+    size: NDArray[np.floating] | None = None  # (outputs,) of a chart
+
+    def sums(self, rows: Rows) -> Statistics:
+        """Sums of rows, none of which depends on which others come with it."""
+        rows = padded(rows)
+        if self.fence is None or self.size is None:
+            points, targets, weights = as_doubles(rows)
+        else:
+            points, targets, weights = local_rows(self.fence, self.size, rows)
+        statistics = Statistics(len(self.features), targets.shape[1])
+        counted = np.minimum(weights / self.unit, HEAVIEST)
+        for begin in range(0, len(points), ROWS_AT_ONCE):
+            part = slice(begin, begin + ROWS_AT_ONCE)
+            statistics.add(self.features(points[part]), targets[part], counted[part])
+        return statistics
+
+
+def padded(rows: Rows) -> Rows:
+    """The rows, and copies of the first one that weigh nothing."""
+    missing = -len(rows) % ROWS_TOGETHER
+    padding = rows.take(np.zeros(missing, np.intp))
+    return rows.join(replace(padding, weights=np.zeros_like(padding.weights)))
+
+
+class Summer:
+    """What a model needs rows for, without its evidence: small, and to be sent to where rows are.
+
+    Parameters
+    ----------
+    state
+        A state with evidence.
+    """
+
+    def __init__(self, state: State) -> None:
+        self._owners: dict[int, Owner] = {MODEL: owner_of(needed_pool(state))}
+        for k, chart in enumerate(state.charts):
+            pool = evidence_of(state_of(chart.content))
+            if chart.replaces and pool is not None:
+                self._owners[k] = replace(owner_of(pool), fence=chart.fence, size=chart.size)
+
+    def __call__(self, rows: Rows) -> RowSums:
+        """Sums of rows of each owner."""
+        owners = np.full(len(rows), MODEL)
+        for k, owner in self._owners.items():
+            if owner.fence is not None:
+                owners[owner.fence.window(rows.points) == 1] = k
+        masks = {k: owners == k for k in self._owners}
+        present = {k: mask for k, mask in masks.items() if mask.any()}
+        return RowSums(
+            {k: int(mask.sum()) for k, mask in present.items()},
+            {k: self._owners[k].sums(rows.take(mask)) for k, mask in present.items()},
+        )
+
+
+def owner_of(pool: Pool) -> Owner:
+    """The owner of rows that join a pool."""
+    return Owner(pool.features, pool.weight_unit)
+
+
+def without_sums(state: State) -> State:
+    """The state that predicts the same, as sure of itself, but cannot learn: to be sent to where rows are."""
+    charts = (
+        replace(chart, content=model_in(without_sums(state_of(chart.content)))) for chart in state.charts
+    )
+    return replace(state.with_charts(charts), evidence=spread_of(state))
+
+
+def of_all_rows(state: State, sums: RowSums, judged: Rows, loss: str) -> tuple[State, State]:
+    """The state of all first data, of which a part was fitted; the sums are those of all rows.
+
+    The evidence of all rows takes the place of the fitted model, unless that predicts the judged rows better,
+    which it has not learned, than the evidence of all others does. The second state has not learned them.
+    """
+    pool, rest = needed_pool(state), sums - Summer(state)(judged)
+    without = pool.of_all(rest.statistics[MODEL]).without_base()
+    ahead = without.state_like(state)
+    whole = pool.of_all(sums.statistics[MODEL])
+    if judged.loss(model_in(ahead), loss) > judged.loss(model_in(state), loss):
+        return whole.state_like(state), state
+    whole = replace(whole.without_base(), spread=without.judged_by(*as_doubles(judged)))
+    return whole.state_like(state), ahead
+
+
+def add_first_sums(state: State, sums: RowSums) -> State:
+    """The state of more first data, of which only the sums are known: as `add_first_rows`."""
+    pool = needed_pool(state)
+    return pool.of_all(pool.total + sums.statistics[MODEL]).with_voice("exact").state_like(state)
+
+
+def add_to_newest_update(model: Atlas, judged: Rows, sums: RowSums, loss: str, data: str = "") -> None:
+    """Let further rows of the newest update join it, in place, of which only the sums are known.
+
+    Parameters
+    ----------
+    model
+        A model that has learned some of the rows of its newest update.
+    judged
+        These rows.
+    sums
+        Sums of all others.
+    loss
+        That the log tells.
+    data
+        Digest of all rows, if someone has seen them all.
+    """
+    done = model.updates[-1]
+    assert isinstance(done, Update)
+    draft = model_in(joined_by(state_of(model), done.id, sums))
+    joins = sum(sums.rows[k] for k in sums.rows if k != MODEL and model.charts[k].update != done.id)
+    done.rows += sum(sums.rows.values())
+    done.reason += f"; {joins} rows joined a chart" if joins else ""
+    done.reason += f"; decided on a sample of {len(judged):,} of {done.rows:,} rows, all learned"
+    done.data = data
+    done.after = draft.fingerprint()
+    done.footprint = RestFootprint(draft.domain, draft.dtype, ())
+    done.error_after = judged.inside(draft.domain).loss(draft, loss)
+    take_state(model, state_of(draft))
+
+
+def joined_by(state: State, update: int, sums: RowSums) -> State:
+    """The state with further rows of its newest update."""
+    charts = list(state.charts)
+    for k in sorted(sums.statistics.keys() - {MODEL}):
+        pool, statistics = needed_pool(state_of(charts[k].content)), sums.statistics[k]
+        is_first = charts[k].update == update
+        grown = pool.of_all(pool.total + statistics) if is_first else pool.joined_by(update, statistics)
+        charts[k] = chart_of(charts[k], grown)
+    state = state.with_charts(charts)
+    if MODEL not in sums.statistics:
+        return state
+    return needed_pool(state).joined_by(update, sums.statistics[MODEL]).state_like(state)
