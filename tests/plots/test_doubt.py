@@ -49,9 +49,9 @@ def test_the_interval_is_around_the_mean_prediction(model):
 @pytest.mark.parametrize("rows", [X, None])
 def test_what_is_not_known_is_dimmed(model, rows):
     ranges = dimmed(draw_shape(axes(), model, 0, X=rows))
-    inner = [(low, high) for low, high in ranges if 3 < low < 7]
-    assert len(inner) == 1
-    assert inner[0] == pytest.approx((4, 6), abs=0.8)
+    ((low, high),) = [(low, high) for low, high in ranges if 3 < low < 7]
+    assert 3.9 < low < 4.8  # cells at the ends of the gap have rows too
+    assert 5 < high < 6.1
 
 
 def test_points_like_known_rows_avoid_the_gap(model):
