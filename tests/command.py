@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from atlas_splines import TableModel, load
 from atlas_splines.cli.app import app
+from atlas_splines.tables.reading import opened
 
 run = CliRunner().invoke
 
@@ -51,6 +52,13 @@ def estimator_of(path):
     loaded = load(path)
     assert isinstance(loaded, TableModel)
     return loaded.estimator
+
+
+def inputs_of(path, data):
+    """The rows of a small table, as the inputs of the estimator in a file."""
+    with opened(data) as source:
+        (piece,) = source.pieces()
+        return load(path).encoding.encode(piece)
 
 
 def ok(*arguments, **options):

@@ -6,11 +6,10 @@ import textwrap
 import numpy as np
 import oracle
 import pytest
-from command import HEADER, SMALL, estimator_of, files, homes, ok, records, refused, write_csv
+from command import HEADER, SMALL, estimator_of, files, homes, inputs_of, ok, records, refused, write_csv
 
 from atlas_splines import Atlas, AtlasRegressor, load, save
 from atlas_splines.cli import export
-from atlas_splines.tables.reading import opened
 
 
 def session_of(path):
@@ -19,11 +18,8 @@ def session_of(path):
 
 def encoded(path, data):
     """Inputs of a model, as ONNX takes them, for a table."""
-    encoding = load(path).encoding
-    with opened(data) as source:
-        (piece,) = source.pieces()
-        frame = encoding.encode(piece)
-    return np.column_stack([frame[name].to_numpy() for name in encoding.inputs])
+    frame = inputs_of(path, data)
+    return np.column_stack([frame[name].to_numpy() for name in frame.column_names])
 
 
 @pytest.mark.slow
@@ -139,3 +135,28 @@ def test_without_torch_an_export_is_refused(work):
     assert result.returncode == 2
     needs = "writing ONNX needs more packages; install them with: pip install 'atlas-splines[onnx]'"
     assert result.stderr == f"atlas: {needs}\n"
+
+
+@pytest.mark.slow
+def test_intervals_and_support_are_further_outputs(work):
+    output = ok("export", "m.atlas", "m.onnx", "--interval", "0.9", "--support").output
+    assert output.splitlines()[-3:-1] == [
+        "Outputs low and high, float64: between them lies the target of 90% of rows.",
+        "Output support, float64: how much evidence stands behind each row, from 0 to 1.",
+    ]
+    ok("predict", "m.atlas", "homes.csv", "-o", "out.csv", "--interval", "0.9", "--support")
+    names = ["price_predicted", "price_low_0.9", "price_high_0.9", "support"]
+    expected = np.array([[float(row[name]) for name in names] for row in records("out.csv")])
+    found = session_of("m.onnx").run(["y", "low", "high", "support"], {"X": encoded("m.atlas", "homes.csv")})
+    scale = estimator_of("m.atlas").target_scale_[0]
+    np.testing.assert_allclose(np.column_stack(found), expected, rtol=1e-5, atol=1e-5 * scale)
+
+
+def test_doubt_that_cannot_be_exported_is_refused(work):
+    assert refused("export", "m.atlas", "m.onnx", "--interval", "90") == (
+        "coverage must lie between 0 and 1, such as 0.9, not 90.0"
+    )
+    save(Atlas(inputs=2), "bare.atlas")
+    assert refused("export", "bare.atlas", "m.onnx", "--support") == (
+        "bare.atlas is a bare model; only a regressor or a classifier knows how sure it is"
+    )

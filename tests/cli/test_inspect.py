@@ -2,10 +2,10 @@ import re
 
 import numpy as np
 import pytest
-from command import app, ok, refused, run
+from command import HEADER, app, estimator_of, homes, inputs_of, ok, refused, run, write_csv
 from mutations import long_lived_model
 
-from atlas_splines import Atlas, AtlasRegressor, save
+from atlas_splines import Atlas, AtlasClassifier, AtlasRegressor, save
 
 
 @pytest.mark.slow
@@ -47,3 +47,39 @@ def test_inspect_shows_folded_entries_as_one(work):
     assert first.startswith("6    2024-01-07 00:00  none    6")
     says = refused("fit", "homes.csv", "-t", "price", "-o", "old.atlas")
     assert says.startswith("old.atlas has a log of 205 updates, which would be lost")
+
+
+def test_inspect_tells_how_rows_lay_in_intervals(work):
+    lines = ok("inspect", "m.atlas").output.splitlines()
+    (first,) = [line for line in lines if line.startswith("intervals")]
+    found = re.fullmatch(
+        r"intervals of 90%: ([\d.]+)% of held-out rows lie inside, mean width ([\d.]+)", first
+    )
+    assert 90 <= float(found[1]) <= 100  # of few rows all
+    model, X = estimator_of("m.atlas"), inputs_of("m.atlas", "homes.csv")
+    low, high = model.predict_interval(X, 0.9)
+    assert float(found[2]) == pytest.approx((high - low).mean(), rel=0.2)
+    write_csv("more.csv", HEADER, homes(90, seed=5))
+    ok("update", "m.atlas", "more.csv", "--retention", "pool")
+    ok("update", "m.atlas", "new.csv", "--retention", "chart")
+    lines = ok("inspect", "m.atlas").output.splitlines()
+    at = lines.index(first)
+    held = r"[\d.]+% of (.*) lie inside, mean width [\d.]+"
+    assert re.fullmatch(rf"  charts: {held}", lines[at + 1])[1] == "their held-out rows"
+    assert re.fullmatch(rf"  lately: {held}", lines[at + 2])[1] == "90 rows, before learning,"
+
+
+def test_inspect_tells_of_sets_and_of_several_targets(work):
+    X = np.random.default_rng(0).random((200, 2))
+    options = {"members": 1, "terms": 0, "density": 0, "max_iter": 1, "features": 20}
+    save(AtlasClassifier(**options).fit(X, X[:, 0] > 0.5), "classes.atlas")
+    assert re.search(
+        r"\nsets of 90%: at least [\d.]+% of held-out rows have their class inside\n",
+        ok("inspect", "classes.atlas").output,
+    )
+    save(AtlasRegressor(**options).fit(X, X), "two.atlas")
+    output = ok("inspect", "two.atlas").output
+    assert "\nintervals of 90% of target 0: " in output
+    assert "\nintervals of 90% of target 1: " in output
+    save(AtlasRegressor(**{**options, "features": 0}).fit(X, X[:, 0]), "blind.atlas")
+    assert "intervals" not in ok("inspect", "blind.atlas").output

@@ -1,11 +1,26 @@
 import re
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
-from command import HEADER, SMALL, estimator_of, files, homes, ok, read_csv, records, refused, write_csv
+from command import (
+    HEADER,
+    SMALL,
+    estimator_of,
+    files,
+    homes,
+    inputs_of,
+    ok,
+    read_csv,
+    records,
+    refused,
+    write_csv,
+)
 
+from atlas_splines import load, save
+from atlas_splines.core.model import state_of, take_state
 from atlas_splines.files.archive import read_archive, write_archive
 from atlas_splines.tables.encoding import frame
 
@@ -101,4 +116,81 @@ def test_a_table_of_another_model_is_refused(work):
     write_archive("m.atlas", archive)
     assert "m.atlas cannot be loaded: its table does not go with its model" in refused(
         "predict", "m.atlas", "new.csv"
+    )
+
+
+def test_intervals_and_support_are_further_columns(work):
+    options = ["--interval", "0.9", "--interval", "0.5", "--support"]
+    ok("predict", "m.atlas", "new.csv", "-o", "out.csv", *options)
+    names = ["price_low_0.9", "price_high_0.9", "price_low_0.5", "price_high_0.5", "support"]
+    assert read_csv("out.csv")[0] == [*HEADER, "price_predicted", *names]
+    table = {name: np.array([float(row[name]) for row in records("out.csv")]) for name in names}
+    model, X = estimator_of("m.atlas"), inputs_of("m.atlas", "new.csv")
+    for coverage in (0.9, 0.5):
+        low, high = model.predict_interval(X, coverage)
+        assert (table[f"price_low_{coverage}"] == low).all()
+        assert (table[f"price_high_{coverage}"] == high).all()
+    assert (table["support"] == model.support(X)).all()
+    text = ok("predict", "m.atlas", "new.csv", *options).stdout
+    assert text == (work / "out.csv").read_text()
+
+
+def test_intervals_come_in_pieces_too(work, streams):
+    write_csv("many.csv", HEADER, homes(600, seed=3))
+    ok("predict", "m.atlas", "many.csv", "-o", "many_out.csv", "--interval", "0.8", "--support")
+    write_csv("last.csv", HEADER, homes(600, seed=3)[-30:])
+    ok("predict", "m.atlas", "last.csv", "-o", "last_out.csv", "--interval", "0.8", "--support")
+    assert read_csv("many_out.csv")[-30:] == read_csv("last_out.csv")[1:]
+
+
+def test_sets_of_classes_are_a_column(work):
+    ok("fit", "homes.csv", "--target", "city", "-o", "c.atlas", *SMALL)
+    ok("predict", "c.atlas", "homes.csv", "-o", "out.csv", "--interval", "0.99")
+    sets = [row["city_set_0.99"].split("|") for row in records("out.csv")]
+    assert all(row["city_predicted"] in held for row, held in zip(records("out.csv"), sets, strict=True))
+    assert np.mean([row["city"] in held for row, held in zip(records("out.csv"), sets, strict=True)]) > 0.97
+    assert {len(held) for held in sets} > {1}
+    assert refused("predict", "c.atlas", "out.csv", "-o", "b.csv", "--interval", "0.99") == (
+        "out.csv has a column 'city_predicted' already; rename it"
+    )
+
+
+def test_what_cannot_be_told_of_doubt_is_refused(work):
+    before = files(work)
+    for coverage in ("90", "0", "1", "nan"):
+        assert refused("predict", "m.atlas", "new.csv", "--interval", coverage) == (
+            f"coverage must lie between 0 and 1, such as 0.9, not {float(coverage)}"
+        )
+    write_csv("has.csv", [*HEADER, "support"], [(*row, 1) for row in homes(5)])
+    assert refused("predict", "m.atlas", "has.csv", "--support") == (
+        "has.csv has a column 'support' already; rename it"
+    )
+    write_csv("has.csv", [*HEADER, "price_high_0.9"], [(*row, 1) for row in homes(5)])
+    assert refused("predict", "m.atlas", "has.csv", "--interval", "0.9") == (
+        "has.csv has a column 'price_high_0.9' already; rename it"
+    )
+    (work / "has.csv").unlink()
+    assert files(work) == before
+
+
+def test_a_model_that_does_not_know_its_errors_says_so(work):
+    table_model = load("m.atlas")
+    model = table_model.estimator.model_
+    known = state_of(model)
+    take_state(model, replace(known, evidence=None))
+    save(table_model, "old.atlas")
+    for wanted in (["--interval", "0.9"], ["--support"]):
+        assert refused("predict", "old.atlas", "new.csv", *wanted) == (
+            "old.atlas does not know how sure it is: make it again with atlas fit"
+        )
+        assert refused("export", "old.atlas", "old.onnx", *wanted) == (
+            "old.atlas does not know how sure it is: make it again with atlas fit"
+        )
+    pool = known.evidence
+    blind = replace(pool, spread=replace(pool.spread, presence=None))
+    take_state(model, replace(known, evidence=blind))
+    save(table_model, "old.atlas")
+    ok("predict", "old.atlas", "new.csv", "--interval", "0.9")
+    assert refused("predict", "old.atlas", "new.csv", "--support") == (
+        "old.atlas does not know where its first rows were: make it again with atlas fit"
     )

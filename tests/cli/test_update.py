@@ -8,10 +8,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
-from command import COMMAND, HEADER, SMALL, estimator_of, files, homes, ok, records, refused, write_csv
+from command import (
+    COMMAND,
+    HEADER,
+    SMALL,
+    estimator_of,
+    files,
+    homes,
+    inputs_of,
+    ok,
+    records,
+    refused,
+    write_csv,
+)
 
 from atlas_splines import load
-from atlas_splines.cli import fit
+from atlas_splines.cli import fit, update
 from atlas_splines.core.model import state_of
 from atlas_splines.files.locks import lock
 from atlas_splines.memory.pooling import evidence_of
@@ -419,4 +431,25 @@ def test_what_is_no_class(work):
     ok("fit", "b.parquet", "-t", "n", "--classify", "--ignore", "y", "-o", "b.atlas", *SMALL)
     assert refused("update", "b.atlas", "b.csv") == (
         "b.csv, column 'n': 'many' was not there in fit, which had 0, 1, 2; correct it"
+    )
+
+
+def test_rows_where_nothing_was_known_are_counted(work):
+    known, far = homes(40, seed=4), homes(3, 260, 300, seed=4)
+    write_csv("mixed.csv", HEADER, [*known, *far])
+    assert (estimator_of("m.atlas").support(inputs_of("m.atlas", "mixed.csv")) == 0).sum() >= 3
+    result = ok("update", "m.atlas", "mixed.csv", "--dry-run")
+    nothing = (estimator_of("m.atlas").support(inputs_of("m.atlas", "mixed.csv")) == 0).sum()
+    assert result.stderr == f"{nothing} of 43 rows lie where nothing was known.\n"
+    write_csv("one.csv", HEADER, far[:1])
+    assert "1 of 1 row lies where nothing was known.\n" in ok("update", "m.atlas", "one.csv").stderr
+    write_csv("old.csv", HEADER, homes()[:1])
+    assert "nothing was known" not in ok("update", "m.atlas", "old.csv").stderr
+
+
+def test_of_many_rows_a_sample_is_judged(work, monkeypatch):
+    monkeypatch.setattr(update, "MOST_JUDGED", 20)
+    write_csv("far.csv", HEADER, homes(60, 260, 300, seed=4))
+    assert ok("update", "m.atlas", "far.csv", "--dry-run").stderr == (
+        "20 of a random sample of 20 rows lie where nothing was known.\n"
     )

@@ -57,7 +57,7 @@ def test_coverage_is_adapted_and_rises_with_what_is_asked():
 def test_more_of_the_first_rows_make_one_histogram():
     said, values = normal(2000)
     whole = Scores.of(said, values)
-    part = Scores(whole.centres, np.zeros_like(whole.counts), whole.shift)
+    part = Scores(whole.centres, np.zeros_like(whole.counts), whole.shift, whole.sizes)
     some = part.joined(whole.tally(said[:500], values[:500])).joined(whole.tally(said[500:], values[500:]))
     assert (some.counts == whole.counts).all()
     assert (some.shift == 0).all()

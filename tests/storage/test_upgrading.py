@@ -41,7 +41,7 @@ def test_a_fit_of_version_3_has_no_record():
     archive = Archive("regressor", {"estimator": {"parameters": {}}}, {}, version=3)
     upgrade(archive)
     assert archive.version == VERSION
-    assert archive.header["estimator"] == {"parameters": {}, "fit": None}
+    assert archive.header["estimator"] == {"parameters": {"quantile": 0.5}, "fit": None}
 
 
 def test_both_names_of_retention_stay_wrong():

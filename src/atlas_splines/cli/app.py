@@ -260,6 +260,13 @@ def predict(
     header: Header = None,
     na: Missing = None,
     decimal: Decimal = None,
+    interval: Annotated[
+        list[float] | None,
+        typer.Option(help="Where so large a share of targets lies, such as 0.9; repeat for several."),
+    ] = None,
+    support: Annotated[
+        bool, typer.Option("--support", help="How much evidence stands behind each row, from 0 to 1.")
+    ] = False,
     unknown: UnknownOption = Unknown.error,
     force: Annotated[
         bool, typer.Option("--force", help="Replace a file that is no table of predictions.")
@@ -267,7 +274,7 @@ def predict(
     jobs: Jobs = None,
     scheduler: Scheduler = None,
 ) -> None:
-    """Write a table again with a column of predictions."""
+    """Write a table again with a column of predictions, and if wanted with how sure they are."""
     with sentences():
         from atlas_splines.cli.predict import predict_table
         from atlas_splines.cli.workers import workers_of
@@ -278,6 +285,8 @@ def predict(
             output,
             probabilities=probabilities,
             told={"separator": separator, "header": header, "missing": na or (), "decimal": decimal},
+            coverages=interval or (),
+            support=support,
             refuse_unknown=unknown is Unknown.error,
             force=force,
             workers=workers_of(jobs, scheduler),
@@ -337,6 +346,12 @@ def revert(
 def export(
     model: Model,
     output: Annotated[Path, typer.Argument(metavar="ONNX", help="File to write, such as model.onnx.")],
+    interval: Annotated[
+        float | None, typer.Option(help="With intervals that hold so large a share of targets, such as 0.9.")
+    ] = None,
+    support: Annotated[
+        bool, typer.Option("--support", help="With how much evidence stands behind each row.")
+    ] = False,
     force: Force = False,
 ) -> None:
     """Write a model as ONNX, to predict without this package.
@@ -346,7 +361,7 @@ def export(
     with sentences():
         from atlas_splines.cli.export import export_model
 
-        export_model(model, output, typer.echo, force=force)
+        export_model(model, output, typer.echo, coverage=interval, support=support, force=force)
 
 
 @app.command()

@@ -1,20 +1,27 @@
-"""Refusals of names of files, before anything is read, computed or locked."""
+"""Refusals of names of files and of options, before anything is computed."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from atlas_splines.cli.model_files import model_of
+from atlas_splines.core.model import state_of
 from atlas_splines.core.records import count_of
+from atlas_splines.estimators.uncertainty import checked_coverages
 from atlas_splines.files.errors import StorageError
+from atlas_splines.memory.doubt import spread_of
 from atlas_splines.storage.saving import load
 from atlas_splines.tables.reading import Source, TableError
+from atlas_splines.tables.table_model import Estimator
 from atlas_splines.tables.wording import counted
 
 __all__ = [
     "check_absent",
+    "check_coverages",
     "check_folder",
+    "check_knows_doubt",
     "check_other",
     "check_picture",
     "check_predictions",
@@ -91,3 +98,18 @@ def check_picture(path: Path) -> None:
     check_folder(path)
     if path.suffix not in PICTURES:
         raise TableError(f"{path} cannot be written: a picture ends in .png, .svg or .pdf")
+
+
+def check_coverages(coverages: Sequence[float]) -> None:
+    """Refuse a coverage that no interval can have."""
+    for coverage in coverages:
+        checked_coverages(coverage)
+
+
+def check_knows_doubt(path: Path, estimator: Estimator, support: bool) -> None:
+    """Refuse to say how sure a model is that does not know that, such as one of an older version."""
+    spread = spread_of(state_of(estimator.model_))
+    if spread is None:
+        raise TableError(f"{path} does not know how sure it is: make it again with atlas fit")
+    if support and spread.presence is None:
+        raise TableError(f"{path} does not know where its first rows were: make it again with atlas fit")

@@ -6,7 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from atlas_splines.cli.checks import check_absent, check_folder, check_there
+from atlas_splines.cli.checks import (
+    check_absent,
+    check_coverages,
+    check_folder,
+    check_knows_doubt,
+    check_there,
+)
 from atlas_splines.cli.messages import Say, aligned
 from atlas_splines.core.model import Atlas
 from atlas_splines.estimators.classifier import AtlasClassifier
@@ -20,8 +26,17 @@ from atlas_splines.tables.wording import listed
 __all__ = ["export_model"]
 
 
-def export_model(path: Path, output: Path, say: Say, *, force: bool = False) -> None:
+def export_model(
+    path: Path,
+    output: Path,
+    say: Say,
+    *,
+    coverage: float | None = None,
+    support: bool = False,
+    force: bool = False,
+) -> None:
     """Write a model as ONNX, and say what goes in and what comes out."""
+    check_coverages([] if coverage is None else [coverage])
     check_there(path)
     check_folder(output)
     if output.suffix != ".onnx":
@@ -31,7 +46,7 @@ def export_model(path: Path, output: Path, say: Say, *, force: bool = False) -> 
     if not force:
         check_absent(output)
     try:
-        metadata, lines = write_onnx(path, output)
+        metadata, lines = write_onnx(path, output, coverage, support)
     except ModuleNotFoundError as missing:
         if missing.name not in ("torch", "onnx", "onnxscript"):
             raise
@@ -42,19 +57,27 @@ def export_model(path: Path, output: Path, say: Say, *, force: bool = False) -> 
     say(f"{output} has {output.stat().st_size:,} bytes; its metadata: {listed(metadata) or 'none'}.")
 
 
-def write_onnx(path: Path, output: Path) -> tuple[dict[str, str], list[str]]:
+def write_onnx(
+    path: Path, output: Path, coverage: float | None, support: bool
+) -> tuple[dict[str, str], list[str]]:
     """Write the file; returns its metadata, and what to tell of it."""
     from atlas_splines.nn import AtlasModule, EstimatorModule, export_onnx
 
     loaded = load(path)
+    wants_doubt = coverage is not None or support
     if isinstance(loaded, Atlas):
+        if wants_doubt:
+            raise TableError(f"{path} is a bare model; only a regressor or a classifier knows how sure it is")
         metadata, lines = {}, bare_lines(loaded)
         module: AtlasModule | EstimatorModule = AtlasModule.from_model(loaded)
     else:
         encoding = loaded.encoding if isinstance(loaded, TableModel) else None
         estimator = loaded.estimator if isinstance(loaded, TableModel) else loaded
+        if wants_doubt:
+            check_knows_doubt(path, estimator, support)
         metadata, lines = onnx_metadata(estimator, encoding), estimator_lines(estimator, encoding)
-        module = EstimatorModule(estimator)
+        lines += doubt_lines(estimator, coverage, support)
+        module = EstimatorModule(estimator, coverage=coverage, support=support)
     export_onnx(module, output, input_name="X", metadata=metadata)
     return metadata, lines
 
@@ -91,6 +114,18 @@ def estimator_lines(estimator: Estimator, encoding: Encoding | None) -> list[str
     lines = [head, *aligned(rows)]
     if estimator.extrapolation == "error":
         lines.append("Outside the domain y is NaN.")
+    return lines
+
+
+def doubt_lines(estimator: Estimator, coverage: float | None, support: bool) -> list[str]:
+    """Further outputs of an estimator, that say how sure it is."""
+    lines, share = [], f"{100 * (coverage or 0):g}% of rows"
+    if coverage is not None and isinstance(estimator, AtlasRegressor):
+        lines.append(f"Outputs low and high, float64: between them lies the target of {share}.")
+    elif coverage is not None:
+        lines.append(f"Output set, truth values: among these classes is that of {share}.")
+    if support:
+        lines.append("Output support, float64: how much evidence stands behind each row, from 0 to 1.")
     return lines
 
 

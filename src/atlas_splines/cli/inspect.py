@@ -9,11 +9,13 @@ from atlas_splines.cli.checks import check_absent, check_picture, check_there
 from atlas_splines.cli.footprint_lines import share_of_domain
 from atlas_splines.cli.messages import Say, aligned
 from atlas_splines.cli.model_files import Loaded, model_of, without_table
-from atlas_splines.core.model import Atlas
+from atlas_splines.core.model import Atlas, state_of
 from atlas_splines.core.records import Folded, Record
+from atlas_splines.estimators.classifier import AtlasClassifier
 from atlas_splines.estimators.column_footprint import ColumnFootprint
 from atlas_splines.estimators.log import EstimatorUpdate
 from atlas_splines.files.writer import replace_file
+from atlas_splines.memory.doubt import Held, held_ahead, held_by_charts, held_lately
 from atlas_splines.memory.log import Consolidation, Update
 from atlas_splines.storage.saving import load
 from atlas_splines.tables.encoding import Column
@@ -22,6 +24,8 @@ from atlas_splines.tables.table_model import Estimator, TableModel
 from atlas_splines.tables.wording import counted, listed
 
 __all__ = ["inspect_model"]
+
+COVERAGE = 0.9  # of the intervals that are told of
 
 
 def inspect_model(path: Path, plot: Path | None, say: Say, *, force: bool = False) -> None:
@@ -41,6 +45,7 @@ def inspect_model(path: Path, plot: Path | None, say: Say, *, force: bool = Fals
         tell_fit(inner, say)
         tell_options(inner, say)
         tell_columns(loaded, inner, say)
+        tell_intervals(inner, say)
     tell_log(loaded, say)
     if plot is not None:
         if isinstance(inner, Atlas):
@@ -88,6 +93,29 @@ def domain_text(estimator: Estimator, j: int) -> str:
     """Domain of an input that is a number."""
     missing = ", or missing" if j in estimator.domain_.indicators else ""
     return f"{estimator._domain_text(j)}{missing}"
+
+
+def tell_intervals(estimator: Estimator, say: Say) -> None:
+    """How rows that were not learned yet lay in intervals: held-out ones, those of charts, and the latest."""
+    state = state_of(estimator.model_)
+    ahead = held_ahead(state, COVERAGE)
+    charts, latest = held_by_charts(state, COVERAGE), held_lately(state, COVERAGE)
+    what = "sets" if isinstance(estimator, AtlasClassifier) else "intervals"
+    for k, held in enumerate(ahead):
+        of_target = f" of target {k}" if len(ahead) > 1 else ""
+        say(f"{what} of {COVERAGE:.0%}{of_target}: {held_text(estimator, held, k, 'held-out rows')}")
+        if charts:
+            say(f"  charts: {held_text(estimator, charts[k], k, 'their held-out rows')}")
+        if latest:
+            rows = counted(round(latest[k].rows), "row")
+            say(f"  lately: {held_text(estimator, latest[k], k, f'{rows}, before learning,')}")
+
+
+def held_text(estimator: Estimator, held: Held, k: int, rows: str) -> str:
+    """Coverage, and for numbers the mean width in units of the target."""
+    if isinstance(estimator, AtlasClassifier):  # a set has the most probable class in any case
+        return f"at least {held.share:.1%} of {rows} have their class inside"
+    return f"{held.share:.1%} of {rows} lie inside, mean width {held.width * estimator.target_scale_[k]:.4g}"
 
 
 def tell_log(loaded: Loaded, say: Say) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -11,7 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from atlas_splines.cli.checks import check_folder, check_other, check_predictions, check_there
+from atlas_splines.cli.checks import (
+    check_coverages,
+    check_folder,
+    check_knows_doubt,
+    check_other,
+    check_predictions,
+    check_there,
+)
 from atlas_splines.cli.messages import Say
 from atlas_splines.cli.model_files import load_table_model
 from atlas_splines.cli.rows import note_unused_columns
@@ -35,24 +42,32 @@ def predict_table(
     *,
     probabilities: bool = False,
     told: Mapping[str, Any] = MappingProxyType({}),
+    coverages: Sequence[float] = (),
+    support: bool = False,
     refuse_unknown: bool = True,
     force: bool = False,
     workers: Workers | None = None,
     note: Say,
 ) -> None:
-    """Write a table with its predictions beside it; `told` is what is said of its dialect."""
+    """Write a table with its predictions beside it, and if wanted with how sure they are.
+
+    `told` is what is said of its dialect.
+    """
     check_there(path)
+    check_coverages(coverages)
     if output != "-":
         check_folder(Path(output))
         check_other(rows, Path(output), "the predictions")
         check_other(str(path), Path(output), "the predictions", "the model")
     model = load_table_model(path)
+    if coverages or support:
+        check_knows_doubt(path, model.estimator, support)
     if output != "-" and not force:
         check_predictions(Path(output), predicted_name(model))
     with opened(rows, model.encoding.dialect.told(**told)) as source, TableWriter(output) as writer:
         source.need(model.encoding.names)
         note_unused_columns(source, model.encoding, note)
-        count, asked = 0, Asked(model, probabilities, refuse_unknown)
+        count, asked = 0, Asked(model, probabilities, tuple(coverages), support, refuse_unknown)
         predicted = map(asked, source.pieces()) if workers is None else workers.told(asked, source.pieces())
         for table in predicted:
             writer.write(table)
@@ -68,6 +83,8 @@ class Asked:
 
     model: TableModel
     probabilities: bool
+    coverages: tuple[float, ...]
+    support: bool
     refuse_unknown: bool
 
     def __call__(self, piece: Piece) -> Table:
@@ -75,7 +92,9 @@ class Asked:
         X = self.model.encoding.encode(piece, UNKNOWN if self.refuse_unknown else None)
         refuse_outside(self.model, piece, X)
         table = piece.table
-        for name, values in prediction_columns(self.model, X, self.probabilities).items():
+        columns = prediction_columns(self.model, X, self.probabilities)
+        columns |= doubt_columns(self.model, X, self.coverages, self.support)
+        for name, values in columns.items():
             if name in piece.source.columns:
                 raise TableError(f"{piece.source.name} has a column {name!r} already; rename it")
             table = table.append_column(name, [values])
@@ -100,6 +119,36 @@ def prediction_columns(model: TableModel, X: Table, probabilities: bool) -> dict
     if probabilities:
         columns |= {f"{target}={label}": shares[:, k] for k, label in enumerate(estimator.classes_)}
     return columns
+
+
+def doubt_columns(
+    model: TableModel, X: Table, coverages: Sequence[float], support: bool
+) -> dict[str, NDArray[Any]]:
+    """More columns by name: ends of intervals, or sets of classes, for each coverage, and support."""
+    estimator, target = model.estimator, model.encoding.target
+    columns: dict[str, NDArray[Any]] = {}
+    if coverages and isinstance(estimator, AtlasRegressor):
+        low, high = estimator.predict_interval(X, coverages)  # (rows, coverages)
+        for k, coverage in enumerate(coverages):
+            columns |= {f"{target}_low_{coverage}": low[:, k], f"{target}_high_{coverage}": high[:, k]}
+    elif coverages:
+        sets = estimator.predict_set(X, coverages)  # (rows, classes, coverages)
+        for k, coverage in enumerate(coverages):
+            columns[f"{target}_set_{coverage}"] = set_names(estimator.classes_, sets[:, :, k])
+    return columns | ({"support": estimator.support(X)} if support else {})
+
+
+def set_names(classes: NDArray[Any], sets: NDArray[np.bool_]) -> NDArray[np.str_]:
+    """Names of the classes of each row, with a bar between them, shape (rows,).
+
+    Examples
+    --------
+    >>> set_names(np.array(["no", "yes"]), np.array([[True, False], [True, True]])).tolist()
+    ['no', 'no|yes']
+    """
+    distinct, which = np.unique(sets, axis=0, return_inverse=True)
+    names = ["|".join(str(label) for label in classes[held]) for held in distinct]
+    return np.array(names)[which.ravel()]
 
 
 def refuse_outside(model: TableModel, piece: Piece, X: Table) -> None:

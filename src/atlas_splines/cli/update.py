@@ -24,6 +24,7 @@ from atlas_splines.core.records import Record
 from atlas_splines.estimators.classifier import AtlasClassifier
 from atlas_splines.estimators.column_footprint import SLOPE_STEP
 from atlas_splines.estimators.reaching import FarRowError
+from atlas_splines.memory.doubt import spread_of
 from atlas_splines.memory.footprints import BoxFootprint, RestFootprint
 from atlas_splines.memory.log import Update
 from atlas_splines.memory.plans import BY_EVIDENCE, Retention
@@ -39,6 +40,9 @@ __all__ = ["update_model"]
 
 # What a share of the domain says when it is all of it.
 EVERYTHING = "100.00%"
+
+# Rows whose support is looked at: that takes as long as to learn them.
+MOST_JUDGED = 10_000
 
 
 def update_model(
@@ -105,6 +109,7 @@ def update_model(
                 f"{source.name}: {error.what}; correct it or leave it out, or let the domain grow that far "
                 "with --far"
             ) from None
+        note_nothing_known(estimator, X, rows, note)
         if dry_run:
             say(f"Error on these rows: {before}. Nothing was written.")
             return
@@ -215,6 +220,19 @@ def tell_footprint(
         say(line)
     where = "" if estimator.in_domain(X).all() else " in the domain it had"
     say(f"Cannot change: every other prediction{where}; it stays the same to the bit.")
+
+
+def note_nothing_known(estimator: Estimator, X: Table, rows: int, note: Say) -> None:
+    """Warn of rows without support, of a sample of a table with so many rows."""
+    spread = spread_of(state_of(estimator.model_))
+    if spread is None or spread.presence is None:
+        return
+    some = np.linspace(0, X.num_rows - 1, min(X.num_rows, MOST_JUDGED)).astype(np.int64)
+    nothing = int((estimator.support(X.take(some)) == 0).sum())
+    if nothing:
+        sample = "" if len(some) == rows else "a random sample of "
+        lie = "lies" if nothing == 1 else "lie"
+        note(f"{nothing:,} of {sample}{counted(len(some), 'row')} {lie} where nothing was known.")
 
 
 def tell_reason(record: Record, say: Say) -> None:

@@ -67,6 +67,8 @@ class Scores:
         Weight of the scores in each region and bin, shape (regions, bins).
     shift
         What is added to each coverage of the ladder, shape (ladder,).
+    sizes
+        Mean scale of the first rows of each region, shape (regions,).
     is_one_sided
         Whether an interval has an upper end alone.
 
@@ -84,19 +86,35 @@ class Scores:
     centres: Array
     counts: Array
     shift: Array
+    sizes: Array
     is_one_sided: bool = False
 
     @classmethod
     def of(
-        cls, said: Array, scores: Array, weights: Array | None = None, is_one_sided: bool = False
+        cls,
+        said: Array,
+        scores: Array,
+        weights: Array | None = None,
+        is_one_sided: bool = False,
+        sizes: Array | None = None,
     ) -> Scores:
-        """The histograms of some rows; `said`, `scores` and `weights` have shape (rows,)."""
+        """The histograms of some rows; `said`, `scores`, `weights` and their `sizes` have shape (rows,)."""
         regions = int(np.clip(len(said) // ROWS_A_REGION, 1, MOST_REGIONS))
         centres = np.unique(np.quantile(said, (np.arange(regions) + 0.5) / regions))
-        empty = cls(centres, np.zeros((len(centres), BINS)), np.zeros(len(LADDER)), is_one_sided)
+        empty = cls(
+            centres,
+            np.zeros((len(centres), BINS)),
+            np.zeros(len(LADDER)),
+            np.ones(len(centres)),
+            is_one_sided,
+        )
         held = empty.counted(said, scores, weights).sum(axis=1) > 0  # predictions of few values leave gaps
-        some = replace(empty, centres=centres[held], counts=empty.counts[held])
-        return replace(some, counts=some.counted(said, scores, weights))
+        some = replace(empty, centres=centres[held], counts=empty.counts[held], sizes=empty.sizes[held])
+        counts = some.counted(said, scores, weights)
+        if sizes is None:
+            return replace(some, counts=counts)
+        sums = some.counted(said, scores, sizes if weights is None else sizes * weights)
+        return replace(some, counts=counts, sizes=sums.sum(axis=1) / counts.sum(axis=1))
 
     def counted(self, said: Array, scores: Array, weights: Array | None) -> Array:
         """Weight of rows in each region and bin."""
@@ -136,6 +154,26 @@ class Scores:
             low = self.quantiles(tail / 2, outwards=-1)
             high = self.quantiles(1 - tail / 2, outwards=1)
         return np.column_stack([np.interp(said, self.centres, end) for end in (low, high)])
+
+    def held(self, coverage: float) -> tuple[float, float]:
+        """Share of the kept scores that the intervals of a coverage hold, and their mean width.
+
+        Examples
+        --------
+        >>> even = np.random.default_rng(0).random(4000)
+        >>> scores = Scores.of(np.zeros(4000), even, sizes=np.full(4000, 2.0))
+        >>> share, width = scores.held(0.9)
+        >>> round(share, 2), round(width, 1)
+        (0.9, 1.8)
+        """
+        low, high = self.ends(self.centres, coverage).T  # (regions,)
+        sums = np.pad(np.cumsum(self.counts, axis=1), ((0, 0), (1, 0)))  # (regions, bins + 1)
+        held = [
+            np.diff(np.interp(ends, EDGES, each))[0]
+            for ends, each in zip(zip(low, high, strict=True), sums, strict=True)
+        ]
+        rows = sums[:, -1]
+        return float(np.sum(held) / rows.sum()), float(np.average((high - low) * self.sizes, weights=rows))
 
     def level(self, said: Array, quantile: float) -> Array:
         """The score that a share of the rows stays below, shape (rows,)."""

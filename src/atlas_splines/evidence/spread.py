@@ -104,7 +104,7 @@ class Spread(Evidence):
             scale, ahead = Scale.of(points, said[:, k], errors, weights, inputs[:MOST_INPUTS])
             larger = 1.0 if factor is None else float(factor[k])
             scales.append(scale)
-            scores.append(Scores.of(said[:, k], larger * errors / ahead, weights))
+            scores.append(Scores.of(said[:, k], larger * errors / ahead, weights, sizes=ahead))
         return cls(tuple(scales), tuple(scores), presence)
 
     # --- as evidence of a chart that was trained ------------------------------------------------------

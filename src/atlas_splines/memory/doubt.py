@@ -6,7 +6,9 @@ bit of it is heard.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +16,24 @@ from numpy.typing import NDArray
 from atlas_splines.core.model import state_of
 from atlas_splines.core.state import State
 from atlas_splines.evidence.pool import Pool
-from atlas_splines.evidence.spread import Spread
+from atlas_splines.evidence.presence import Presence
+from atlas_splines.evidence.scores import LADDER, Scores, Tally
+from atlas_splines.evidence.spread import Seen, Spread
 
-__all__ = ["deviations", "interval_ends", "most_surprise", "quantile_levels", "spread_of", "support_of"]
+__all__ = [
+    "Held",
+    "deviations",
+    "held_ahead",
+    "held_by_charts",
+    "held_lately",
+    "interval_ends",
+    "most_surprise",
+    "needed_presence",
+    "needed_spread",
+    "quantile_levels",
+    "spread_of",
+    "support_of",
+]
 
 Array = NDArray[np.float64]
 Points = NDArray[np.floating]
@@ -39,6 +56,74 @@ def needed_spread(state: State) -> Spread:
             "it with 100 rows or more"
         )
     return spread
+
+
+@dataclass(frozen=True)
+class Held:
+    """How rows that were not learned yet lay in the intervals of a coverage.
+
+    Attributes
+    ----------
+    share
+        Share of the rows that did.
+    width
+        Mean width of intervals, in units of the model's output; nothing is known of that for classes.
+    rows
+        Weight of these rows.
+    """
+
+    share: float
+    width: float
+    rows: float
+
+
+def held_ahead(state: State, coverage: float) -> tuple[Held, ...]:
+    """Of the rows that the fit held out, up to the updates that can be taken back: for each output.
+
+    Without a spread there is none; of classes together there is one.
+    """
+    pool = state.evidence
+    spread = (pool.spread or pool.whole_spread) if isinstance(pool, Pool) else None
+    return () if spread is None else tuple(held_of(scores, coverage) for scores in spread.scores)
+
+
+def held_of(scores: Scores, coverage: float, size: float = 1.0) -> Held:
+    """What kept scores say of the intervals of a coverage."""
+    share, width = scores.held(coverage)
+    return Held(share, width * size, float(scores.counts.sum()))
+
+
+def held_lately(state: State, coverage: float) -> tuple[Held, ...]:
+    """Of the pooled rows of the latest updates, before each was learned; with the width of now."""
+    pool = state.evidence
+    if not isinstance(pool, Pool) or pool.whole_spread is None:
+        return ()
+    seen = [batch.seen.tallies for batch in pool.recent if isinstance(batch.seen, Seen)]
+    tallies = [reduce(Tally.joined, each) for each in zip(*seen, strict=True)]
+    watched = int(np.argmin(np.abs(LADDER - coverage)))
+    return tuple(
+        Held(float(tally.covered[watched]), held_of(scores, coverage).width, tally.rows)
+        for tally, scores in zip(tallies, pool.whole_spread.scores, strict=False)
+    )
+
+
+def held_by_charts(state: State, coverage: float) -> tuple[Held, ...]:
+    """Of the rows of charts, of parts of each that the other parts have not learned: all charts together."""
+    found = [
+        [held_of(scores, coverage, size) for scores, size in zip(own.scores, sizes, strict=False)]
+        for own, sizes in ((spread_of(state_of(c.content)), c.size.tolist()) for c in state.charts)
+        if own is not None
+    ]
+    return tuple(together(parts) for parts in zip(*found, strict=True))
+
+
+def together(parts: Sequence[Held]) -> Held:
+    """The mean of some, by their rows."""
+    rows = [part.rows for part in parts]
+    shares, widths = [part.share for part in parts], [part.width for part in parts]
+    return Held(
+        float(np.average(shares, weights=rows)), float(np.average(widths, weights=rows)), float(sum(rows))
+    )
 
 
 def interval_ends(state: State, points: Points, said: Array, coverages: Array) -> Array:
@@ -86,12 +171,17 @@ def support_of(state: State, points: Points) -> Array:
 
 def own_support(spread: Spread, state: State, points: Array, _: Array) -> Array:
     """Support by the evidence of one state, without charts."""
+    presence, pool, leverage = needed_presence(spread), state.evidence, None
+    if isinstance(pool, Pool) and presence.counts_leverage:
+        leverage = pool.first.leverage(pool.features(points))
+    return presence.support(points, leverage)
+
+
+def needed_presence(spread: Spread) -> Presence:
+    """Where the rows of a spread have been, or a sentence that it is not known."""
     if spread.presence is None:
         raise ValueError("this model was fitted by a version that did not count where rows are: fit it again")
-    pool, leverage = state.evidence, None
-    if isinstance(pool, Pool) and spread.presence.counts_leverage:
-        leverage = pool.first.leverage(pool.features(points))
-    return spread.presence.support(points, leverage)
+    return spread.presence
 
 
 def blended(state: State, points: Points, said: Array, ask: Ask, sized: bool) -> Array:

@@ -9,6 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from atlas_splines.core.model import state_of
+from atlas_splines.nn.doubt import Doubt
 from atlas_splines.nn.module import AtlasModule
 
 if TYPE_CHECKING:
@@ -25,10 +27,18 @@ class EstimatorModule(nn.Module):
     `AtlasClassifier.predict_proba`, in float64. What they refuse gives NaN here: a missing value if the
     estimator has missing="error", and a row outside the domain with extrapolation="error".
 
+    With `coverage` or `support` the output is a tuple, named by `output_names`: the same as "y"; then for a
+    regressor "low" and "high", the ends of `predict_interval`, and for a classifier "set", the truth values
+    of `predict_set`; and "support".
+
     Parameters
     ----------
     estimator
         A fitted `AtlasRegressor` or `AtlasClassifier`; the module does not follow it if it learns more.
+    coverage
+        Of the intervals, or sets of classes; by default there are none.
+    support
+        Whether to tell how much evidence stands behind each row.
 
     Attributes
     ----------
@@ -58,10 +68,17 @@ class EstimatorModule(nn.Module):
     mean: Tensor
     spread: Tensor
 
-    def __init__(self, estimator: AtlasRegressor | AtlasClassifier) -> None:
+    def __init__(
+        self,
+        estimator: AtlasRegressor | AtlasClassifier,
+        *,
+        coverage: float | None = None,
+        support: bool = False,
+    ) -> None:
         from atlas_splines.estimators.classifier import AtlasClassifier  # needs scikit-learn
         from atlas_splines.estimators.column_footprint import SLOPE_STEP
         from atlas_splines.estimators.regressor import AtlasRegressor
+        from atlas_splines.estimators.uncertainty import checked_coverages
 
         super().__init__()
         if not isinstance(estimator, AtlasRegressor | AtlasClassifier):
@@ -82,6 +99,11 @@ class EstimatorModule(nn.Module):
         self.classifies = isinstance(estimator, AtlasClassifier)
         self.one_column = not self.classifies and estimator._one_column
         self.step = SLOPE_STEP
+        self.has_ends, self.has_support = coverage is not None, support
+        if coverage is not None:
+            coverage = float(checked_coverages(coverage)[0])
+        state = state_of(estimator.model_)
+        self.doubt = Doubt(state, coverage, support) if self.has_ends or support else None
         self.constants = constants_of(estimator)
         self._derive()
 
@@ -95,7 +117,13 @@ class EstimatorModule(nn.Module):
         self._derive()
         return self
 
-    def forward(self, X: Tensor) -> Tensor:
+    @property
+    def output_names(self) -> list[str]:
+        """Names of the outputs, in their order."""
+        ends = ["set"] if self.classifies else ["low", "high"]
+        return ["y", *(ends if self.has_ends else []), *(["support"] if self.has_support else [])]
+
+    def forward(self, X: Tensor) -> Tensor | tuple[Tensor, ...]:
         """Predict the rows of X."""
         if X.ndim != 2 or X.shape[1] != self.columns:
             raise ValueError(f"X has shape {tuple(X.shape)}; expected (rows, {self.columns})")
@@ -108,10 +136,29 @@ class EstimatorModule(nn.Module):
             out = self._continued(out, points, inside)
         elif self.extrapolation == "error":
             out = torch.where((points == inside).all(1, keepdim=True), out, torch.nan)
-        if self.classifies:
-            return out.softmax(1)
+        predicted = out.softmax(1) if self.classifies else self._in_units(out)
+        if self.doubt is None:
+            return predicted
+        known = inside.to(self.model.scale.dtype)
+        ends = self._ends(self.doubt, known, out) if self.has_ends else []
+        if not self.has_support:
+            return predicted, *ends
+        support = self.doubt.support(self.model.charts, known, out)
+        return predicted, *ends, torch.where((points == inside).all(1), support, 0)
+
+    def _in_units(self, out: Tensor) -> Tensor:
+        """Outputs in units of the targets."""
         out = out * self.spread + self.mean
         return out[:, 0] if self.one_column else out
+
+    def _ends(self, doubt: Doubt, known: Tensor, out: Tensor) -> list[Tensor]:
+        """Low and high ends of intervals, or sets of classes."""
+        if self.classifies:
+            most = doubt.most_surprise(self.model.charts, known, out)
+            is_likely = -out.log_softmax(1) <= most[:, None]
+            return [is_likely | (out == out.amax(1, keepdim=True))]
+        ends = doubt.ends(self.model.charts, known, out)  # (rows, outputs, 2)
+        return [self._in_units(out + ends[:, :, side]) for side in (0, 1)]
 
     def to_unit(self, X: Tensor) -> Tensor:
         """Coordinates of rows, (rows, inputs), as `Domain.to_unit` has them."""

@@ -33,8 +33,8 @@ def export_onnx(
 ) -> None:
     """Write a module to one ONNX file, all at once: input of shape (rows, inputs), any number of rows.
 
-    The output is named "y". The input of an `EstimatorModule` is float64, of others what the module has.
-    Needs ``pip install 'atlas-splines[onnx]'``.
+    The output is named "y"; an `EstimatorModule` may have more, its `output_names`. The input of an
+    `EstimatorModule` is float64, of others what the module has. Needs ``pip install 'atlas-splines[onnx]'``.
 
     Parameters
     ----------
@@ -54,10 +54,11 @@ def export_onnx(
     size = sum(tensor.nbytes for tensor in module.state_dict().values())
     if size > MAX_BYTES:
         raise ValueError(f"the module has {size / 2**30:.1f} GiB, but an ONNX file holds at most 2")
+    names = module.output_names if isinstance(module, EstimatorModule) else ["y"]
     with silent_exporter():
         program = torch.onnx.export(
             copy.deepcopy(module).eval(), (example_rows(module),), dynamo=True, verbose=False,
-            input_names=[input_name], output_names=["y"], dynamic_shapes=({0: torch.export.Dim("rows")},),
+            input_names=[input_name], output_names=names, dynamic_shapes=({0: torch.export.Dim("rows")},),
         )  # fmt: skip
     proto = cast(torch.onnx.ONNXProgram, program).model_proto
     graph = proto.graph

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.collections import Collection
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from atlas_splines.core.records import count_of
 from atlas_splines.plots.columns import PLACES, check_fitted, places_along
+from atlas_splines.plots.doubt import INTERVAL_LABEL
 from atlas_splines.plots.footprints import MOST_UPDATES, draw_updates
-from atlas_splines.plots.shapes import SAMPLE_SIZE, draw_shape, effect_curves, sample_points
+from atlas_splines.plots.shapes import BAND_LABEL, SAMPLE_SIZE, draw_shape, effect_curves, sample_points
 from atlas_splines.plots.style import DPI, PICTURES
 
 if TYPE_CHECKING:
@@ -101,7 +103,7 @@ def draw_shapes(
     bands, means = [], []
     for axes, column in zip(every, columns, strict=False):
         draw_shape(axes, estimator, column, output=output).spines[["top", "right"]].set_visible(False)
-        bands.append(np.asarray(axes.collections[0].get_paths()[0].vertices)[:, 1])
+        bands += [np.asarray(band.get_paths()[0].vertices)[:, 1] for band in bands_of(axes)]
         means.append(np.asarray(axes.lines[0].get_ydata()))
     for axes in panels[:, 1:].ravel().tolist():
         axes.set_ylabel("")
@@ -110,5 +112,14 @@ def draw_shapes(
     low, high = np.percentile(np.concatenate(bands), SCALE_PERCENTILES)
     low, high = min(low, np.min(means)), max(high, np.max(means))
     every[0].set_ylim(low - 0.1 * (high - low), high + 0.1 * (high - low))
-    lines = every[0].get_legend_handles_labels()
-    every[0].figure.legend(*lines, loc="outside lower center", ncols=3, frameon=False)
+    lines = {
+        label: line
+        for axes in every[: len(columns)]
+        for line, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    every[0].figure.legend(lines.values(), lines.keys(), loc="outside lower center", ncols=3, frameon=False)
+
+
+def bands_of(axes: Axes) -> list[Collection]:
+    """The band of effects, and that of intervals if there is one."""
+    return [band for band in axes.collections if band.get_label() in (BAND_LABEL, INTERVAL_LABEL)]

@@ -19,15 +19,16 @@ from atlas_splines.plots.columns import (
     places_along,
     sums_along,
 )
+from atlas_splines.plots.doubt import KNOWN, doubt_at, draw_doubt, known_points
 from atlas_splines.plots.style import MAIN, QUIET, RUG_HEIGHT
 
 if TYPE_CHECKING:
     from atlas_splines.estimators.base import AtlasEstimator
 
-__all__ = ["SAMPLE_SIZE", "draw_shape", "effect_curves", "sample_points"]
+__all__ = ["BAND_LABEL", "SAMPLE_SIZE", "draw_shape", "effect_curves", "sample_points"]
 
 SAMPLE_SIZE = 200  # points whose predictions are averaged
-BAND_PERCENTILES = (10, 90)
+BAND_PERCENTILES, BAND_LABEL = (10, 90), "effect for 80 % of points"
 DATA_PERCENTILES = (0.5, 99.5)  # the range of a column that its data says something about
 MARGIN = 0.02  # of the range shown, left free on either side
 BARS = PLACES // 3  # of the data's density
@@ -45,6 +46,9 @@ def draw_shape(
       width. Probabilities are cut to [0, 1].
     - Thin dashed line: the spline f_j of F alone, shifted to the same mean, without exponentials and charts;
       for a regressor only. Where it leaves the thick line, the exponentials or charts act.
+    - Grey band: the mean interval that holds 90 % of targets, around the thick line, for a regressor.
+      Dimmed: values for which nothing was like a known row. Both are found at rows of X, or else at points
+      that are much like known rows; a model that does not know its errors has neither.
     - Grey, at the bottom: how often the values on the axis occur in X.
 
     Lines cover the domain, or with X the middle 99 % of its values.
@@ -84,16 +88,35 @@ def draw_shape(
     x, low, high = estimator.domain_.to_raw(j, places), *np.percentile(curves, BAND_PERCENTILES, axis=1)
     if is_classifier:
         low, high = low.clip(0, 1), high.clip(0, 1)  # a shifted curve may leave what a probability can be
-    axes.fill_between(x, low, high, color=MAIN, alpha=0.2, lw=0, label="effect for 80 % of points")
+    axes.fill_between(x, low, high, color=MAIN, alpha=0.2, lw=0, label=BAND_LABEL)
     axes.plot(x, curves.mean(axis=1), color=MAIN, lw=2, label="mean prediction")
     if not is_classifier:
         spline = additive_shape(estimator, j, places, output) + curves.mean()
         axes.plot(x, spline, color="black", lw=0.9, ls=(0, (4, 2)), label="additive part")
     if rows is not None:
         draw_density(axes, rows[:, j])
+    draw_doubt_along(axes, estimator, j, places, curves.mean(axis=1), rows, output)
     margin = MARGIN * (x[-1] - x[0])
     axes.set(xlabel=names[j], ylabel=output_label(estimator, output), xlim=(x[0] - margin, x[-1] + margin))
     return axes
+
+
+def draw_doubt_along(
+    axes: Axes,
+    estimator: AtlasEstimator,
+    j: int,
+    places: Array,
+    means: Array,
+    rows: Array | None,
+    output: int,
+) -> None:
+    """Shade intervals around the mean prediction along a column, and dim what is without support."""
+    known = known_points(estimator) if rows is None else sample_points(estimator, rows)[:KNOWN]
+    if known is None:
+        return
+    doubt = doubt_at(estimator, moved_along(estimator, j, places, known), output)
+    if doubt is not None:
+        draw_doubt(axes, estimator.domain_.to_raw(j, places), means, doubt)
 
 
 def effect_curves(estimator: AtlasEstimator, j: int, places: Array, sample: Array, output: int) -> Array:
@@ -101,12 +124,18 @@ def effect_curves(estimator: AtlasEstimator, j: int, places: Array, sample: Arra
 
     The curve of each point is shifted so that all have the same mean.
     """
-    points = np.repeat(sample[None], places.size, axis=0)  # (places, points, inputs)
+    points = moved_along(estimator, j, places, sample)
+    curves = predict(estimator, points.reshape(-1, sample.shape[1]))[:, output].reshape(places.size, -1)
+    return curves - curves.mean(axis=0) + curves.mean()
+
+
+def moved_along(estimator: AtlasEstimator, j: int, places: Array, sample: Array) -> Array:
+    """Each point at places along a column, shape (places, points, inputs)."""
+    points = np.repeat(sample[None], places.size, axis=0)
     points[:, :, j] = places[:, None]
     indicators = estimator.domain_.indicators
     points[:, :, len(estimator.domain_.knots) + np.flatnonzero(indicators == j)] = 0  # it is not missing
-    curves = predict(estimator, points.reshape(-1, sample.shape[1]))[:, output].reshape(places.size, -1)
-    return curves - curves.mean(axis=0) + curves.mean()
+    return points
 
 
 def predict(estimator: AtlasEstimator, points: Array) -> Array:

@@ -4,6 +4,7 @@ __all__ = [
     "ACCENT",
     "CHANGE_COLOURS",
     "DPI",
+    "FAINT",
     "LANE_COLOUR",
     "LINE_COLOURS",
     "MAIN",
@@ -20,6 +21,7 @@ CHANGE_COLOURS = "Greys"  # how large a change is: white means none at all
 MAIN = "#0072b2"
 ACCENT = "#d55e00"
 QUIET = "#777777"
+FAINT = "#dddddd"  # lines over what is dimmed
 REVERTED = "#f2c4a0"  # an update that was taken back: the accent, pale
 LANE_COLOUR = "#f3f3f3"  # behind the bars of a column
 LINE_COLOURS = (MAIN, ACCENT, "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")

@@ -53,7 +53,12 @@ def spread_tensors(spread: Spread, name: str) -> dict[str, NDArray[Any]]:
     for k, scale in enumerate(spread.scales):
         tensors |= {f"{name}.scales.{k}.knots": scale.knots, f"{name}.scales.{k}.weights": scale.weights}
     for k, scores in enumerate(spread.scores):
-        parts = {"centres": scores.centres, "counts": scores.counts, "shift": scores.shift}
+        parts = {
+            "centres": scores.centres,
+            "counts": scores.counts,
+            "shift": scores.shift,
+            "sizes": scores.sizes,
+        }
         tensors |= {f"{name}.scores.{k}.{part}": array for part, array in parts.items()}
     if spread.presence is not None:
         tensors |= visits_tensors(spread.presence.visits, f"{name}.presence")
@@ -122,13 +127,16 @@ def _read_scores(archive: Archive, is_one_sided: bool, name: str) -> Scores:
     centres = archive.tensor(f"{name}.centres", "float64", (None,))
     counts = archive.tensor(f"{name}.counts", "float64", (len(centres), BINS))
     shift = archive.tensor(f"{name}.shift", "float64", (len(LADDER),))
+    sizes = archive.tensor(f"{name}.sizes", "float64", (len(centres),))
     if not len(centres) or (np.diff(centres) <= 0).any():
         raise ValueError(f"tensor '{name}.centres' must be rising")
     if (counts < 0).any() or (counts.sum(axis=1) <= 0).any():
         raise ValueError(f"tensor '{name}.counts' must be at least 0, and more for each centre")
     if (np.abs(shift) > 1).any():
         raise ValueError(f"tensor '{name}.shift' must be from -1 to 1")
-    return Scores(centres, counts, shift, is_one_sided)
+    if (sizes <= 0).any():
+        raise ValueError(f"tensor '{name}.sizes' must be more than 0")
+    return Scores(centres, counts, shift, sizes, is_one_sided)
 
 
 def _read_presence(archive: Archive, value: object, inputs: int, name: str) -> Presence:
