@@ -56,8 +56,8 @@ def verify(path: str | os.PathLike[str], *, expect: str | None = None) -> Verifi
 
     The checksum covers all bytes. Each entry of the log, each chart, the evidence and the coefficients have a
     digest of their own, which tells where it was. The log is a chain of hashes, and ends with the
-    coefficients. Whoever can write a file can compute all of that anew: against them the version, or the
-    newest hash of the log, is kept elsewhere, and given as `expect`.
+    coefficients. Whoever can write a file can compute all of that anew: against them the version is kept
+    elsewhere, and given as `expect`.
 
     Parameters
     ----------
