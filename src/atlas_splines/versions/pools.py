@@ -185,13 +185,17 @@ def restarted(
     """
     candidates = 1 + len(pool.half_lives) + (base is not None)
     older = reduce(sub, [batch.statistics for batch in recent], total)
+    voice: Voice = "fading" if pool.voice == "fading" else "exact"
     return replace(
         pool,
         older=older,
         faded=tuple(sums_of(older) for _ in pool.half_lives),
         track=Track(np.zeros(candidates)),
-        recent=tuple(replace(batch, errors=batch.errors[:candidates], seen=None) for batch in recent),
+        # whichever is taken back, who speaks goes on
+        recent=tuple(
+            replace(batch, errors=batch.errors[:candidates], seen=None, before=voice) for batch in recent
+        ),
         base=base,
-        voice="fading" if pool.voice == "fading" else "exact",
+        voice=voice,
         spread=spread,
     )
