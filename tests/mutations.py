@@ -155,6 +155,11 @@ def small_table_model() -> TableModel:
     return TableModel(model.fit(frame(encoding.inputs, X.T), X[:, 0] + X[:, 3]), encoding)
 
 
+def updated_table_model() -> TableModel:
+    """A regressor that knows its table, and has a chart."""
+    return TableModel(small_regressor(), Encoding((Column("size"), Column("age")), "price"))
+
+
 def monotone_regressor() -> AtlasRegressor:
     """A regressor that has to rise along its first column, with evidence and a chart."""
     random = np.random.default_rng(0)

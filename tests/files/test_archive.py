@@ -89,8 +89,8 @@ def test_other_files_are_told_apart(data, refusal):
 
 def test_a_newer_file_asks_for_an_upgrade(rich_bytes, refusal):
     file = File.open(rich_bytes)
-    file.envelope.update(version=4, checksum="of a kind not yet known")
-    newer = "was written by a newer atlas-splines (format 4); this one reads up to 3: upgrade"
+    file.envelope.update(version=5, checksum="of a kind not yet known")
+    newer = "was written by a newer atlas-splines (format 5); this one reads up to 4: upgrade"
     assert refusal(file.seal()) == newer
 
 

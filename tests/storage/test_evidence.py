@@ -13,6 +13,7 @@ from mutations import File, outputs_of, places, pooled_regressor, small_classifi
 from atlas_splines import AtlasRegressor, TableModel, load, save
 from atlas_splines.core.model import Atlas, commit, model_in, state_of, take_state
 from atlas_splines.core.state import Evidence
+from atlas_splines.evidence.pool import Pool
 from atlas_splines.files.errors import StorageError
 from atlas_splines.storage.models import model_from_archive, model_to_archive
 from atlas_splines.tables.encoding import Column, Encoding, frame
@@ -55,7 +56,7 @@ def new_rows(count=40, seed=5):
 
 def pools_of(model):
     states = (state_of(model.model_), *(state_of(chart.content) for chart in model.model_.charts))
-    return [state.evidence for state in states if state.evidence is not None]
+    return [state.evidence for state in states if isinstance(state.evidence, Pool)]
 
 
 def same_pool(one, other):

@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 import pytest
-from mutations import pooled_regressor, rich_model, small_table_model
+from mutations import pooled_regressor, rich_model, updated_table_model
 
 from atlas_splines import Atlas, export_log
 from atlas_splines.core import records
@@ -29,7 +29,7 @@ def chain_over(entries, chain="0" * 64):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("make", [rich_model, pooled_regressor, small_table_model])
+@pytest.mark.parametrize("make", [rich_model, pooled_regressor, updated_table_model])
 def test_every_entry_is_a_line_with_its_hash(make, path):
     model = make()
     export_log(model, path)
@@ -43,7 +43,7 @@ def test_every_entry_is_a_line_with_its_hash(make, path):
 
 @pytest.mark.slow
 def test_entries_are_in_the_units_of_the_columns():
-    model = small_table_model()
+    model = updated_table_model()
     (entry,) = entries_of(model)
     (done,) = model.estimator.update_log_
     assert entry["measure"] == "RMSE"

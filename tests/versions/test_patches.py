@@ -15,7 +15,7 @@ from mutations import (
     places,
     rich_model,
     small_classifier,
-    small_table_model,
+    updated_table_model,
 )
 
 from atlas_splines import Atlas, AtlasRegressor, StorageError, consolidate, load, save, train
@@ -117,7 +117,7 @@ def test_training_and_consolidation(path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("make", [rich_model, small_classifier, small_table_model])
+@pytest.mark.parametrize("make", [rich_model, small_classifier, updated_table_model])
 def test_all_kinds_of_models(make, path):
     old = make()
     new = copy.deepcopy(old)

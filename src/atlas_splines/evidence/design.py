@@ -280,10 +280,12 @@ def with_pairs(
 
 
 def best_pairs(features: Features, points: Array, targets: Array) -> tuple[tuple[int, int], ...]:
-    """Pairs of inputs that what splines leave depends on."""
+    """Pairs of inputs that what splines leave depends on; of two inputs all bumps are such a pair."""
     lengths = features.bumps[0].lengths / (points.std(axis=0) + 1e-3)
     inputs = np.sort(np.argsort(lengths)[:MOST_PAIRED])
     inputs = inputs[np.isfinite(lengths[inputs])]
+    if len(inputs) <= 2:
+        return ()
     additive = replace(features, bumps=())
     phi = additive(points)
     left = targets - phi @ readout_of(phi, targets, Prior.flat(additive.sizes), JUDGING_STEPS).weights
