@@ -41,3 +41,11 @@ def test_diff_draws_a_picture(two, work):
     assert (
         refused("diff", "old.atlas", "no.atlas") == "no.atlas does not exist or is not a file; check the name"
     )
+
+
+def test_where_everything_can_differ_nothing_else_is_told_to_stay(work):
+    shutil.copy("m.atlas", "old.atlas")
+    ok("update", "m.atlas", "new.csv", "--retention", "pool")
+    lines = run(app, ["diff", "old.atlas", "m.atlas"]).stdout.splitlines()
+    assert lines[1] == "Can differ: every prediction."
+    assert lines[2].startswith("On 20,000 random points there: ")

@@ -85,8 +85,9 @@ def tell(found: Difference, first: Path, second: Path, model: Loaded, rows: str 
     if not found.same:
         for line in place_lines(found.areas, model):
             say(line)
-        other = "Every other prediction" if found else "Every prediction"
-        say(f"{other} is the same, to the bit.")
+        if not any(map(is_everything, found.areas)):
+            other = "Every other prediction" if found else "Every prediction"
+            say(f"{other} is the same, to the bit.")
     if found.rows:
         where = f"{counted(found.rows, 'row')} of {rows}" if rows else f"{found.rows:,} random points there"
         unit = " of a probability" if is_classifier(model) else ""
@@ -107,6 +108,12 @@ def entry_text(entry: Record) -> str:
     why = f": {entry.message}" if entry.message else ""
     when = f"{entry.time:%Y-%m-%d %H:%M}"
     return f"update {entry.id} ({entry.kind}, {counted(entry.rows, 'row')}, {when}{gone}){why}"
+
+
+def is_everything(area: Footprint) -> bool:
+    """Whether no prediction is spared."""
+    inner = area.area if isinstance(area, ColumnFootprint) else area
+    return isinstance(inner, RestFootprint) and not inner.fences
 
 
 def place_lines(areas: tuple[Footprint, ...], model: Loaded) -> Iterator[str]:
