@@ -12,8 +12,8 @@ __all__ = ["length_scales"]
 Array = NDArray[np.float64]
 
 SAMPLE = 320  # rows that length scales are found from; the cost is cubic
-STEPS = 20  # of the optimiser
-NEGLIGIBLE = 1e-4  # share of the likelihood's logarithm that a step must gain, or it is the last
+STEPS = 30  # of the optimiser
+NEGLIGIBLE = 1e-5  # share of the likelihood's logarithm that a step must gain, or it is the last
 
 
 def length_scales(points: Array, targets: Array, random: np.random.Generator) -> Array:
