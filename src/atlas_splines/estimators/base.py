@@ -168,7 +168,15 @@ class AtlasEstimator(Uncertain):
         signs = self._signs(columns, outputs)
         options, solved = self._fit_options(outputs, signs), None
         if self.features:
-            solved = solve_rows(rows, self.features, int(seeds[0]), signs, looks_ahead=options.stacks)
+            # pairs of inputs find edges of classes; members do that for numbers, and overshoot less
+            solved = solve_rows(
+                rows,
+                self.features,
+                int(seeds[0]),
+                signs,
+                looks_ahead=options.stacks,
+                pairs=options.loss == "cross-entropy",
+            )
         fitted = fit_model(rows, options, seeds.tolist(), self._map, solved, apart)
         model = constrained(fitted.model, signs)
         if solved is not None:

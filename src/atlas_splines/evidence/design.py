@@ -105,6 +105,7 @@ def solve_first(
     seed: int = 0,
     signs: Signs = (),
     looks_ahead: bool = True,
+    pairs: bool = True,
 ) -> Solved:
     """Choose features for data, and solve for the readout of all of it.
 
@@ -116,6 +117,8 @@ def solve_first(
         Weight of each row, about 1; shape (rows,).
     looks_ahead
         Whether to tell what others say of each row.
+    pairs
+        Whether some bumps may be of two inputs only.
 
     Examples
     --------
@@ -125,7 +128,7 @@ def solve_first(
     0.1
     """
     points = np.asarray(points, np.float64).clip(0, 1)
-    features, prior = choose_features(points, targets, budget, seed, signs)
+    features, prior = choose_features(points, targets, budget, seed, signs, pairs)
     statistics = Statistics(len(features), targets.shape[1])
     for rows in pieces(len(points)):
         statistics.add(features(points[rows]), targets[rows], None if weights is None else weights[rows])
@@ -185,7 +188,12 @@ def has_unseen(targets: Array) -> bool:
 
 
 def choose_features(
-    points: Array, targets: Array, budget: int = 550, seed: int = 0, signs: Signs = ()
+    points: Array,
+    targets: Array,
+    budget: int = 550,
+    seed: int = 0,
+    signs: Signs = (),
+    pairs: bool = True,
 ) -> tuple[Features, Prior]:
     """Features for data and the prior that suits a sample of it."""
     random = np.random.default_rng(seed)
@@ -201,7 +209,7 @@ def choose_features(
     fine = finer_splines(points * telling, left, int(SPLINE_SHARE * budget))
     linear = replace(coarse, fine=fine, signs=signs)
     features, readout = with_bumps(linear, points, targets, lengths, budget, random)
-    if signs:  # bumps of two inputs have both sides
+    if signs or not pairs:  # bumps of two inputs have both sides
         return features, readout.prior
     return with_pairs(features, readout, points, targets, random)
 

@@ -87,7 +87,12 @@ class Pooled:
 
 
 def solve_rows(
-    rows: Rows, features: int = FEATURES, seed: int = 0, signs: Signs = (), looks_ahead: bool = True
+    rows: Rows,
+    features: int = FEATURES,
+    seed: int = 0,
+    signs: Signs = (),
+    looks_ahead: bool = True,
+    pairs: bool = True,
 ) -> Solved:
     """Features for the first rows, and the readout of these.
 
@@ -103,8 +108,10 @@ def solve_rows(
         Which way each output has to go along each input; empty if all are free.
     looks_ahead
         Whether to tell what other rows say of each.
+    pairs
+        Whether some bumps may be of two inputs only.
     """
-    return solve_first(*as_first_rows(rows), features, seed, signs, looks_ahead)
+    return solve_first(*as_first_rows(rows), features, seed, signs, looks_ahead, pairs)
 
 
 def as_first_rows(rows: Rows) -> tuple[Array, Array, Array]:
