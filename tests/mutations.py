@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from random import Random
 from typing import Any, NamedTuple
@@ -320,3 +321,15 @@ def inflate(random: Random, data: bytes) -> bytes:
 
 CARELESS = (truncate, flip_bits, splice, inflate_length)
 SEALED = (edit_header, edit_entry, edit_numbers, inflate)
+
+
+def set_value(*keys: str, to: object) -> Callable[[File], None]:
+    """An edit of what a file says of its evidence."""
+
+    def edit(file: File) -> None:
+        place = file.envelope["header"]["model"]["evidence"]
+        for key in keys[:-1]:
+            place = place[key]
+        place[keys[-1]] = to
+
+    return edit

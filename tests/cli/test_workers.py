@@ -80,3 +80,4 @@ def test_one_kind_of_workers(work):
 
 def test_small_tables_need_no_workers(work):
     ok("fit", "homes.csv", "-t", "price", "-o", "a.atlas", *SIZES, "--scheduler", "tcp://127.0.0.1:1")
+    assert (work / "a.atlas").exists()

@@ -8,7 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command import SMALL, ok, write_csv
-from mutations import File, outputs_of, places, pooled_regressor, small_classifier, small_regressor
+from mutations import (
+    File,
+    outputs_of,
+    places,
+    pooled_regressor,
+    set_value,
+    small_classifier,
+    small_regressor,
+)
 
 from atlas_splines import AtlasRegressor, TableModel, load, save
 from atlas_splines.core.model import Atlas, commit, model_in, state_of, take_state
@@ -320,16 +328,6 @@ def test_the_format_is_as_documented(pooled_bytes):
 def refusal_of_pool(pooled_bytes, refusal_of_sealed):
     """What is wrong with a file of the pooled regressor after an edit."""
     return partial(refusal_of_sealed, pooled_bytes)
-
-
-def set_value(*keys, to):
-    def edit(file):
-        place = file.envelope["header"]["model"]["evidence"]
-        for key in keys[:-1]:
-            place = place[key]
-        place[keys[-1]] = to
-
-    return edit
 
 
 GREW = "'grew' of a recent update of model.evidence must count bumps of each group, not all of them"

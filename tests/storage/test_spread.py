@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mutations import pooled_regressor
+from mutations import pooled_regressor, set_value
 
 from atlas_splines import AtlasRegressor, load, save
 from atlas_splines.core.model import state_of
@@ -25,16 +25,6 @@ def pooled_bytes(tmp_path_factory):
 def refusal_of_spread(pooled_bytes, refusal_of_sealed):
     """What is wrong with a file of the pooled regressor after an edit."""
     return partial(refusal_of_sealed, pooled_bytes)
-
-
-def set_value(*keys, to):
-    def edit(file):
-        place = file.envelope["header"]["model"]["evidence"]
-        for key in keys[:-1]:
-            place = place[key]
-        place[keys[-1]] = to
-
-    return edit
 
 
 @pytest.mark.parametrize(
