@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
@@ -30,13 +30,16 @@ from atlas_splines.memory.log import Update
 from atlas_splines.memory.plans import BY_EVIDENCE, Retention
 from atlas_splines.storage.saving import save
 from atlas_splines.tables.encoding import UNKNOWN, Encoding
-from atlas_splines.tables.reading import Located, Table, TableError
+from atlas_splines.tables.reading import Located, Source, Table, TableError
 from atlas_splines.tables.sampling import Reservoir
 from atlas_splines.tables.survey import News, find_news
 from atlas_splines.tables.table_model import Estimator, TableModel
 from atlas_splines.tables.wording import counted, listed
 
 __all__ = ["update_model"]
+
+# What becomes of categories that were not there in fit.
+Unknown = Literal["learn", "missing", "error"]
 
 # What a share of the domain says when it is all of it.
 EVERYTHING = "100.00%"
@@ -54,7 +57,7 @@ def update_model(
     dry_run: bool = False,
     skip_missing: bool = False,
     told: Mapping[str, Any] = MappingProxyType({}),
-    unknown: Literal["learn", "missing", "error"] = "learn",
+    unknown: Unknown = "learn",
     strict: bool = False,
     far: bool = False,
     force: bool = False,
@@ -80,64 +83,129 @@ def update_model(
     if not (dry_run or replaces):
         check_replaceable(output)
     with Located(data) as located, contextlib.nullcontext() if dry_run else alone_with(output, wait, note):
-        table_model = load_table_model(path)
-        estimator, encoding = table_model.estimator, table_model.encoding
-        source = located.read(encoding.dialect.told(**told))
-        source.need([*encoding.names, encoding.target])
-        if not strict:
-            news = find_news(source, encoding)
-            news = news if unknown == "learn" else replace(news, categories={})
-            table_model = with_news(table_model, news, say)
-            estimator, encoding = table_model.estimator, table_model.encoding
-        note_unused_columns(source, encoding, note)
-
-        def pieces() -> Iterator[tuple[Table, Labels]]:
-            advice = None if unknown == "missing" and not strict else UNKNOWN
-            return labelled_pieces(source, encoding, skip_missing=skip_missing, unknown=advice)
-
-        before, X, sample = score_and_sample(table_model, pieces(), source.name, seed)
-        rows = before.rows + before.outside
-        retention = retention or estimator.retention
-        by_evidence = retention in BY_EVIDENCE and state_of(estimator.model_).evidence is not None
-        learned = rows if by_evidence else len(sample)  # evidence needs no more than a piece at a time
-        say(f"{source.name}: {counted(rows, 'row')}, {learned_from(learned, rows, dry_run)}.")
-        old_domain = estimator.model_.domain.copy()
-        try:
-            tell_footprint(table_model, X, retention, far, len(sample) < learned, say)
-        except FarRowError as error:
-            raise TableError(
-                f"{source.name}: {error.what}; correct it or leave it out, or let the domain grow that far "
-                "with --far"
-            ) from None
-        note_nothing_known(estimator, X, rows, note)
+        model, source = open_both(path, located, told, None if strict else unknown, say)
+        note_unused_columns(source, model.encoding, note)
+        rows = NewRows(model, source, skip_missing, unknown == "missing" and not strict)
+        plan = plan_learning(rows, retention or model.estimator.retention, far, seed)
+        tell_plan(rows, plan, dry_run, say, note)
         if dry_run:
-            say(f"Error on these rows: {before}. Nothing was written.")
+            say(f"Error on these rows: {plan.before}. Nothing was written.")
             return
-        rest = rest_of(pieces(), sample["number"]) if len(sample) < learned else ()
-        checked = estimator._checked(X, sample["target"], None)
-        estimator._update(
-            *checked,
-            retention=retention,
-            random_state=seed,
-            far=far,
-            rest=() if workers else rest,
-            message=message,
-            author=author,
-        )
-        if workers and len(sample) < learned:
-            workers.add_to_update(estimator, checked, rest)
-        done = estimator.update_log_[-1]
+        old_domain = model.estimator.model_.domain.copy()
+        done = learn(rows, plan, seed, message, author, workers)
         tell_reason(done, say)
-        after = Score()
-        for inputs, targets in pieces():
-            after.add(estimator, inputs, targets)
-        tell_extension(estimator, encoding, old_domain, say)
-        say(f"Error on these rows before: {before}")
+        after = error_on(rows)
+        tell_extension(model.estimator, model.encoding, old_domain, say)
+        say(f"Error on these rows before: {plan.before}")
         say(f"Error on these rows after:  {after}")
         if not replaces:
             check_replaceable(output)  # it may have come meanwhile
-        save(table_model, output)
+        save(model, output)
     tell_id(done, output, say)
+
+
+@dataclass(frozen=True)
+class NewRows:
+    """A table of new rows, as a model reads them."""
+
+    model: TableModel
+    source: Source
+    skip_missing: bool
+    unknown_is_missing: bool
+
+    def pieces(self) -> Iterator[tuple[Table, Labels]]:
+        """Inputs and targets, piece by piece."""
+        advice = None if self.unknown_is_missing else UNKNOWN
+        return labelled_pieces(
+            self.source, self.model.encoding, skip_missing=self.skip_missing, unknown=advice
+        )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is learned of new rows, and how.
+
+    `X` and `sample` are a sample of the rows: inputs; numbers and targets. `learned` is how many rows are
+    learned, of so many `rows`: evidence needs no more than a piece at a time, whatever trains needs a sample.
+    """
+
+    retention: Retention
+    far: bool
+    before: Score
+    rows: int
+    learned: int
+    X: Table
+    sample: Labels
+
+    @property
+    def learns_more(self) -> bool:
+        """Whether more than the sample is learned."""
+        return len(self.sample) < self.learned
+
+
+def open_both(
+    path: Path,
+    located: Located,
+    told: Mapping[str, Any],
+    unknown: Unknown | None,
+    say: Say,
+) -> tuple[TableModel, Source]:
+    """The model and the table; the model gets room for what is new there, except if `unknown` is None."""
+    model = load_table_model(path)
+    source = located.read(model.encoding.dialect.told(**told))
+    source.need([*model.encoding.names, model.encoding.target])
+    if unknown is None:
+        return model, source
+    news = find_news(source, model.encoding)
+    return with_news(model, news if unknown == "learn" else replace(news, categories={}), say), source
+
+
+def plan_learning(rows: NewRows, retention: Retention, far: bool, seed: int) -> Plan:
+    """Read the table once, to see how much of it is learned."""
+    before, X, sample = score_and_sample(rows, seed)
+    count = before.rows + before.outside
+    by_evidence = retention in BY_EVIDENCE and state_of(rows.model.estimator.model_).evidence is not None
+    return Plan(retention, far, before, count, count if by_evidence else len(sample), X, sample)
+
+
+def tell_plan(rows: NewRows, plan: Plan, dry_run: bool, say: Say, note: Say) -> None:
+    """Say how much is learned, and what that can change."""
+    name = rows.source.name
+    say(f"{name}: {counted(plan.rows, 'row')}, {learned_from(plan.learned, plan.rows, dry_run)}.")
+    try:
+        tell_footprint(rows.model, plan.X, plan.retention, plan.far, plan.learns_more, say)
+    except FarRowError as error:
+        raise TableError(
+            f"{name}: {error.what}; correct it or leave it out, or let the domain grow that far with --far"
+        ) from None
+    note_nothing_known(rows.model.estimator, plan.X, plan.rows, note)
+
+
+def learn(rows: NewRows, plan: Plan, seed: int, message: str, author: str, workers: Workers | None) -> Record:
+    """Learn as planned; the entry of the log."""
+    estimator = rows.model.estimator
+    rest = rest_of(rows.pieces(), plan.sample["number"]) if plan.learns_more else ()
+    checked = estimator._checked(plan.X, plan.sample["target"], None)
+    estimator._update(
+        *checked,
+        retention=plan.retention,
+        random_state=seed,
+        far=plan.far,
+        rest=() if workers else rest,
+        message=message,
+        author=author,
+    )
+    if workers and plan.learns_more:
+        workers.add_to_update(estimator, checked, rest)
+    return estimator.update_log_[-1]
+
+
+def error_on(rows: NewRows) -> Score:
+    """The error of the model on the rows, as it is now."""
+    score = Score()
+    for X, y in rows.pieces():
+        score.add(rows.model.estimator, X, y)
+    return score
 
 
 def is_same_file(one: Path, other: Path) -> bool:
@@ -159,18 +227,17 @@ def with_news(model: TableModel, news: News, say: Say) -> TableModel:
     return TableModel(model.estimator.add_classes(list(news.classes)), encoding)
 
 
-def score_and_sample(
-    model: TableModel, pieces: Iterator[tuple[Table, Labels]], name: str, seed: int
-) -> tuple[Score, Table, Labels]:
+def score_and_sample(rows: NewRows, seed: int) -> tuple[Score, Table, Labels]:
     """Read a table once: the model's error on it, and a sample of its rows: inputs, numbers and targets."""
+    model = rows.model
     score, reservoir = Score(), Reservoir(sample_size(len(model.encoding.inputs)), seed)
-    for X, y in pieces:
+    for X, y in rows.pieces():
         score.add(model.estimator, X, y)
-        rows = np.empty(len(y), [("number", np.int64), ("target", y.dtype)])
-        rows["number"], rows["target"] = reservoir.seen + np.arange(len(y)), y
-        reservoir.add(X, rows)
+        numbered = np.empty(len(y), [("number", np.int64), ("target", y.dtype)])
+        numbered["number"], numbered["target"] = reservoir.seen + np.arange(len(y)), y
+        reservoir.add(X, numbered)
     if not reservoir.seen:
-        raise TableError(f"{name} has no rows with a target below its header; check the file")
+        raise TableError(f"{rows.source.name} has no rows with a target below its header; check the file")
     return score, *reservoir.sample()
 
 
