@@ -19,9 +19,8 @@ CONTRIBUTING = Path(__file__).parents[1] / "CONTRIBUTING.md"
 LEVELS = [
     ["core"],
     ["evidence", "analysis", "files"],
-    ["memory"],
+    ["memory", "tables"],
     ["estimators"],
-    ["tables"],
     ["storage", "nn", "plots", "dask"],
     ["versions"],
     ["experiments"],

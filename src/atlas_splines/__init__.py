@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from atlas_splines.estimators.classifier import AtlasClassifier
     from atlas_splines.estimators.column_footprint import ColumnFootprint
     from atlas_splines.estimators.regressor import AtlasRegressor
+    from atlas_splines.estimators.table_model import TableModel
     from atlas_splines.files.errors import StorageError
     from atlas_splines.files.locks import lock
     from atlas_splines.memory.consolidation import consolidate
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from atlas_splines.memory.updates import footprint, update
     from atlas_splines.storage.log_export import export_log
     from atlas_splines.storage.saving import load, save
-    from atlas_splines.tables.table_model import TableModel
 
 __all__ = [
     "Atlas",
@@ -80,7 +80,7 @@ _MODULE_OF = {
     "Footprint": "memory.footprints",
     "History": "core.training",
     "StorageError": "files.errors",
-    "TableModel": "tables.table_model",
+    "TableModel": "estimators.table_model",
     "Trainer": "core.training",
     "TrainingDiverged": "core.training",
     "Update": "memory.log",

@@ -9,12 +9,12 @@ from pathlib import Path
 from atlas_splines.cli.model_files import model_of
 from atlas_splines.core.model import state_of
 from atlas_splines.core.records import count_of
+from atlas_splines.estimators.table_model import Estimator
 from atlas_splines.estimators.uncertainty import checked_coverages
 from atlas_splines.files.errors import StorageError
 from atlas_splines.memory.doubt import spread_of
 from atlas_splines.storage.saving import load
 from atlas_splines.tables.reading import Source, TableError
-from atlas_splines.tables.table_model import Estimator
 from atlas_splines.tables.wording import counted
 
 __all__ = [

@@ -9,9 +9,9 @@ import numpy as np
 
 from atlas_splines.cli.messages import Say
 from atlas_splines.cli.rows import Labels, labelled_pieces
+from atlas_splines.estimators.table_model import TableModel
 from atlas_splines.tables.encoding import frame
 from atlas_splines.tables.reading import Source, Table, TableError, opened
-from atlas_splines.tables.table_model import TableModel
 
 __all__ = ["read_table", "tables_in"]
 

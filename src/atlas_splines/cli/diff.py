@@ -17,12 +17,12 @@ from atlas_splines.cli.model_files import Loaded
 from atlas_splines.core.records import Record
 from atlas_splines.estimators.classifier import AtlasClassifier
 from atlas_splines.estimators.column_footprint import SLOPE_STEP, ColumnFootprint
+from atlas_splines.estimators.table_model import TableModel
 from atlas_splines.files.writer import replace_file
 from atlas_splines.memory.footprints import Footprint, RestFootprint
 from atlas_splines.storage.saving import load
 from atlas_splines.tables.encoding import UNKNOWN, frame
 from atlas_splines.tables.reading import TableError, opened
-from atlas_splines.tables.table_model import TableModel
 from atlas_splines.tables.wording import counted
 from atlas_splines.versions.differences import Difference, diff
 

@@ -17,10 +17,10 @@ from atlas_splines.cli.messages import Say, aligned
 from atlas_splines.core.model import Atlas
 from atlas_splines.estimators.classifier import AtlasClassifier
 from atlas_splines.estimators.regressor import AtlasRegressor
+from atlas_splines.estimators.table_model import Estimator, TableModel
 from atlas_splines.storage.saving import load
 from atlas_splines.tables.encoding import Encoding
 from atlas_splines.tables.reading import TableError
-from atlas_splines.tables.table_model import Estimator, TableModel
 from atlas_splines.tables.wording import listed
 
 __all__ = ["export_model"]

@@ -19,6 +19,7 @@ from atlas_splines.cli.workers import Workers
 from atlas_splines.estimators.classifier import AtlasClassifier
 from atlas_splines.estimators.groups import group_folds
 from atlas_splines.estimators.regressor import AtlasRegressor
+from atlas_splines.estimators.table_model import Estimator, TableModel
 from atlas_splines.storage.saving import save
 from atlas_splines.tables.cells import Cells, as_narrow
 from atlas_splines.tables.dates import DateChoice
@@ -27,7 +28,6 @@ from atlas_splines.tables.encoding import UNKNOWN, Encoding
 from atlas_splines.tables.reading import Piece, Source, Table, TableError, opened
 from atlas_splines.tables.sampling import Reservoir, random_numbers
 from atlas_splines.tables.survey import Task, survey_table
-from atlas_splines.tables.table_model import Estimator, TableModel
 from atlas_splines.tables.wording import counted
 
 __all__ = ["fit_table"]

@@ -14,13 +14,13 @@ from atlas_splines.core.records import Folded, Record
 from atlas_splines.estimators.classifier import AtlasClassifier
 from atlas_splines.estimators.column_footprint import ColumnFootprint
 from atlas_splines.estimators.log import EstimatorUpdate
+from atlas_splines.estimators.table_model import Estimator, TableModel
 from atlas_splines.files.writer import replace_file
 from atlas_splines.memory.doubt import Held, held_ahead, held_by_charts, held_lately
 from atlas_splines.memory.log import Consolidation, Update
 from atlas_splines.storage.saving import load
 from atlas_splines.tables.encoding import Column
 from atlas_splines.tables.reading import TableError
-from atlas_splines.tables.table_model import Estimator, TableModel
 from atlas_splines.tables.wording import counted, listed
 
 __all__ = ["inspect_model"]

@@ -13,10 +13,10 @@ from atlas_splines.cli.model_files import Loaded, model_of
 from atlas_splines.cli.rows import Labels
 from atlas_splines.core.records import Record, count_of
 from atlas_splines.estimators.log import EstimatorUpdate
+from atlas_splines.estimators.table_model import TableModel
 from atlas_splines.memory.log import Update
 from atlas_splines.storage.saving import load, save
 from atlas_splines.tables.reading import Table, TableError, opened
-from atlas_splines.tables.table_model import TableModel
 from atlas_splines.tables.wording import counted
 from atlas_splines.versions.merging import Conflict, MergeConflict, Side, merge
 from atlas_splines.versions.versioned import version

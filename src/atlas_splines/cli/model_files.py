@@ -8,11 +8,11 @@ from pathlib import Path
 
 from atlas_splines.cli.messages import Say
 from atlas_splines.core.model import Atlas
+from atlas_splines.estimators.table_model import Estimator, TableModel
 from atlas_splines.files.errors import LockedError
 from atlas_splines.files.locks import lock
 from atlas_splines.storage.saving import load
 from atlas_splines.tables.reading import TableError
-from atlas_splines.tables.table_model import Estimator, TableModel
 
 __all__ = ["Loaded", "alone_with", "load_table_model", "model_of", "without_table"]
 

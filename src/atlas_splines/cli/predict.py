@@ -25,10 +25,10 @@ from atlas_splines.cli.rows import note_unused_columns
 from atlas_splines.cli.scores import has_answer
 from atlas_splines.cli.workers import Workers
 from atlas_splines.estimators.regressor import AtlasRegressor
+from atlas_splines.estimators.table_model import TableModel
 from atlas_splines.tables.cells import Cells
 from atlas_splines.tables.encoding import UNKNOWN
 from atlas_splines.tables.reading import Piece, Table, TableError, opened
-from atlas_splines.tables.table_model import TableModel
 from atlas_splines.tables.wording import counted
 from atlas_splines.tables.writing import TableWriter
 

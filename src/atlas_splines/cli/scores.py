@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from atlas_splines.cli.rows import Labels
 from atlas_splines.estimators.classifier import AtlasClassifier
+from atlas_splines.estimators.table_model import Estimator
 from atlas_splines.tables.reading import Table
-from atlas_splines.tables.table_model import Estimator
 from atlas_splines.tables.wording import counted
 
 __all__ = ["Score", "has_answer"]

@@ -24,6 +24,7 @@ from atlas_splines.core.records import Record
 from atlas_splines.estimators.classifier import AtlasClassifier
 from atlas_splines.estimators.column_footprint import SLOPE_STEP
 from atlas_splines.estimators.reaching import FarRowError
+from atlas_splines.estimators.table_model import Estimator, TableModel
 from atlas_splines.memory.doubt import spread_of
 from atlas_splines.memory.footprints import BoxFootprint, RestFootprint
 from atlas_splines.memory.log import Update
@@ -33,7 +34,6 @@ from atlas_splines.tables.encoding import UNKNOWN, Encoding
 from atlas_splines.tables.reading import Located, Source, Table, TableError
 from atlas_splines.tables.sampling import Reservoir
 from atlas_splines.tables.survey import News, find_news
-from atlas_splines.tables.table_model import Estimator, TableModel
 from atlas_splines.tables.wording import counted, listed
 
 __all__ = ["update_model"]

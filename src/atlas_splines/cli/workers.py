@@ -11,10 +11,10 @@ from atlas_splines.cli.messages import fail
 from atlas_splines.cli.rows import Labels
 from atlas_splines.core.model import state_of
 from atlas_splines.estimators.base import Array
+from atlas_splines.estimators.table_model import Estimator
 from atlas_splines.memory.row_digest import RowDigest
 from atlas_splines.memory.summing import add_first_sums, add_to_newest_update
 from atlas_splines.tables.reading import Table
-from atlas_splines.tables.table_model import Estimator
 
 __all__ = ["Workers", "workers_of"]
 

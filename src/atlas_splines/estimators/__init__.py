@@ -1,5 +1,5 @@
 """The scikit-learn estimators: columns of any scale, sizes found by themselves, updates in users' units.
 
-Imports `core`, `analysis` and `memory`. The only folder that imports scikit-learn, besides the experiments'
-opponents.
+Imports `core`, `analysis`, `memory` and `tables`. The only folder that imports scikit-learn, besides the
+experiments' opponents.
 """

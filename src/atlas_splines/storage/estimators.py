@@ -21,8 +21,8 @@ from atlas_splines.files.fields import Fields
 from atlas_splines.storage.models import loss_from_json, loss_to_json, model_from_archive, model_to_archive
 
 if TYPE_CHECKING:
+    from atlas_splines.estimators.table_model import Estimator, TableModel
     from atlas_splines.tables.encoding import Encoding
-    from atlas_splines.tables.table_model import Estimator, TableModel
 
 __all__ = ["check_estimator", "estimator_from_archive", "estimator_to_archive"]
 
@@ -44,7 +44,7 @@ def check_estimator(model: object) -> tuple[Estimator, Encoding | None]:
     """Return a fitted estimator and the encoding of its table, if it has one, or say what is wrong."""
     estimator, encoding = model, None
     if not isinstance(model, AtlasRegressor | AtlasClassifier):
-        from atlas_splines.tables.table_model import TableModel  # estimators are saved without pyarrow
+        from atlas_splines.estimators.table_model import TableModel  # estimators are saved without pyarrow
 
         if isinstance(model, TableModel):
             estimator, encoding = model.estimator, model.encoding
@@ -152,8 +152,8 @@ def estimator_from_archive(archive: Archive) -> Estimator | TableModel:
 
 def with_table(estimator: Estimator, table: dict[str, Any]) -> TableModel:
     """An estimator with the encoding of its table."""
+    from atlas_splines.estimators.table_model import TableModel
     from atlas_splines.tables.encoding import Encoding  # other files load without pyarrow
-    from atlas_splines.tables.table_model import TableModel
 
     return TableModel(estimator, Encoding.from_json(table))
 

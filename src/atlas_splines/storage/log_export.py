@@ -16,7 +16,7 @@ from atlas_splines.storage.models import loss_to_json
 
 if TYPE_CHECKING:
     from atlas_splines.estimators.base import AtlasEstimator
-    from atlas_splines.tables.table_model import TableModel
+    from atlas_splines.estimators.table_model import TableModel
 
 __all__ = ["export_log", "log_lines"]
 

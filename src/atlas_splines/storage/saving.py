@@ -17,7 +17,7 @@ from atlas_splines.storage.upgrading import upgrade
 if TYPE_CHECKING:
     from atlas_splines.estimators.classifier import AtlasClassifier
     from atlas_splines.estimators.regressor import AtlasRegressor
-    from atlas_splines.tables.table_model import TableModel
+    from atlas_splines.estimators.table_model import TableModel
 
 __all__ = ["from_archive", "load", "save", "to_archive"]
 

@@ -1,4 +1,4 @@
 """CSV and Parquet as people have them: reading, cells, samples, writing, and how columns become inputs.
 
-Imports `files` and `estimators`. The only folder that imports pyarrow.
+Imports `core` and `files`. The only folder that imports pyarrow.
 """

@@ -19,9 +19,9 @@ from atlas_splines.core.records import Folded, Record
 from atlas_splines.core.state import State
 from atlas_splines.estimators.base import AtlasEstimator
 from atlas_splines.estimators.classifier import AtlasClassifier
+from atlas_splines.estimators.table_model import TableModel
 from atlas_splines.memory.footprints import BoxFootprint, Footprint, RestFootprint
 from atlas_splines.memory.sampling import points_in
-from atlas_splines.tables.table_model import TableModel
 from atlas_splines.versions.versioned import Versioned, estimator_of, model_of
 
 __all__ = ["Difference", "chart_digest", "diff", "entry_key", "same_frame"]

@@ -6,9 +6,9 @@ import copy
 
 from atlas_splines.core.model import Atlas
 from atlas_splines.estimators.base import AtlasEstimator
+from atlas_splines.estimators.table_model import Estimator, TableModel
 from atlas_splines.files.parts import version_of
 from atlas_splines.storage.saving import to_archive
-from atlas_splines.tables.table_model import Estimator, TableModel
 
 __all__ = ["Versioned", "estimator_of", "model_of", "version", "with_model"]
 
