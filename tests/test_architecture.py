@@ -24,7 +24,7 @@ LEVELS = [
     ["tables"],
     ["storage", "nn", "plots", "dask"],
     ["versions"],
-    ["experiments"],
+    ["experiments", "play"],
     ["cli"],
 ]
 ONLY_IMPORTER = {
