@@ -23,7 +23,7 @@ LEVELS = [
     ["estimators"],
     ["storage", "nn", "plots", "dask"],
     ["versions"],
-    ["experiments"],
+    ["experiments", "play"],
     ["cli"],
 ]
 ONLY_IMPORTER = {

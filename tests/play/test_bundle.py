@@ -1,0 +1,35 @@
+import pytest
+
+from atlas_splines.play import bundle
+
+
+def test_the_page_is_what_its_parts_make():
+    made = bundle.assembled_page()
+    assert bundle.PAGE.read_text(encoding="utf8") == made, (
+        "page.html is old; run python -m atlas_splines.play.bundle"
+    )
+    assert len(made.encode()) < 300_000
+
+
+def test_the_page_asks_no_network():
+    page = bundle.assembled_page()
+    assert "http://" not in page
+    assert "https://" not in page
+    assert "src=" not in page.replace("-src", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("export default 1;\n", "imports or exports in a way"),
+        ("const TABS = 1;\n", "TABS is a name in both"),
+        ('const other = "</script>";\n', "</script in it"),
+    ],
+)
+def test_modules_that_cannot_be_joined_are_refused(text, message, monkeypatch):
+    read = bundle.read_module
+    monkeypatch.setattr(
+        bundle, "read_module", lambda name: read(name) + (text if name == "client.js" else "")
+    )
+    with pytest.raises(ValueError, match=message):
+        bundle.assembled_page()
