@@ -424,3 +424,32 @@ def test_ways_of_many_classes(work):
     assert line == (
         "--increasing and --decreasing are for numbers or two classes, and 'city' has 3 classes; leave them out"
     )
+
+
+def test_counts_are_never_predicted_below_zero(work):
+    random = np.random.default_rng(0)
+    x = random.uniform(0, 1, 300)
+    write_csv(work / "counts.csv", ("x", "n"), zip(x, random.poisson(np.exp(6 * x - 4)), strict=True))
+    output = ok("fit", "counts.csv", "-t", "n", "-o", "n.atlas", "--loss", "poisson").output
+    assert re.search(r"Held-out deviance [\d.]+ \(R² [\d.]+; the mean alone [\d.]+\)\.", output)
+    ok("update", "n.atlas", "counts.csv")
+    ok("predict", "n.atlas", "counts.csv", "-o", "said.csv", "--interval", "0.9")
+    said = np.array([[float(cell) for cell in list(row.values())[-3:]] for row in records("said.csv")])
+    assert said[:, 0].min() > 0
+    assert said[:, 1].min() >= 0
+
+
+def test_classes_are_balanced_on_demand(work):
+    random = np.random.default_rng(0)
+    is_rare = random.random(400) < 0.1
+    x = random.normal(size=400) + is_rare
+    write_csv(work / "rare.csv", ("x", "kind"), zip(x, np.where(is_rare, "rare", "usual"), strict=True))
+    ok("fit", "rare.csv", "-t", "kind", "-o", "r.atlas", "--class-weight", "balanced")
+    model = estimator_of("r.atlas")
+    assert model.class_weight == "balanced"
+    assert model.class_weight_[0] > 3
+    ok("predict", "r.atlas", "rare.csv", "-o", "kinds.csv")
+    assert np.mean([row["kind_predicted"] == "rare" for row in records("kinds.csv")]) > 0.2
+    assert "class_weight is for classes" in refused(
+        "fit", "homes.csv", "-t", "price", "-o", "x.atlas", "--class-weight", "balanced"
+    )

@@ -69,6 +69,16 @@ def test_a_module_predicts_what_the_regressor_does(options):
     assert (module.to_unit(torch.tensor(X)).numpy() == estimator.domain_.to_unit(X)).all()
 
 
+def test_a_module_predicts_counts():
+    X = np.random.default_rng(0).uniform(-1, 1, (400, 2))
+    y = np.random.default_rng(1).poisson(np.exp(3 * X[:, 0]))
+    estimator = AtlasRegressor(loss="poisson", random_state=0).fit(X, y)
+    said, low, high = EstimatorModule(estimator, coverage=0.8)(torch.tensor(X))
+    np.testing.assert_allclose(said.detach().numpy(), estimator.predict(X), rtol=1e-4, atol=1e-4)
+    for ours, theirs in zip((low, high), estimator.predict_interval(X, 0.8), strict=True):
+        np.testing.assert_allclose(ours.detach().numpy(), theirs, rtol=1e-3, atol=1e-3)
+
+
 def test_a_module_predicts_what_the_classifier_does():
     X = rows_of_any_scale()[:, [0, 2]]
     estimator = AtlasClassifier(**FAST).fit(X, np.array(["a", "b", "c"])[np.digitize(X[:, 1], [-0.5, 0.5])])

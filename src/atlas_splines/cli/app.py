@@ -27,6 +27,13 @@ class Loss(str, Enum):
     squared_error = "squared_error"
     absolute_error = "absolute_error"
     huber = "huber"
+    poisson = "poisson"
+
+
+class ClassWeights(str, Enum):
+    """How much rows of a class weigh."""
+
+    balanced = "balanced"
 
 
 class Extrapolation(str, Enum):
@@ -143,7 +150,12 @@ def fit(
     density: Annotated[int | None, typer.Option(min=0, max=20, help="Resolution; found by itself.")] = None,
     terms: Annotated[int | None, typer.Option(min=0, help="Pairs of exponentials; found by itself.")] = None,
     members: Annotated[int, typer.Option(min=1, help="Models to train and mix.")] = 2,
-    loss: Annotated[Loss | None, typer.Option(help="What a regression makes small.")] = None,
+    loss: Annotated[
+        Loss | None, typer.Option(help="What a regression makes small; poisson is for counts.")
+    ] = None,
+    class_weight: Annotated[
+        ClassWeights | None, typer.Option(help="Let each class weigh as much as any other.")
+    ] = None,
     extrapolation: Annotated[
         Extrapolation, typer.Option(help="Outside the domain.")
     ] = Extrapolation.constant,
@@ -165,6 +177,7 @@ def fit(
         from atlas_splines.cli.workers import workers_of
 
         size = {"density": density, "terms": terms, "loss": loss and loss.value}
+        size["class_weight"] = class_weight and class_weight.value
         fit_table(
             data,
             target,

@@ -115,7 +115,9 @@ def held_text(estimator: Estimator, held: Held, k: int, rows: str) -> str:
     """Coverage, and for numbers the mean width in units of the target."""
     if isinstance(estimator, AtlasClassifier):  # a set has the most probable class in any case
         return f"at least {held.share:.1%} of {rows} have their class inside"
-    return f"{held.share:.1%} of {rows} lie inside, mean width {held.width * estimator.target_scale_[k]:.4g}"
+    of_what = " of roots 2√(y + 3/8)" if estimator._counts else ""
+    width = f"{held.width * estimator.target_scale_[k]:.4g}{of_what}"
+    return f"{held.share:.1%} of {rows} lie inside, mean width {width}"
 
 
 def tell_log(loaded: Loaded, say: Say) -> None:

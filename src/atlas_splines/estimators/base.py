@@ -68,6 +68,10 @@ class AtlasEstimator(Uncertain):
         """Targets as the model learns them, shape (rows, outputs)."""
 
     @abstractmethod
+    def _values(self, outputs: Array) -> Array:
+        """Mean targets or probabilities where the model has these outputs, shape (rows, outputs)."""
+
+    @abstractmethod
     def _predictions(self, outputs: Array) -> Array:
         """What `predict` says where the model has these outputs, shape (rows, outputs)."""
 
@@ -88,6 +92,13 @@ class AtlasEstimator(Uncertain):
     @abstractmethod
     def _turns(self, outputs: int) -> list[int]:
         """For each output 1 if it has to go the way that predictions have to go, or -1: the other way."""
+
+    def _weighed(self, y: Array, weights: Array) -> Array:
+        """Weights of rows, by their targets too."""
+        return weights
+
+    def _look_back(self, rows: Rows) -> None:
+        """Learn from the rows of the fit how outputs become predictions, if there is anything to learn."""
 
     # --- columns --------------------------------------------------------------------------------------
 
@@ -154,6 +165,7 @@ class AtlasEstimator(Uncertain):
         self._check_parameters()
         apart = numbered_groups(groups, weights, self.validation)
         outputs = self._start_targets(y, weights)
+        weights = self._weighed(y, weights)
         columns = ColumnMap.of(X, self.domain)
         units = columns.to_unit(X)
         if (units < 0).any() or (units > 1).any():
@@ -184,7 +196,9 @@ class AtlasEstimator(Uncertain):
             spread = first_spread(rows, solved, self._loss, ahead.rows, ahead.said, ahead.factor)
             model = start_pool(model, rows, solved, loss=self._loss, half_life=self.half_life, spread=spread)
         self.domain_, self.model_ = columns, model
-        return self._remember(fitted.members, len(rows), fitted.held_out)
+        self._remember(fitted.members, len(rows), fitted.held_out)
+        self._look_back(rows)
+        return self
 
     def _signs(self, columns: ColumnMap, outputs: int) -> Signs:
         """Which way each output has to go along each input; empty if all are free."""
@@ -202,6 +216,7 @@ class AtlasEstimator(Uncertain):
         self._check_parameters()
         apart = numbered_groups(groups, weights, self.validation)
         model, points = self._model_reaching(X)
+        weights = self._weighed(y, weights)
         rows = Rows(points, self._targets(y), weights).take(weights > 0)
         random = np.random.default_rng(self._seed())
         member = train_on(model.copy(), rows, self._fit_options(model.outputs), random, apart)
@@ -252,7 +267,7 @@ class AtlasEstimator(Uncertain):
         model, points = self._to_learn(X, retention, far)
         extend = self._levels_off(retention)
         reach = np.tile([-np.inf, np.inf], (model.inputs, 1)) if extend else model.domain
-        checked = digest.watching(self._checked(*piece, None)[:2] for piece in rest)
+        checked = digest.watching(self._checked(*piece, None) for piece in rest)
         done = update(
             model,
             points,
@@ -263,10 +278,10 @@ class AtlasEstimator(Uncertain):
             batch_size=self.batch_size,
             learning_rate=self.learning_rate,
             loss=self._loss,
-            sample_weight=weights,
+            sample_weight=self._weighed(y, weights),
             random_state=seed,
             progress=self.verbose > 1,
-            rest=((self._points_in(reach, X), self._targets(y)) for X, y in checked),
+            rest=((self._points_in(reach, X), self._targets(y), self._weighed(y, w)) for X, y, w in checked),
             message=message,
             author=author,
             digest=digest,
@@ -343,7 +358,8 @@ class AtlasEstimator(Uncertain):
 
     def _rows(self, X: Array, y: Array, weights: Array) -> Rows:
         """Rows in the coordinates and units of the model; those beyond the domain at its edge."""
-        return Rows(self._points_inside(X), self._targets(y), weights).take(weights > 0)
+        targets, weights = self._targets(y), self._weighed(y, weights)
+        return Rows(self._points_inside(X), targets, weights).take(weights > 0)
 
     def _take_state(self: Self, state: State) -> Self:
         """Let the model be in another state, with the log it has."""

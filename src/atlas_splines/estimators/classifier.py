@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -31,11 +32,16 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
     One output of the model for each class; their softmax gives the probabilities.
     Parameters are those of `AtlasRegressor`; the only loss is "log_loss", which is also what "auto" means.
     `monotonic_cst` is for two classes: it tells which way the probability of the second one has to go.
+    `class_weight` is a dict with the weights of classes, 1 for those that are not in it; or "balanced": each
+    class weighs as much as any other in the first data, and a row of later data as much as it would have
+    there. Probabilities are then those of a world with such weights.
 
     Attributes
     ----------
     classes_
         The labels, sorted.
+    class_weight_
+        Weight of the rows of each, with `class_weight`.
     model_, domain_, update_log_, feature_importances_, n_iter_, validation_loss_
         As in `AtlasRegressor`.
     fit_record_
@@ -52,6 +58,7 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
     """
 
     _losses = ("log_loss",)
+    class_weight_: Array
 
     def partial_fit(
         self,
@@ -138,6 +145,9 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
         draft = copy.copy(self)  # readers on other threads see classes and model change at once
         draft._take_state(with_classes(state, places, len(every)))
         draft.classes_ = every
+        if self.class_weight is not None:
+            old = dict(zip(self.classes_.tolist(), self.class_weight_, strict=True))
+            draft.class_weight_ = weights_by_label(every, old)
         self.__dict__ = draft.__dict__
         return self
 
@@ -160,7 +170,8 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
         X
             Inputs, shape (rows, columns).
         """
-        return softmax(self._now()._outputs(X), axis=1)
+        now = self._now()
+        return now._values(now._outputs(X))
 
     def predict_log_proba(self, X: ArrayLike) -> Array:
         """Logarithm of the probability of each class, shape (rows, classes).
@@ -221,6 +232,9 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
         sets |= (outputs == outputs.max(axis=1, keepdims=True))[:, :, None]
         return sets[:, :, 0] if np.ndim(coverage) == 0 else sets
 
+    def _values(self, outputs: Array) -> Array:
+        return np.asarray(softmax(outputs, axis=1))
+
     def _predictions(self, outputs: Array) -> Array:
         return self.classes_[outputs.argmax(axis=1)]
 
@@ -242,7 +256,29 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
         if len(classes) < 2:
             raise ValueError(f"y has one class only, {classes.tolist()[0]!r}; a classifier needs two or more")
         self.classes_ = classes
+        if self.class_weight is not None:
+            self.class_weight_ = self._first_class_weights(y, weights)
         return len(classes)
+
+    def _first_class_weights(self, y: Array, weights: Array) -> Array:
+        """Weight of each class, by the dict or by the first data."""
+        if isinstance(self.class_weight, Mapping):
+            unknown = [label for label in self.class_weight if label not in self.classes_]
+            if unknown:
+                raise ValueError(
+                    f"class_weight names the class {unknown[0]!r}, which y does not have; leave it out"
+                )
+            return weights_by_label(self.classes_, self.class_weight)
+        found = np.array([weights[y == label].sum() for label in self.classes_], np.float64)
+        even = found.sum() / np.count_nonzero(found)
+        return np.divide(even, found, out=np.ones_like(found), where=found > 0)
+
+    def _weighed(self, y: Array, weights: Array) -> Array:
+        if self.class_weight is None:
+            return weights
+        self._targets(y)  # refuses classes that are not known
+        by_class = self.class_weight_[np.searchsorted(self.classes_, y)]
+        return np.asarray(weights * by_class, weights.dtype)
 
     def _turns(self, outputs: int) -> list[int]:
         if outputs != 2:
@@ -260,3 +296,14 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
                 "give all classes to the first call of partial_fit, or call add_classes first"
             )
         return (y[:, None] == self.classes_).astype(np.float32)
+
+
+def weights_by_label(classes: Array, given: Mapping[Any, float]) -> Array:
+    """Weight of each class: 1 if none is given.
+
+    Examples
+    --------
+    >>> weights_by_label(np.array(["a", "b"]), {"b": 3})
+    array([1., 3.])
+    """
+    return np.array([given.get(label, 1.0) for label in classes.tolist()], np.float64)

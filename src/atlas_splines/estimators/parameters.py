@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,13 +18,16 @@ from atlas_splines.estimators.fitting import VALIDATIONS, Auto, FitOptions, Vali
 from atlas_splines.memory.plans import RETENTIONS, Retention
 from atlas_splines.memory.pooling import FEATURES
 
-__all__ = ["Parameters"]
+__all__ = ["ClassWeight", "Parameters"]
+
+ClassWeight = Mapping[Any, float] | Literal["balanced"] | None
 
 LOSSES = {
     "squared_error": "mse",
     "absolute_error": "mae",
     "huber": "huber",
     "quantile": "mse",  # of which errors on held-out rows tell the quantile
+    "poisson": "mse",  # of the roots of counts
     "log_loss": "cross-entropy",
 }
 CHOICES = {
@@ -55,6 +58,7 @@ class Parameters(BaseEstimator, ABC):
         monotonic_cst: ArrayLike | Mapping[str, int] | None = None,
         loss: str = "auto",
         quantile: float = 0.5,
+        class_weight: ClassWeight = None,
         learning_rate: float = 0.01,
         max_iter: int = 200,
         batch_size: int = 100,
@@ -79,6 +83,7 @@ class Parameters(BaseEstimator, ABC):
         self.monotonic_cst = monotonic_cst
         self.loss = loss
         self.quantile = quantile
+        self.class_weight = class_weight
         self.learning_rate = learning_rate
         self.max_iter = max_iter
         self.batch_size = batch_size
@@ -117,10 +122,26 @@ class Parameters(BaseEstimator, ABC):
         for name, known in choices.items():
             if getattr(self, name) not in known:
                 raise ValueError(f"{name} must be one of {', '.join(known)}, not {getattr(self, name)!r}")
+        self._check_class_weight()
         if self.monotonic_cst is not None and self.extrapolation == "linear":
             raise ValueError(
                 "monotonic_cst does not go with extrapolation='linear', whose slopes along other columns "
                 "could turn predictions around; use 'constant' or 'error'"
+            )
+
+    def _check_class_weight(self) -> None:
+        """Refuse what tells no weights of classes."""
+        if self.class_weight is None:
+            return
+        if "log_loss" not in self._losses:
+            raise ValueError("class_weight is for classes; give the rows of numbers a sample_weight")
+        if isinstance(self.class_weight, Mapping):
+            for label, weight in self.class_weight.items():
+                check_number(f"class_weight of {label!r}", weight, least=1e-30)
+        elif self.class_weight != "balanced":
+            raise ValueError(
+                "class_weight must be 'balanced', or a dict with the weights of classes, "
+                f"not {self.class_weight!r}"
             )
 
     @property

@@ -10,14 +10,25 @@ from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.utils import Tags
 
+from atlas_splines.core.rows import Rows
 from atlas_splines.estimators.base import Array, AtlasEstimator
+from atlas_splines.estimators.counts import (
+    counts_between,
+    counts_of_roots,
+    deviation_of_counts,
+    least_count,
+    root_variance,
+    roots_of,
+)
 from atlas_splines.estimators.uncertainty import checked_coverages
 from atlas_splines.memory.doubt import deviations, interval_ends, quantile_levels
 
 __all__ = ["AtlasRegressor"]
 
+LEAST_VARIANCE = 1e-3  # of roots: those of counts that are nearly always 0
 FARTHEST = 1e15  # standard deviations of a target; sums of squares of larger ones overflow float32
 MEASURES = {"mse": "RMSE", "mae": "MAE", "huber": "Huber loss"}
+DEVIANCE = "deviance"  # of counts: the mean square of errors of roots, 1 for the best model of Poisson counts
 
 
 class AtlasRegressor(RegressorMixin, AtlasEstimator):
@@ -66,6 +77,8 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
     loss
         "squared_error", "absolute_error" or "huber"; "auto" is the first. "quantile" learns as the
         first does, and predicts a quantile of the target instead of its mean, by the errors on held-out rows.
+        "poisson" is for counts, whose noise grows with their mean: it learns their roots, and predicts their
+        mean, which is never negative, nor below 0.5 % of their mean in the first data.
     quantile
         Which quantile: a share of the rows, between 0 and 1, whose target lies below its prediction.
     learning_rate
@@ -110,6 +123,8 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
     validation_loss_
         For each member the loss on its held-out rows after each pass, or after each density if most of it
         was solved for.
+    dispersion_
+        With loss="poisson", how much more each target varies than Poisson counts of the same mean would.
     fit_record_
         What the fit was made from, and how well it predicts rows that it was not trained on: its ``error``,
         that of the mean alone (``baseline``), and R² (``score``). None for a file of an older version.
@@ -133,7 +148,7 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
     True
     """
 
-    _losses = ("squared_error", "absolute_error", "huber", "quantile")
+    _losses = ("squared_error", "absolute_error", "huber", "quantile", "poisson")
 
     def partial_fit(
         self,
@@ -191,6 +206,8 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
         if not return_std:
             return predicted
         spread = deviations(*now._said(points, outputs)) * now.target_scale_
+        if now._counts:
+            spread = deviation_of_counts(now._unscaled(outputs), spread)
         return predicted, spread[:, 0] if now._one_column else spread
 
     def predict_interval(
@@ -233,9 +250,7 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
         now = self._now()
         points = now.domain_.to_unit(now._inputs(X))
         outputs = now._outputs_at(points)
-        ends = interval_ends(*now._said(points, outputs), coverages)
-        ends = ends + outputs[:, :, None, None]  # (rows, outputs, coverages, 2)
-        ends = ends * now.target_scale_[:, None, None] + now.target_mean_[:, None, None]
+        ends = now._ends(outputs, interval_ends(*now._said(points, outputs), coverages))
         ends = ends[:, 0] if now._one_column else ends
         ends = ends[..., 0, :] if np.ndim(coverage) == 0 else ends
         return ends[..., 0], ends[..., 1]
@@ -246,9 +261,31 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
             return outputs
         return outputs + quantile_levels(*self._said(points, outputs), self.quantile)
 
+    @property
+    def _counts(self) -> bool:
+        """Whether the model has learned roots of counts."""
+        return self.loss == "poisson"
+
+    def _unscaled(self, outputs: Array) -> Array:
+        """Outputs of the model, shape (rows, outputs), in units of what it learns: targets, or roots."""
+        return outputs * self.target_scale_ + self.target_mean_
+
+    def _values(self, outputs: Array) -> Array:
+        values = self._unscaled(outputs)
+        if not self._counts:
+            return values
+        least = least_count(self.target_mean_, self.target_scale_)
+        return counts_of_roots(values, self.dispersion_, least)
+
+    def _ends(self, outputs: Array, ends: Array) -> Array:
+        """Ends of intervals around outputs, shape (rows, outputs, coverages, 2), in units of the targets."""
+        around = np.moveaxis(outputs[:, :, None, None] + ends, 1, -1)  # the targets last
+        values = np.moveaxis(self._unscaled(around), -1, 1)
+        return counts_between(values) if self._counts else values
+
     def _predictions(self, outputs: Array) -> Array:
         with np.errstate(over="ignore", invalid="ignore"):
-            values = outputs * self.target_scale_ + self.target_mean_
+            values = self._values(outputs)
         if not np.isfinite(values).all():
             row = int(np.argwhere(~np.isfinite(values))[0, 0])
             raise OverflowError(f"row {row} is predicted beyond what a float can hold; fit again")
@@ -257,9 +294,11 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
     @property
     def _measure(self) -> str:
         unit = "" if len(self.target_scale_) == 1 and self._loss != "huber" else " in standard deviations"
-        return MEASURES[self._loss] + unit
+        return (DEVIANCE if self._counts else MEASURES[self._loss]) + unit
 
     def _error(self, loss: float) -> float:
+        if self._counts:
+            return self._target_unit**2 * loss
         if self._loss == "huber":
             return loss  # it has no unit: it is quadratic below a standard deviation, and linear above
         return self._target_unit * (loss**0.5 if self._loss == "mse" else loss)
@@ -271,7 +310,7 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
 
     def _start_targets(self, y: Array, weights: Array) -> int:
         self._one_column = y.ndim == 1
-        columns = y.reshape(len(y), -1).astype(np.float64)
+        columns = self._learned_of(y)
         with np.errstate(over="ignore", invalid="ignore"):
             self.target_mean_ = np.average(columns, axis=0, weights=weights)
             spread = np.sqrt(np.average((columns - self.target_mean_) ** 2, axis=0, weights=weights))
@@ -282,7 +321,7 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
         return columns.shape[1]
 
     def _targets(self, y: Array) -> Array:
-        columns = y.reshape(len(y), -1)
+        columns = self._learned_of(y)
         if columns.shape[1] != len(self.target_mean_):
             raise ValueError(
                 f"y has {columns.shape[1]} columns but the model has {len(self.target_mean_)} targets"
@@ -292,10 +331,26 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
         if len(far):
             row, k = far[0].tolist()
             raise ValueError(
-                f"y has {columns[row, k]:.6g}, too far from the targets of fit, which are "
-                f"{self.target_mean_[k]:.6g} on average; correct it, or fit again"
+                f"y has {y.reshape(len(y), -1)[row, k]:.6g}, too far from the targets of fit, which are "
+                f"{self._values(np.zeros((1, len(scaled.T))))[0, k]:.6g} on average; correct it, or fit again"
             )
         return scaled.astype(np.float32)
+
+    def _learned_of(self, y: Array) -> Array:
+        """Targets in float64, shape (rows, targets), or their roots if they are counts."""
+        columns = np.asarray(y.reshape(len(y), -1), np.float64)
+        return roots_of(columns) if self._counts else columns
+
+    def _look_back(self, rows: Rows) -> None:
+        """Learn how much more counts vary than Poisson's, so that predictions are right on average."""
+        if not self._counts:
+            return
+        roots = self._unscaled(self.model_(rows.points))
+        left = counts_between(self._unscaled(rows.targets)) - counts_between(roots)  # (rows, targets)
+        left, usual = (
+            np.average(each, axis=0, weights=rows.weights) for each in (left, root_variance(roots))
+        )
+        self.dispersion_ = np.maximum(4 * left, 0) / np.maximum(usual, LEAST_VARIANCE)
 
     def _turns(self, outputs: int) -> list[int]:
         return [1] * outputs

@@ -39,10 +39,10 @@ class Fields:
         self.value, self.name = value, name
 
     @classmethod
-    def with_optional(cls, value: object, name: str, fields: Collection[str], optional: str) -> Fields:
-        """A JSON object with these fields, and one more that may be there."""
-        there = isinstance(value, dict) and optional in value
-        return cls(value, name, (*fields, optional) if there else fields)
+    def with_optional(cls, value: object, name: str, fields: Collection[str], *optional: str) -> Fields:
+        """A JSON object with these fields, and some more that may be there."""
+        there = [field for field in optional if isinstance(value, dict) and field in value]
+        return cls(value, name, (*fields, *there))
 
     def _refuse(self, key: str, wanted: str) -> NoReturn:
         raise ValueError(f"{key!r} of {self.name} must be {wanted}, not {shortened(self.value[key])}")

@@ -34,11 +34,11 @@ class RowDigest:
         """Take in rows: inputs, targets and, if they differ from one, weights."""
         self._hashes += row_hashes(X, y, weights)
 
-    def watching(self, pieces: Iterable[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
-        """The same pieces, taken in as they pass."""
-        for X, y in pieces:
-            self.add(X, y)
-            yield X, y
+    def watching(self, pieces: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+        """The same pieces, (X, y) or (X, y, weights), taken in as they pass."""
+        for piece in pieces:
+            self.add(*piece)
+            yield piece
 
     @property
     def text(self) -> str:

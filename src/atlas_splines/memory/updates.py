@@ -57,7 +57,7 @@ def update(
     progress: bool = False,
     extend: bool = False,
     features: int = FEATURES,
-    rest: Iterable[tuple[ArrayLike, ArrayLike]] = (),
+    rest: Iterable[tuple[ArrayLike, ...]] = (),
     message: str = "",
     author: str = "",
     digest: RowDigest | None = None,
@@ -108,9 +108,10 @@ def update(
         How many features evidence may be of. With "auto", rows that none of them reaches get new ones, up to
         this number and a quarter more; then the result depends on the order of updates.
     rest
-        Further rows of the new data, in pieces (X, y), for data that does not fit into memory. They are
-        pooled, or join charts, one piece after the other; whether to open charts is decided by X alone, and
-        the errors in the log are those on X. For "pool", and for "auto" with evidence.
+        Further rows of the new data, in pieces (X, y) or (X, y, sample_weight), for data that does not fit
+        into memory. They are pooled, or join charts, one piece after the other; whether to open charts is
+        decided by X alone, and the errors in the log are those on X. For "pool", and for "auto" with
+        evidence.
     message, author
         Why the update is made, and by whom: for the log.
     digest
@@ -142,7 +143,7 @@ def update(
     )
     trainer = Trainer(model, loss=loss, batch_size=batch_size, learning_rate=learning_rate)  # checks options
     extend = extend and retention in BY_EVIDENCE and state_of(model).evidence is not None
-    rows = _checked(trainer, X, y, sample_weight, extend)
+    rows = _checked(trainer, X, y, sample_weight, extend=extend)
     rows = rows.take(rows.weights > 0)
     plan = plan_update(state_of(model), rows.points, retention, cover, charts)
     id = next_id(model.updates)
@@ -150,7 +151,7 @@ def update(
         digest = RowDigest()
         digest.add(X, y, sample_weight)
         rest = digest.watching(rest)
-    pieces = _Pieces(_checked(trainer, *piece, None, extend) for piece in rest)
+    pieces = _Pieces(_checked(trainer, *piece, extend=extend) for piece in rest)
     learned = _learn(model, id, rows, plan, options, np.random.default_rng(random_state), pieces)
     draft = model_in(learned.state)  # whatever fails, the model stays as it is
     done = Update(
@@ -176,7 +177,7 @@ def update(
 
 
 def _checked(
-    trainer: Trainer, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, extend: bool
+    trainer: Trainer, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, *, extend: bool
 ) -> Rows:
     """Rows of an update; with `extend` they may lie beyond the domain."""
     model = trainer.model

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from atlas_splines.core.model import state_of
+from atlas_splines.estimators.counts import ROOT_OF_ZERO, least_count
 from atlas_splines.nn.doubt import Doubt
 from atlas_splines.nn.module import AtlasModule
 
@@ -67,6 +68,8 @@ class EstimatorModule(nn.Module):
     ends: Tensor
     mean: Tensor
     spread: Tensor
+    dispersion: Tensor
+    least: Tensor
 
     def __init__(
         self,
@@ -98,6 +101,7 @@ class EstimatorModule(nn.Module):
         self.learns_missing = estimator.missing == "learn"
         self.classifies = isinstance(estimator, AtlasClassifier)
         self.one_column = not self.classifies and estimator._one_column
+        self.counts = not self.classifies and estimator._counts
         self.step = SLOPE_STEP
         self.has_ends, self.has_support = coverage is not None, support
         if coverage is not None:
@@ -146,10 +150,22 @@ class EstimatorModule(nn.Module):
         support = self.doubt.support(self.model.charts, known, out)
         return predicted, *ends, torch.where((points == inside).all(1), support, 0)
 
-    def _in_units(self, out: Tensor) -> Tensor:
-        """Outputs in units of the targets."""
+    def _in_units(self, out: Tensor, is_mean: bool = True) -> Tensor:
+        """Outputs in units of the targets: means, or ends of intervals."""
         out = out * self.spread + self.mean
+        if self.counts:
+            out = self._counts_of(out, is_mean)
         return out[:, 0] if self.one_column else out
+
+    def _counts_of(self, roots: Tensor, is_mean: bool) -> Tensor:
+        """Counts of roots, as `estimators.counts` has them."""
+        roots = roots.clamp(min=ROOT_OF_ZERO)
+        counts = (roots**2 - ROOT_OF_ZERO**2) / 4
+        if not is_mean:
+            return counts
+        ratio = ROOT_OF_ZERO / roots
+        variance = 1 + ratio - 11 / 3 * ratio**2 + 5 / 3 * ratio**3
+        return (counts + self.dispersion * variance / 4).maximum(self.least)
 
     def _ends(self, doubt: Doubt, known: Tensor, out: Tensor) -> list[Tensor]:
         """Low and high ends of intervals, or sets of classes."""
@@ -158,7 +174,7 @@ class EstimatorModule(nn.Module):
             is_likely = -out.log_softmax(1) <= most[:, None]
             return [is_likely | (out == out.amax(1, keepdim=True))]
         ends = doubt.ends(self.model.charts, known, out)  # (rows, outputs, 2)
-        return [self._in_units(out + ends[:, :, side]) for side in (0, 1)]
+        return [self._in_units(out + ends[:, :, side], is_mean=False) for side in (0, 1)]
 
     def to_unit(self, X: Tensor) -> Tensor:
         """Coordinates of rows, (rows, inputs), as `Domain.to_unit` has them."""
@@ -186,6 +202,7 @@ def constants_of(estimator: AtlasRegressor | AtlasClassifier) -> dict[str, NDArr
     columns, pieces = domain.knots.shape  # a piece begins at each knot, and the last one goes on for ever
     units, widths = np.linspace(0, 1, pieces), np.diff(domain.knots)
     slope = np.divide(np.diff(units), widths, out=np.zeros_like(widths), where=widths > 0)
+    mean, scale = (getattr(estimator, f"target_{part}_", np.ones(1)) for part in ("mean", "scale"))
     return {
         "left": domain.knots,
         "first": pieces * np.arange(columns),  # (columns,) place of the first piece among all
@@ -194,6 +211,8 @@ def constants_of(estimator: AtlasRegressor | AtlasClassifier) -> dict[str, NDArr
         "fill": domain.fill,
         "indicators": domain.indicators,
         "ends": estimator.model_.domain.T,  # (2, inputs)
-        "mean": getattr(estimator, "target_mean_", np.zeros(1)),
-        "spread": getattr(estimator, "target_scale_", np.ones(1)),
+        "mean": mean,
+        "spread": scale,
+        "dispersion": getattr(estimator, "dispersion_", np.ones(1)),
+        "least": least_count(mean, scale),
     }

@@ -75,9 +75,10 @@ def doubt_at(estimator: AtlasEstimator, points: Array, output: int) -> Doubt | N
     if not spread.scales:
         return Doubt(None, is_unknown)
     said = estimator.model_(flat).astype(np.float64)
-    ends = interval_ends(state, flat, said, np.array([COVERAGE]))[:, output, 0]  # (places · points, 2)
-    scale = float(estimator.target_scale_[output])
-    return Doubt(scale * ends.reshape(places, -1, 2).mean(axis=1), is_unknown)
+    ends = interval_ends(state, flat, said, np.array([COVERAGE]))[:, :, 0]  # (places · points, outputs, 2)
+    middle = estimator._values(said)
+    around = [(estimator._values(said + ends[:, :, side]) - middle)[:, output] for side in (0, 1)]
+    return Doubt(np.stack(around, axis=-1).reshape(places, -1, 2).mean(axis=1), is_unknown)
 
 
 def draw_doubt(axes: Axes, x: Array, middle: Array, doubt: Doubt) -> None:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
-from scipy.special import softmax
 
 from atlas_splines.core.checks import check_size
 from atlas_splines.plots.columns import (
@@ -141,9 +140,7 @@ def moved_along(estimator: AtlasEstimator, j: int, places: Array, sample: Array)
 def predict(estimator: AtlasEstimator, points: Array) -> Array:
     """Targets or probabilities at points in the model's coordinates, shape (points, outputs)."""
     outputs = estimator.model_(points).astype(np.float64)
-    if hasattr(estimator, "classes_"):
-        return softmax(outputs, axis=1)
-    return outputs * estimator.target_scale_ + estimator.target_mean_
+    return estimator._values(outputs)
 
 
 def additive_shape(estimator: AtlasEstimator, j: int, places: Array, output: int) -> Array:

@@ -36,7 +36,9 @@ LABELS = ("dtype", "values")
 NUMERIC = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64")
 TEXT = ("str", "object")
 LARGEST_SCALE = 1e154  # of targets: fit refuses those whose squares no float holds
-MONOTONE = "monotonic_cst"  # files of models that are free lack it
+MONOTONE, CLASS_WEIGHT = "monotonic_cst", "class_weight"
+OPTIONAL = (MONOTONE, CLASS_WEIGHT)  # parameters that files lack if they are None
+LARGEST_WEIGHT = 1e30  # of a class
 FLAGS, WHOLE_OR_NULL = ("early_stopping", "warm_start"), ("n_jobs", "random_state")
 
 
@@ -70,7 +72,7 @@ def estimator_to_archive(model: Estimator | TableModel) -> Archive:
         "parameters": {
             key: parameter_to_json(key, value)
             for key, value in estimator.get_params(deep=False).items()
-            if key != MONOTONE or value is not None
+            if key not in OPTIONAL or value is not None
         },
         "feature_names": None if names is None else names.tolist(),
         "n_iter": int(estimator.n_iter_),
@@ -83,8 +85,12 @@ def estimator_to_archive(model: Estimator | TableModel) -> Archive:
     if isinstance(estimator, AtlasRegressor):
         header["one_column"] = estimator._one_column
         tensors |= {"target.mean": estimator.target_mean_, "target.scale": estimator.target_scale_}
+        if estimator._counts:
+            tensors["target.dispersion"] = estimator.dispersion_
     else:
         header["labels"] = labels_to_json(estimator.classes_)
+        if estimator.class_weight is not None:
+            tensors["target.class_weight"] = estimator.class_weight_
     inside = model_to_archive(estimator.model_)
     return Archive(kind, {"estimator": header, **inside.header}, tensors | inside.tensors)
 
@@ -99,11 +105,23 @@ def parameter_to_json(name: str, value: Any) -> Any:
         return [[float(low), float(high)] for low, high in value]
     if name == MONOTONE and isinstance(value, Mapping):
         return {str(column): int(way) for column, way in value.items()}
+    if name == CLASS_WEIGHT and isinstance(value, Mapping):
+        return [[label_to_json(label), float(weight)] for label, weight in value.items()]
     if name == MONOTONE and value is not None:
         return np.asarray(value).astype(int).tolist()
     if value is not None and not isinstance(value, bool | int | float | str):
         raise TypeError(f"{name} is a {type(value).__name__}, which has no place in a file")
     return value
+
+
+def label_to_json(label: Any) -> Any:
+    """A class label as JSON has it."""
+    label = label.item() if isinstance(label, np.generic) else label
+    if not isinstance(label, bool | int | float | str):
+        raise TypeError(
+            "class_weight has labels that are neither texts nor numbers; they have no place in a file"
+        )
+    return label
 
 
 def fit_to_json(record: FitRecord | None) -> dict[str, Any] | None:
@@ -147,6 +165,8 @@ def estimator_from_archive(archive: Archive) -> Estimator | TableModel:
         read_targets(estimator, fields, archive)
     else:
         read_labels(estimator, Fields(fields.value["labels"], "the labels", LABELS))
+        if estimator.class_weight is not None:
+            read_class_weights(estimator, archive)
     return estimator if fields.is_null("table") else with_table(estimator, fields.mapping("table"))
 
 
@@ -161,8 +181,8 @@ def with_table(estimator: Estimator, table: dict[str, Any]) -> TableModel:
 def read_parameters(kind: str, value: object) -> Estimator:
     """An estimator that is not fitted yet."""
     maker = CLASSES[kind]
-    names = [name for name in maker().get_params(deep=False) if name != MONOTONE]
-    fields = Fields.with_optional(value, "the parameters", names, MONOTONE)
+    names = [name for name in maker().get_params(deep=False) if name not in OPTIONAL]
+    fields = Fields.with_optional(value, "the parameters", names, *OPTIONAL)
     for name in FLAGS:
         fields.flag(name)
     for name in WHOLE_OR_NULL:
@@ -173,7 +193,9 @@ def read_parameters(kind: str, value: object) -> Estimator:
         given["domain"] = read_limits(fields.items("domain"))
     if MONOTONE in given:
         refuse_ways(given[MONOTONE])
-    if any(isinstance(given[name], list | dict) for name in given.keys() - {"domain", MONOTONE}):
+    if CLASS_WEIGHT in given:
+        given[CLASS_WEIGHT] = read_class_weight(given[CLASS_WEIGHT])
+    if any(isinstance(given[name], list | dict) for name in given.keys() - {"domain", *OPTIONAL}):
         raise ValueError("one of the parameters is not a single value")
     estimator = maker(**given)
     estimator._check_parameters()
@@ -185,6 +207,17 @@ def refuse_ways(given: object) -> None:
     ways = list(given.values()) if isinstance(given, dict) else given
     if not isinstance(ways, list) or any(type(way) is not int or abs(way) > 1 for way in ways):
         raise ValueError(f"{MONOTONE!r} of the parameters must be -1, 0 or 1 for columns")
+
+
+def read_class_weight(given: object) -> Any:
+    """Weights of classes, as a dict if they are pairs of labels and weights."""
+    if not isinstance(given, list):
+        return given
+    for pair in given:
+        is_pair = isinstance(pair, list) and len(pair) == 2 and type(pair[0]) in (bool, int, float, str)
+        if not is_pair or type(pair[1]) not in (int, float):
+            raise ValueError(f"{CLASS_WEIGHT!r} of the parameters must be pairs of labels and weights")
+    return dict(given)
 
 
 def read_limits(items: list[Any]) -> list[tuple[float, float]]:
@@ -254,9 +287,21 @@ def read_targets(estimator: AtlasRegressor, fields: Fields, archive: Archive) ->
     estimator.target_scale_ = archive.tensor("target.scale", "float64", (outputs,))
     if (estimator.target_scale_ <= 0).any() or (estimator.target_scale_ > LARGEST_SCALE).any():
         raise ValueError(f"tensor 'target.scale' must be positive, and {LARGEST_SCALE:g} at most")
+    if estimator._counts:
+        estimator.dispersion_ = archive.tensor("target.dispersion", "float64", (outputs,))
+        if not ((estimator.dispersion_ >= 0) & (estimator.dispersion_ <= LARGEST_SCALE)).all():
+            raise ValueError("tensor 'target.dispersion' must be finite, and not negative")
     estimator._one_column = fields.flag("one_column")
     if estimator._one_column and outputs != 1:
         raise ValueError(f"'one_column' does not go with {outputs} targets")
+
+
+def read_class_weights(estimator: AtlasClassifier, archive: Archive) -> None:
+    """The weight of each class."""
+    weights = archive.tensor("target.class_weight", "float64", (len(estimator.classes_),))
+    if not ((weights > 0) & (weights <= LARGEST_WEIGHT)).all():
+        raise ValueError("tensor 'target.class_weight' must be positive")
+    estimator.class_weight_ = weights
 
 
 def read_labels(estimator: AtlasClassifier, fields: Fields) -> None:
