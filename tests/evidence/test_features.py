@@ -40,6 +40,17 @@ def test_features_are_bounded_far_from_the_data_too():
     assert np.array_equal(phi, some_features()(points.clip(0, 1)))
 
 
+def test_bumps_among_others_are_what_each_group_says():
+    features, points = some_features(), np.random.default_rng(2).random((70, 3))
+    phi, begin = features(points), len(features) - 29
+    for group in features.bumps:
+        squared = (((points[:, None] - group.centres) / group.lengths) ** 2).sum(axis=2)
+        own = phi[:, begin : begin + len(group.centres)]
+        assert np.array_equal(own, group(points))
+        np.testing.assert_allclose(own, np.exp(-0.5 * squared), rtol=1e-9, atol=1e-80)
+        begin += len(group.centres)
+
+
 @pytest.mark.slow
 def test_predictions_stay_in_bounds_far_from_the_data():
     points, targets = table()

@@ -6,7 +6,7 @@ from evidence.rows import counted, data
 
 from atlas_splines.evidence import statistics as statistics_module
 from atlas_splines.evidence.readout import Prior, solve
-from atlas_splines.evidence.statistics import Statistics
+from atlas_splines.evidence.statistics import Statistics, on_grid
 
 
 @pytest.mark.parametrize("scale", [1.0, 100.0, 9999.0])
@@ -29,6 +29,41 @@ def test_pieces_are_cut_so_that_no_sum_rounds(monkeypatch):
     whole = counted((phi, y, weights))
     monkeypatch.setattr(statistics_module, "EXACT", 2**40)
     assert counted((phi, y, weights)) == whole
+
+
+@pytest.mark.parametrize("exact", [2**53, 2**40])
+def test_pieces_one_after_the_other_are_the_sum_of_all(exact, monkeypatch):
+    phi, y, weights = data()
+    whole = counted((phi, y, weights))
+    monkeypatch.setattr(statistics_module, "EXACT", exact)
+    pieces = Statistics(phi.shape[1], y.shape[1])
+    pieces.add_pieces((phi[k::7], y[k::7], weights[k::7]) for k in range(7))
+    assert pieces == whole
+
+
+def test_a_piece_that_is_refused_leaves_the_sums_as_they_were():
+    phi, y, weights = data()
+    sums = counted((phi, y, weights))
+    with pytest.raises(ValueError, match="finite"):
+        sums.add_pieces([(phi, y, None), (np.full_like(phi, np.nan), y, None)])
+    assert sums == counted((phi, y, weights))
+
+
+@pytest.mark.parametrize("root", [1.0, 0.7])
+def test_numbers_on_the_grid_are_those_of_numpy(root):
+    phi = np.random.default_rng(0).normal(size=(40, 9)) * np.logspace(-7, 1, 9)
+    phi[0, :4] = [0.5 / 2**16, 1.5 / 2**16, -0.5 / 2**16, -2.5 / 2**16]  # halves go to the even side
+    weights = np.full(40, root**2)
+    whole = on_grid(phi, np.ones((40, 1)), weights, (9, 1))[0]
+    assert np.array_equal(whole, np.rint(phi.clip(-1, 1) * np.sqrt(weights)[:, None] * 2**16))
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+def test_one_number_that_is_not_finite_is_refused(wrong):
+    phi, y, _ = data()
+    phi[123, 3] = wrong
+    with pytest.raises(ValueError, match="phi and y must be finite"):
+        counted((phi, y))
 
 
 def test_sums_are_those_of_integers():

@@ -430,15 +430,16 @@ def exponential64(x, result):
 
 
 @fused
-def bells(products, point_squares, centre_squares):
+def bells(values, begin, point_squares, centre_squares):
     """Bumps exp(a·c − a²/2 − c²/2), in place of the products a·c of points a and centres c.
 
     The exponential is that of `exponential32` with more terms, 2e-16 relative; NumPy's is many times slower.
     """
-    # products (points, bumps), point_squares (points,), centre_squares (bumps,)
+    # values (points, features) with products from column `begin` on, point_squares (points,),
+    # centre_squares (bumps,); columns of a whole array are neighbours, which lets the loop run in vectors
     low, shift = -200.0, 1.5 * 2.0**52  # products of smaller ones with weights would be subnormal, and slow
-    for i in range(products.shape[0]):
-        row, half = products[i], 0.5 * point_squares[i]
+    for i in range(values.shape[0]):
+        row, half = values[i, begin : begin + centre_squares.size], 0.5 * point_squares[i]
         for j in range(row.size):
             y = row[j] - half - 0.5 * centre_squares[j]
             y = low if y < low else y
@@ -459,6 +460,25 @@ def bells(products, point_squares, centre_squares):
             p = p * r + 0.5
             power = np.int64((np.float64(shifted).view(np.int64) << 52) + np.int64(1023 << 52))
             row[j] = (p * r * r + r + 1.0) * power.view(np.float64)
+
+
+@exact
+def whole_multiples(values, root, unit, result):
+    """Values, levelled off at ±1, times the root of each row, in whole units; returns whether all are finite.
+
+    One pass over what is the largest array of all. Adding and taking away 1.5·2⁵² rounds as `rint` does.
+    """
+    # values and result (rows, columns), root (rows,)
+    shift, infinite = 1.5 * 2.0**52, 0
+    for i in range(values.shape[0]):
+        row, own, factor = values[i], result[i], root[i]
+        for j in range(row.size):
+            x = row[j]
+            infinite |= x - x != 0.0
+            x = -1.0 if x < -1.0 else x
+            x = 1.0 if x > 1.0 else x
+            own[j] = (x * factor * unit + shift) - shift
+    return infinite == 0
 
 
 @exact

@@ -130,8 +130,10 @@ def solve_first(
     points = np.asarray(points, np.float64).clip(0, 1)
     features, prior = choose_features(points, targets, budget, seed, signs, pairs)
     statistics = Statistics(len(features), targets.shape[1])
-    for rows in pieces(len(points)):
-        statistics.add(features(points[rows]), targets[rows], None if weights is None else weights[rows])
+    statistics.add_pieces(
+        (features(points[rows]), targets[rows], None if weights is None else weights[rows])
+        for rows in pieces(len(points))
+    )
     if has_unseen(targets):
         readout = solve(statistics, prior)
     else:

@@ -63,16 +63,23 @@ class Bumps:
         """Length scales of inputs with both sides; infinite for others."""
         return np.where(self.sides, np.inf, self.lengths) if self.sides else self.lengths
 
-    def __call__(self, points: Array, out: Array | None = None) -> Array:
-        """Values at points, shape (points, bumps), written to `out` if that is given."""
+    def __call__(self, points: Array) -> Array:
+        """Values at points, shape (points, bumps)."""
+        values = np.empty((len(points), len(self.centres)))
+        self.write(points, values, 0)
+        return values
+
+    def write(self, points: Array, values: Array, begin: int) -> None:
+        """Write values at points to the columns of a table, shape (points, features), from one on."""
+        own = values[:, begin : begin + len(self.centres)]
         lengths = self.both_sides
         at, centres = points / lengths, self.centres / lengths
-        values = np.matmul(at, centres.T, out=out)
-        kernels.bells(values, np.einsum("ij,ij->i", at, at), np.einsum("ij,ij->i", centres, centres))
+        np.matmul(at, centres.T, out=own)
+        squares = (np.einsum("ij,ij->i", part, part) for part in (at, centres))
+        kernels.bells(values, begin, *squares)
         for j in np.flatnonzero(self.sides):
             apart = self.sides[j] * (self.centres[:, j] - points[:, j : j + 1]) / self.lengths[j]
-            values *= np.exp(-0.5 * np.maximum(apart, 0) ** 3)
-        return values
+            own *= np.exp(-0.5 * np.maximum(apart, 0) ** 3)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,14 +132,14 @@ class Features:
         inside = np.asarray(points, np.float64).clip(0, 1)
         sizes = self.sizes
         values = np.empty((len(inside), sum(sizes)))  # filled in place: it is the largest array of all
-        groups = np.split(values, np.cumsum(sizes)[:-1], axis=1)
-        groups[0][:] = 1
+        starts = np.cumsum([0, *sizes]).tolist()
+        values[:, 0] = 1
         every = splines.active(inside[:, self.coarse], COARSE)[1]
-        groups[1][:] = every.reshape(len(inside), -1)  # (points, inputs, 4): all functions are active
-        for (j, density), group in zip(self.fine, groups[2:], strict=False):
-            group[:] = spline_values(inside[:, j], density)
-        for bumps, group in zip(self.bumps, groups[2 + len(self.fine) :], strict=True):
-            bumps(inside, group)
+        values[:, 1 : starts[2]] = every.reshape(len(inside), -1)  # (points, inputs, 4): all are active
+        for (j, density), begin in zip(self.fine, starts[2:], strict=False):
+            values[:, begin : begin + splines.basis_size(density)] = spline_values(inside[:, j], density)
+        for bumps, begin in zip(self.bumps, starts[2 + len(self.fine) :], strict=False):
+            bumps.write(inside, values, begin)
         return values
 
     @property

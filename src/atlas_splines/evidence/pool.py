@@ -625,8 +625,10 @@ def stored(record: Batch | Pool) -> dict[str, Any]:
 def summed(features: Features, points: Array, targets: Array, weights: Array | None) -> Statistics:
     """Statistics of some rows."""
     statistics = Statistics(len(features), targets.shape[1])
-    for rows in pieces_of(len(points)):
-        statistics.add(features(points[rows]), targets[rows], None if weights is None else weights[rows])
+    statistics.add_pieces(
+        (features(points[rows]), targets[rows], None if weights is None else weights[rows])
+        for rows in pieces_of(len(points))
+    )
     return statistics
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.blas import dsyrk
+
+from atlas_splines.core import kernels
 
 __all__ = ["HEAVIEST", "UNIT", "Statistics", "on_grid"]
 
@@ -26,8 +29,8 @@ class Statistics:
     """Exact sums of a linear model's data: Σwφφᵀ, Σwφyᵀ, Σwy², Σw.
 
     A row of weight w counts as √w·(φ, y, 1), each number of it rounded to a multiple of 2⁻¹⁶; with w = 1 that
-    is the row itself. Products are multiples of 2⁻³², and pieces are cut so short that no sum of them in
-    float64 exceeds 2⁵³ of these: BLAS may add them in any order, and nothing is rounded. Totals are kept in
+    is the row itself. Products are multiples of 2⁻³², and float64 sums so few of them that none exceeds 2⁵³
+    of these: BLAS may add them in any order, and nothing is rounded. Totals are kept in
     64-bit integers, Σy² and Σw in Python's; 2·10⁹ rows of weight 1 fit, and more raise an OverflowError.
 
     Parameters
@@ -100,23 +103,26 @@ class Statistics:
         weights
             Weight of each row, from 0 to 65,536; 1 by default.
         """
-        self._take(phi, y, weights, 1)
+        self._take([(phi, y, weights)], 1)
+
+    def add_pieces(self, pieces: Iterable[tuple[Array, Array, Array | None]]) -> None:
+        """Count rows in that come in pieces, each as `add` takes it; that is faster than adding each."""
+        self._take(pieces, 1)
 
     def subtract(self, phi: Array, y: Array, weights: Array | None = None) -> None:
         """Take rows away that were counted in; what remains is as if they had never come."""
-        self._take(phi, y, weights, -1)
+        self._take([(phi, y, weights)], -1)
 
-    def _take(self, phi: Array, y: Array, weights: Array | None, sign: int) -> None:
-        phi, y, root = on_grid(phi, y, weights, self._moment.shape)
-        square = [total + sign * more for total, more in zip(self._square, sum_squares(y), strict=True)]
-        count = self._count + sign * sum_squares(root)[0]
-        refuse_overflow(count, square)
-        widest = max(phi.max(initial=1), -phi.min(initial=0))
-        largest = max(widest, np.abs(y).max(initial=1))
-        for rows in pieces(len(phi), widest * largest):
-            part = phi[rows]
-            self._gram += sign * (part.T @ part).astype(np.int64)
-            self._moment += sign * (part.T @ y[rows]).astype(np.int64)
+    def _take(self, pieces: Iterable[tuple[Array, Array, Array | None]], sign: int) -> None:
+        sums, square, count = Products(self._moment.shape), self._square, self._count
+        for phi, y, weights in pieces:
+            phi, y, root = on_grid(phi, y, weights, self._moment.shape)
+            square = [total + sign * more for total, more in zip(square, sum_squares(y), strict=True)]
+            count += sign * sum_squares(root)[0]
+            refuse_overflow(count, square)
+            sums.add(phi, y, largest=root.max(initial=1))
+        gram, moment = sums.totals()
+        self._gram, self._moment = self._gram + sign * gram, self._moment + sign * moment
         self._square, self._count = square, count
 
     def __add__(self, other: Statistics) -> Statistics:
@@ -234,24 +240,59 @@ def on_grid(
     phi, y = np.asarray(phi, np.float64), np.asarray(y, np.float64)
     if phi.ndim != 2 or y.ndim != 2 or (phi.shape[1], y.shape[1]) != shape or len(phi) != len(y):
         raise ValueError(f"phi and y have shapes {phi.shape} and {y.shape}, for {shape} (features, outputs)")
-    if not (np.isfinite([phi.min(initial=0), phi.max(initial=0)]).all() and np.isfinite(y).all()):
-        raise ValueError("phi and y must be finite")
     root = np.ones((len(phi), 1))
     if weights is not None:
         if not ((weights >= 0) & (weights <= HEAVIEST)).all():
             raise ValueError(f"weights must be from 0 to {HEAVIEST:.0f}; rescale them")
         root = np.sqrt(np.asarray(weights, np.float64))[:, None]
-    phi, y = phi.clip(-1, 1), y.clip(-FARTHEST, FARTHEST) * root
-    if weights is not None:
-        phi *= root
-    phi *= UNIT  # in place: phi is the largest array of all
-    return np.rint(phi, out=phi), np.rint(y * UNIT), np.rint(root * UNIT)
+    whole = np.empty(phi.shape)
+    if not (kernels.whole_multiples(phi, root[:, 0], UNIT, whole) and np.isfinite(y).all()):
+        raise ValueError("phi and y must be finite")
+    return whole, np.rint(y.clip(-FARTHEST, FARTHEST) * root * UNIT), np.rint(root * UNIT)
 
 
-def pieces(rows: int, product: float) -> list[slice]:
-    """Cuts of rows so short that sums of products of this size are exact, so that cuts do not matter."""
-    step = max(int(EXACT // product), 1)
-    return [slice(begin, begin + step) for begin in range(0, rows, step)]
+class Products:
+    """Sums of products of whole numbers: in float64 as long as that is exact, and then in integers.
+
+    Parameters
+    ----------
+    shape
+        Numbers of features and of targets.
+    """
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self._gram: Integers = np.zeros((shape[0], shape[0]), np.int64)
+        self._moment: Integers = np.zeros(shape, np.int64)
+        self._start()
+
+    def _start(self) -> None:
+        self._upper: Array = np.zeros(self._gram.shape, order="F")  # of ΣΦᵀΦ; what is below stays zero
+        self._products: Array = np.zeros(self._moment.shape)
+        self._reach = 0.0  # no sum is larger
+
+    def add(self, phi: Array, y: Array, largest: float) -> None:
+        """Count rows in, none of whose features is larger."""
+        product = largest * max(largest, np.abs(y).max(initial=1))
+        step = max(int(EXACT // product), 1)
+        for begin in range(0, len(phi), step):
+            part, targets = phi[begin : begin + step], y[begin : begin + step]
+            if self._reach + len(part) * product > EXACT:
+                self._settle()
+            self._reach += len(part) * product
+            self._upper = dsyrk(1.0, part.T, beta=1.0, c=self._upper, overwrite_c=1)
+            self._products += part.T @ targets
+
+    def _settle(self) -> None:
+        """Let integers take over what float64 has summed."""
+        upper = self._upper.astype(np.int64)
+        self._gram += upper + np.triu(upper, 1).T
+        self._moment += self._products.astype(np.int64)
+        self._start()
+
+    def totals(self) -> tuple[Integers, Integers]:
+        """ΣΦᵀΦ and ΣΦᵀy, exactly."""
+        self._settle()
+        return self._gram, self._moment
 
 
 def sum_squares(columns: Array) -> list[int]:

@@ -86,9 +86,8 @@ class Owner:
             points, targets, weights = local_rows(self.fence, self.size, rows)
         statistics = Statistics(len(self.features), targets.shape[1])
         counted = np.minimum(weights / self.unit, HEAVIEST)
-        for begin in range(0, len(points), ROWS_AT_ONCE):
-            part = slice(begin, begin + ROWS_AT_ONCE)
-            statistics.add(self.features(points[part]), targets[part], counted[part])
+        parts = (slice(begin, begin + ROWS_AT_ONCE) for begin in range(0, len(points), ROWS_AT_ONCE))
+        statistics.add_pieces((self.features(points[part]), targets[part], counted[part]) for part in parts)
         return statistics
 
 
