@@ -1,4 +1,4 @@
-"""What an update forgets: the experiments behind the table in the README.
+"""What an update forgets: the experiments behind the tables of docs/memory.
 
     python benchmarks/memory.py                 all of them, about ten minutes on two cores
     python benchmarks/memory.py --only peaks    one of: two-tasks, sequences, hundred, peaks, shared

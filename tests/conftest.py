@@ -17,7 +17,7 @@ SLOW_DOCUMENTS = ("README.md", "torch.md")  # their examples train; a document c
 
 def pytest_collection_modifyitems(items):
     for item in items:
-        if item.path.name in SLOW_DOCUMENTS:
+        if item.path.name in SLOW_DOCUMENTS or item.path.parent.name == "guides":
             item.add_marker(pytest.mark.slow)
 
 
