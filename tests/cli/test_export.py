@@ -113,7 +113,7 @@ def test_what_cannot_be_exported_is_refused(work, monkeypatch):
     assert "m.onnx is the model itself" in refused("export", "m.onnx", "m.onnx")
     (work / "m.onnx").rename("m.atlas")
     needs = "writing ONNX needs more packages; install them with: pip install 'atlas-splines[onnx]'"
-    monkeypatch.setitem(sys.modules, "onnxscript", None)
+    monkeypatch.setitem(sys.modules, "onnx", None)
     assert refused("export", "m.atlas", "m.onnx") == needs
     assert files(work) == before
 

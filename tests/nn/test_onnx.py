@@ -76,7 +76,7 @@ def test_what_cannot_be_exported_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(exporting, "MAX_BYTES", 1000)
     with pytest.raises(ValueError, match=r"the module has 0\.0 GiB, but an ONNX file holds at most 2"):
         export_onnx(AtlasModule(2), path)
-    monkeypatch.setitem(sys.modules, "onnxscript", None)
+    monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'atlas-splines\[onnx\]'"):
         export_onnx(AtlasModule(2), path)
     assert list(tmp_path.iterdir()) == []

@@ -48,7 +48,7 @@ def export_model(
     try:
         metadata, lines = write_onnx(path, output, coverage, support)
     except ModuleNotFoundError as missing:
-        if missing.name not in ("torch", "onnx", "onnxscript"):
+        if missing.name not in ("torch", "onnx"):
             raise
         needs = "writing ONNX needs more packages; install them with: pip install 'atlas-splines[onnx]'"
         raise TableError(needs) from None

@@ -76,14 +76,13 @@ class Doubt(nn.Module):
 
     def __init__(self, state: State, coverage: float | None, support: bool) -> None:
         super().__init__()
-        self.base = SpreadModule(needed_spread(state), state, coverage, support, is_chart=False)
+        self.base = SpreadModule(needed_spread(state), state, coverage, support)
         contents = [state_of(chart.content) for chart in state.charts]
         spreads = [(number, spread_of(content)) for number, content in enumerate(contents)]
         known = [(number, spread) for number, spread in spreads if spread is not None]
         self.numbers = [number for number, _ in known]  # of charts that know their errors
         self.own = nn.ModuleList(
-            SpreadModule(spread, contents[number], coverage, support, is_chart=True)
-            for number, spread in known
+            SpreadModule(spread, contents[number], coverage, support) for number, spread in known
         )
 
     def ends(self, charts: nn.ModuleList, points: Tensor, said: Tensor) -> Tensor:
@@ -115,16 +114,10 @@ class Doubt(nn.Module):
 
 
 class SpreadModule(nn.Module):
-    """One spread, without charts: what `Spread` says for one coverage, and support if that is wanted.
+    """One spread, without charts: what `Spread` says for one coverage, and support if that is wanted."""
 
-    Points in a chart are in the unit cube already; onnxscript 0.7 drops the ends of a second clamp.
-    """
-
-    def __init__(
-        self, spread: Spread, state: State, coverage: float | None, support: bool, is_chart: bool
-    ) -> None:
+    def __init__(self, spread: Spread, state: State, coverage: float | None, support: bool) -> None:
         super().__init__()
-        self.is_chart = is_chart
         if coverage is not None and spread.scales:
             pairs = zip(spread.scales, spread.scores, strict=True)
             self.outputs = nn.ModuleList(EndsModule(scale, scores, coverage) for scale, scores in pairs)
@@ -138,7 +131,7 @@ class SpreadModule(nn.Module):
 
     def ends(self, points: Tensor, said: Tensor) -> Tensor:
         """Ends of intervals, less what is said: (points, outputs, 2)."""
-        inside = self._inside(points)
+        inside = points.clamp(0, 1)
         return torch.stack([ends(inside, said[:, k]) for k, ends in enumerate(self.outputs)], dim=1)
 
     def most_surprise(self, points: Tensor, said: Tensor) -> Tensor:
@@ -147,13 +140,9 @@ class SpreadModule(nn.Module):
 
     def support(self, points: Tensor, said: Tensor) -> Tensor:
         """How much evidence stands behind predictions, from 0 to 1: (points,)."""
-        inside = self._inside(points)
+        inside = points.clamp(0, 1)
         found = self.presence(inside, None if self.leverage is None else self.leverage(inside))
         return torch.where((points == inside).all(1), found, 0)
-
-    def _inside(self, points: Tensor) -> Tensor:
-        """The nearest points of the unit cube."""
-        return points if self.is_chart else points.clamp(0, 1)
 
 
 class EndsModule(nn.Module):
@@ -194,7 +183,8 @@ class Leverage(nn.Module):
     def __init__(self, features: Features, readout: Readout) -> None:
         super().__init__()
         inverse = solve_triangular(readout.factor, np.eye(len(readout.factor)), lower=True)
-        arrays = {"coarse": np.array(features.coarse, np.int64), "inverse": inverse.T.copy()}
+        white = inverse.T if readout.face is None else readout.face.basis @ inverse.T  # (features, steps)
+        arrays = {"coarse": np.array(features.coarse, np.int64), "white": np.ascontiguousarray(white)}
         for k, group in enumerate(features.bumps):
             both = group.both_sides
             arrays |= {
@@ -211,7 +201,7 @@ class Leverage(nn.Module):
         parts = [torch.ones_like(inside[:, :1]), weights.transpose(1, 2).flatten(1)]
         parts += [basis_at(inside[:, j], 2 ** (density + 2)) for j, density in self.fine]
         parts += [self._bumps(inside, k) for k in range(len(self.bumps))]
-        return (torch.cat(parts, dim=1) @ self.exact["inverse"]).square().sum(1)
+        return (torch.cat(parts, dim=1) @ self.exact["white"]).square().sum(1)
 
     def _bumps(self, inside: Tensor, k: int) -> Tensor:
         """Values of a group of bumps: (points, bumps)."""

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import copy
-import logging
-import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from importlib.util import find_spec
 from os import PathLike
 from typing import cast
@@ -47,41 +43,19 @@ def export_onnx(
     metadata
         Written into the file, as the model's ``metadata_props``.
     """
-    for name in ("onnx", "onnxscript"):
-        if find_spec(name) is None:
-            needs = "writing ONNX needs more packages; install them with: pip install 'atlas-splines[onnx]'"
-            raise ModuleNotFoundError(needs, name=name)
+    if find_spec("onnx") is None:
+        needs = "writing ONNX needs more packages; install them with: pip install 'atlas-splines[onnx]'"
+        raise ModuleNotFoundError(needs, name="onnx")
     size = sum(tensor.nbytes for tensor in module.state_dict().values())
     if size > MAX_BYTES:
         raise ValueError(f"the module has {size / 2**30:.1f} GiB, but an ONNX file holds at most 2")
+    from atlas_splines.nn.recording import recorded
+
     names = module.output_names if isinstance(module, EstimatorModule) else ["y"]
-    with silent_exporter():
-        program = torch.onnx.export(
-            copy.deepcopy(module).eval(), (example_rows(module),), dynamo=True, verbose=False,
-            input_names=[input_name], output_names=names, dynamic_shapes=({0: torch.export.Dim("rows")},),
-        )  # fmt: skip
-    proto = cast(torch.onnx.ONNXProgram, program).model_proto
-    graph = proto.graph
-    for part in (graph, *graph.node, *graph.value_info, *graph.input, *graph.output, *graph.initializer):
-        part.ClearField("metadata_props")  # stack traces, with the paths of this machine
+    model = recorded(module, example_rows(module), input_name, names)
     for key, value in (metadata or {}).items():
-        proto.metadata_props.add(key=key, value=value)
-    replace_file(path, proto.SerializeToString())
-
-
-@contextlib.contextmanager
-def silent_exporter() -> Iterator[None]:
-    """Keep from the user what PyTorch's exporter says of its own deprecated parts and missing friends."""
-    logger = logging.getLogger("torch.onnx")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)
-            warnings.simplefilter("ignore", DeprecationWarning)
-            yield
-    finally:
-        logger.setLevel(level)
+        model.metadata_props.add(key=key, value=value)
+    replace_file(path, model.SerializeToString())
 
 
 def example_rows(module: AtlasModule | AtlasNet | EstimatorModule) -> Tensor:
