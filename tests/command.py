@@ -77,4 +77,4 @@ def refused(*arguments, **options):
 
 
 def files(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir() if not path.name.endswith(".lock")}
+    return {path.name: path.read_bytes() for path in folder.iterdir()}

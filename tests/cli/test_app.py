@@ -1,11 +1,14 @@
+import platform
 import subprocess
 import sys
 import textwrap
+from importlib.metadata import version
 
 import pytest
 from command import app, run
 
 from atlas_splines import __version__
+from atlas_splines.cli import installed
 
 
 def test_help_loads_nothing_heavy():
@@ -13,6 +16,7 @@ def test_help_loads_nothing_heavy():
         import sys
         from atlas_splines.cli.app import app
         app(["--help"], standalone_mode=False)
+        app(["--version"], standalone_mode=False)
         heavy = ["numpy", "numba", "sklearn", "scipy", "pyarrow", "matplotlib", "torch", "pandas", "rich", "safetensors"]
         print("LOADED", [name for name in heavy if name in sys.modules])
     """)
@@ -39,5 +43,11 @@ def test_help_explains(command, says):
     assert says in " ".join(result.output.split())
 
 
-def test_version_is_told():
-    assert run(app, ["--version"]).output == f"atlas-splines {__version__}\n"
+def test_version_says_what_is_installed_and_imports_none_of_it(monkeypatch):
+    told = dict(line.split(maxsplit=1) for line in run(app, ["--version"]).output.splitlines())
+    assert told["atlas-splines"] == __version__
+    assert told["Python"] == platform.python_version()
+    for name in ("numpy", "numba", "scikit-learn", "torch", "onnx", "dask"):
+        assert told[name] == version(name)
+    monkeypatch.setattr(installed, "EXTRAS", ("torch-of-tomorrow",))
+    assert run(app, ["--version"]).output.splitlines()[-1] == "torch-of-tomorrow  not installed"

@@ -1,9 +1,13 @@
+import subprocess
+import sys
+import textwrap
 import threading
 
 import pytest
 from filelock import FileLock
 
 from atlas_splines import StorageError
+from atlas_splines.files import locks
 from atlas_splines.files.locks import lock
 
 
@@ -47,3 +51,44 @@ def test_a_lock_in_a_folder_that_is_not_there(tmp_path):
         lock(tmp_path / "none" / "model.atlas"),
     ):
         pass
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a file that is open cannot be removed there")
+def test_processes_take_turns_and_leave_nothing_behind(path, tmp_path):
+    (tmp_path / ".model.atlas.lock").touch()  # of a process that was killed
+    (tmp_path / "count").write_text("0")
+    script = textwrap.dedent("""
+        import sys
+        from pathlib import Path
+        from atlas_splines.files.locks import lock
+
+        for _ in range(20):
+            with lock(sys.argv[1], timeout=60):
+                file = Path(sys.argv[2])
+                count = int(file.read_text())
+                file.write_text("")  # whoever reads it now fails
+                file.write_text(str(count + 1))
+    """)
+    command = [sys.executable, "-c", script, str(path), str(tmp_path / "count")]
+    processes = [subprocess.Popen(command) for _ in range(3)]
+    assert [process.wait() for process in processes] == [0] * 3
+    assert (tmp_path / "count").read_text() == "60"
+    assert not (tmp_path / ".model.atlas.lock").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a file that is open cannot be removed there")
+def test_a_lock_on_a_file_that_was_removed_meanwhile_does_not_count(path, monkeypatch):
+    """Who has waited for a file that goes away must not meet others in a new one of the same name."""
+    file, flock = path.with_name(".model.atlas.lock"), locks.fcntl.flock
+    holder = FileLock(file)
+
+    def flock_too_late(descriptor, operation):
+        monkeypatch.setattr(locks.fcntl, "flock", flock)
+        file.unlink()
+        holder.acquire()
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(locks.fcntl, "flock", flock_too_late)
+    with pytest.raises(StorageError, match="another process is updating"), lock(path, timeout=0):
+        pass
+    holder.release()

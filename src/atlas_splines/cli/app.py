@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from atlas_splines import __version__
 from atlas_splines.cli.messages import fail, note, say, sentences, silent
 from atlas_splines.cli.options import Force, Model, Wait
 from atlas_splines.cli.version_commands import apply, diff, forget, merge, patch, replay, verify
@@ -90,16 +89,19 @@ Scheduler = Annotated[
 
 
 def show_version(wanted: bool) -> None:
-    """Print the version and end."""
+    """Print what is installed and end."""
     if wanted:
-        typer.echo(f"atlas-splines {__version__}")
+        from atlas_splines.cli.installed import installed_lines
+
+        for line in installed_lines():
+            typer.echo(line)
         raise typer.Exit
 
 
 @app.callback()
 def main(
     version: Annotated[
-        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show the version.")
+        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show what is installed.")
     ] = False,
 ) -> None:
     """Models that are updated all their life and do not forget.

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +15,9 @@ from filelock import FileLock, Timeout
 from atlas_splines.files.errors import LockedError, StorageError
 
 __all__ = ["lock"]
+
+# Seconds between two attempts.
+PAUSE = 0.02
 
 
 @contextlib.contextmanager
@@ -23,30 +29,80 @@ def lock(path: str | os.PathLike[str], timeout: float = 10.0) -> Iterator[None]:
     Parameters
     ----------
     path
-        The file of the model; the lock is an empty file beside it.
+        The file of the model. As long as the lock is held there is an empty file beside it, which stays on
+        Windows only.
     timeout
         Seconds to wait for others.
 
     Examples
     --------
-    >>> import tempfile
+    >>> import os, tempfile
     >>> from atlas_splines import Atlas, lock, save
-    >>> path = tempfile.mkdtemp() + "/model.atlas"
-    >>> with lock(path):
-    ...     save(Atlas(inputs=1), path)
+    >>> folder = tempfile.mkdtemp()
+    >>> with lock(folder + "/model.atlas"):
+    ...     save(Atlas(inputs=1), folder + "/model.atlas")
+    >>> os.listdir(folder)
+    ['model.atlas']
     """
     target = Path(os.path.realpath(path))
     if not target.parent.is_dir():  # or else it would be made
         raise StorageError(f"{path} cannot be locked: there is no folder {target.parent}; check the name")
-    holder = FileLock(target.with_name(f".{target.name}.lock"), timeout=timeout)
-    try:
-        holder.acquire()
-    except Timeout:
-        raise LockedError(f"another process is updating {path}; try again, or wait longer") from None
-    except OSError as error:
-        reason = f"its folder cannot be written: {error.strerror}"
-        raise StorageError(f"{path} cannot be changed: {reason}; choose another folder") from error
-    try:
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(held(target.with_name(f".{target.name}.lock"), timeout))
+        except Timeout:
+            raise LockedError(f"another process is updating {path}; try again, or wait longer") from None
+        except OSError as error:
+            reason = f"its folder cannot be written: {error.strerror}"
+            raise StorageError(f"{path} cannot be changed: {reason}; choose another folder") from error
         yield
-    finally:
-        holder.release()
+
+
+if sys.platform == "win32":
+
+    @contextlib.contextmanager
+    def held(file: Path, timeout: float) -> Iterator[None]:
+        """Hold a lock on a file, which stays."""
+        with FileLock(file, timeout=timeout):
+            yield
+
+else:
+    import fcntl
+
+    @contextlib.contextmanager
+    def held(file: Path, timeout: float) -> Iterator[None]:
+        """Hold a lock on a file, and remove the file before anybody else can hold it."""
+        deadline = time.monotonic() + timeout
+        while (descriptor := locked(file)) is None:
+            if time.monotonic() >= deadline:
+                raise Timeout(str(file))
+            time.sleep(PAUSE)
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):  # it may be another user's; then it stays
+                file.unlink()
+            fcntl.flock(descriptor, fcntl.LOCK_UN)  # also of processes that have inherited it
+            os.close(descriptor)
+
+    def locked(file: Path) -> int | None:
+        """A locked descriptor of the file of this name, or None while somebody else holds it."""
+        while True:
+            descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if has_name(descriptor, file):
+                    return descriptor
+            except OSError as error:
+                os.close(descriptor)
+                if error.errno in (errno.EAGAIN, errno.EACCES):
+                    return None
+                raise
+            os.close(descriptor)  # whoever held it has removed it: a lock on it keeps nobody out
+
+    def has_name(descriptor: int, file: Path) -> bool:
+        """Whether the file of this name is still the one that was opened."""
+        try:
+            return os.path.samestat(os.fstat(descriptor), os.stat(file, follow_symlinks=False))
+        except FileNotFoundError:
+            return False
