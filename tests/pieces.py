@@ -9,7 +9,7 @@ def cells_of(source, column):
 
 
 def survey(source, column, category=False):
-    seen = Survey(category=category, option=f"--category {column}")
+    seen = Survey(category=category, way_out=f"add --category {column}")
     for piece in source.pieces([column]):
         seen.add(Cells.of(piece, column))
     return seen

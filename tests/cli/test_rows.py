@@ -10,6 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 from command import HEADER, SMALL, estimator_of, homes, ok, records, refused, write_csv
+from frames import QUICK, homes_frame
+
+from atlas_splines import AtlasRegressor, TableModel, load, save
 
 
 def shop_hours(days=range(60), layout="%Y-%m-%d %H:%M"):
@@ -92,6 +95,46 @@ def test_booleans_and_categories_of_a_data_frame(work):
     assert [float(row["sales_predicted"]) for row in records("out.csv")] == pytest.approx([1, 0], abs=0.1)
     assert "3 classes" in ok("fit", "f.parquet", "-t", "shop", "-o", "c.atlas", *SMALL).output
     assert estimator_of("c.atlas").classes_.tolist() == [0, 10, 20]
+
+
+@pytest.mark.slow
+def test_the_command_and_frames_in_python_say_the_same(work):
+    frame, price = homes_frame()
+    frame = frame.drop(columns="kind")  # Parquet has no members of enumerations
+    new = frame[:40].assign(city="Dover", street="new street")
+    for name, rows in (("homes", frame), ("new", new)):
+        rows.assign(price=price).to_parquet(f"{name}.parquet")
+    ok("fit", "homes.parquet", "-t", "price", "-o", "c.atlas", *SMALL)
+    model = AtlasRegressor(members=1, terms=2, density=1, missing="learn", random_state=0).fit(frame, price)
+    save(model, "m.atlas")
+    assert (load("m.atlas").predict(frame) == model.predict(frame)).all()
+
+    def predicted(path, rows):
+        ok("predict", path, rows, "-o", "out.parquet", "--force")
+        return parquet.read_table("out.parquet")["price_predicted"].to_numpy()
+
+    assert (predicted("c.atlas", "homes.parquet") == model.predict(frame)).all()
+    assert (predicted("m.atlas", "homes.parquet") == model.predict(frame)).all()
+    assert "city          category  3: 'Aarhus', 'Bergen', 'Cadiz'" in ok("inspect", "m.atlas").output
+    for path in ("c.atlas", "m.atlas"):
+        assert (
+            "New in column 'city': 'Dover', read as missing from now on."
+            in ok("update", path, "new.parquet").output
+        )
+    model.partial_fit(new, price[:40])
+    for path in ("c.atlas", "m.atlas"):
+        assert (predicted(path, "new.parquet") == model.predict(new)).all()
+    assert isinstance(load("c.atlas"), TableModel)
+    loaded = load("m.atlas")  # an estimator for frames, also after the command has changed it
+    assert (loaded.predict(new) == model.predict(new)).all()
+    assert loaded.encoding_ == model.encoding_
+    assert "m.atlas and c.atlas are the same function, to the bit." in ok("diff", "m.atlas", "c.atlas").output
+    two = AtlasRegressor(**QUICK).fit(frame, np.column_stack([price, -price]))
+    save(two, "two.atlas")
+    assert (
+        refused("predict", "two.atlas", "new.parquet", "-o", "-")
+        == "two.atlas has 2 targets, and atlas knows one; use it in Python"
+    )
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from atlas_splines.estimators.table_model import Estimator
 from atlas_splines.estimators.uncertainty import checked_coverages
 from atlas_splines.files.errors import StorageError
 from atlas_splines.memory.doubt import spread_of
-from atlas_splines.storage.saving import load
+from atlas_splines.storage.saving import load_with_table
 from atlas_splines.tables.reading import Source, TableError
 from atlas_splines.tables.wording import counted
 
@@ -57,7 +57,7 @@ def check_replaceable(output: Path) -> None:
     if not output.exists():
         return
     try:
-        loaded = load(output)
+        loaded = load_with_table(output)
     except (StorageError, OSError):
         raise TableError(
             f"{output} is there already, and is not a model that can be read; {WAY_OUT}"

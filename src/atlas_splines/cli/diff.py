@@ -11,16 +11,17 @@ from typing import Any
 import numpy as np
 
 from atlas_splines.cli.checks import check_absent, check_picture, check_there
-from atlas_splines.cli.footprint_lines import footprint_lines, share_of_domain
+from atlas_splines.cli.footprint_lines import share_of_domain
 from atlas_splines.cli.messages import Say
 from atlas_splines.cli.model_files import Loaded
 from atlas_splines.core.records import Record
 from atlas_splines.estimators.classifier import AtlasClassifier
 from atlas_splines.estimators.column_footprint import SLOPE_STEP, ColumnFootprint
+from atlas_splines.estimators.frame_footprint import footprint_lines
 from atlas_splines.estimators.table_model import TableModel
 from atlas_splines.files.writer import replace_file
 from atlas_splines.memory.footprints import Footprint, RestFootprint
-from atlas_splines.storage.saving import load
+from atlas_splines.storage.saving import load_with_table
 from atlas_splines.tables.encoding import UNKNOWN, frame
 from atlas_splines.tables.reading import TableError, opened
 from atlas_splines.tables.wording import counted
@@ -48,7 +49,7 @@ def diff_models(
         check_picture(plot)
         if not force:
             check_absent(plot)
-    one, other = load(first), load(second)
+    one, other = load_with_table(first), load_with_table(second)
     try:
         found = diff(one, other) if rows is None else diff_on_rows(one, other, rows)
     except ValueError as error:

@@ -18,7 +18,7 @@ from atlas_splines.core.model import Atlas
 from atlas_splines.estimators.classifier import AtlasClassifier
 from atlas_splines.estimators.regressor import AtlasRegressor
 from atlas_splines.estimators.table_model import Estimator, TableModel
-from atlas_splines.storage.saving import load
+from atlas_splines.storage.saving import load_with_table
 from atlas_splines.tables.encoding import Encoding
 from atlas_splines.tables.reading import TableError
 from atlas_splines.tables.wording import listed
@@ -63,7 +63,7 @@ def write_onnx(
     """Write the file; returns its metadata, and what to tell of it."""
     from atlas_splines.nn import AtlasModule, EstimatorModule, export_onnx
 
-    loaded = load(path)
+    loaded = load_with_table(path)
     wants_doubt = coverage is not None or support
     if isinstance(loaded, Atlas):
         if wants_doubt:

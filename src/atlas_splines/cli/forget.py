@@ -10,7 +10,7 @@ from atlas_splines.cli.data_folder import read_table, tables_in
 from atlas_splines.cli.messages import Say
 from atlas_splines.cli.model_files import alone_with, load_table_model
 from atlas_splines.files.writer import replace_file
-from atlas_splines.storage.saving import load, save
+from atlas_splines.storage.saving import load_with_table, save
 from atlas_splines.tables.reading import Located, TableError
 from atlas_splines.tables.wording import counted
 from atlas_splines.versions.forgetting import forget
@@ -45,7 +45,7 @@ def forget_rows(
         model = load_table_model(path)
         table = read_table(located.read(model.encoding.dialect), model)
         tables = None if data is None else tables_in(data, model, note)
-        start = None if first is None else load(first)
+        start = None if first is None else load_with_table(first)
         try:
             result, done = forget(model, *table, data=tables, first=start)
         except ValueError as error:

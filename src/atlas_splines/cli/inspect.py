@@ -18,7 +18,7 @@ from atlas_splines.estimators.table_model import Estimator, TableModel
 from atlas_splines.files.writer import replace_file
 from atlas_splines.memory.doubt import Held, held_ahead, held_by_charts, held_lately
 from atlas_splines.memory.log import Consolidation, Update
-from atlas_splines.storage.saving import load
+from atlas_splines.storage.saving import load_with_table
 from atlas_splines.tables.encoding import Column
 from atlas_splines.tables.reading import TableError
 from atlas_splines.tables.wording import counted, listed
@@ -33,7 +33,7 @@ def inspect_model(path: Path, plot: Path | None, say: Say, *, force: bool = Fals
     check_there(path)
     if plot is not None and not force:
         check_absent(plot)
-    loaded = load(path)
+    loaded = load_with_table(path)
     model = model_of(loaded)
     inner = without_table(loaded)
     say(f"{path}: {type(inner).__name__}, {path.stat().st_size:,} bytes")

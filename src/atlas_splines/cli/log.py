@@ -7,7 +7,7 @@ from pathlib import Path
 from atlas_splines.cli.checks import check_absent, check_folder, check_there
 from atlas_splines.cli.messages import Say
 from atlas_splines.storage.log_export import export_log, log_lines
-from atlas_splines.storage.saving import load
+from atlas_splines.storage.saving import load_with_table
 
 __all__ = ["write_log"]
 
@@ -19,7 +19,7 @@ def write_log(path: Path, output: str, *, after: int = 0, force: bool = False, s
         check_folder(Path(output))
         if not force:
             check_absent(Path(output))
-    model = load(path)
+    model = load_with_table(path)
     if output != "-":
         export_log(model, output, after=after)
         return

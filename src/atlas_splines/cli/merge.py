@@ -15,7 +15,7 @@ from atlas_splines.core.records import Record, count_of
 from atlas_splines.estimators.log import EstimatorUpdate
 from atlas_splines.estimators.table_model import TableModel
 from atlas_splines.memory.log import Update
-from atlas_splines.storage.saving import load, save
+from atlas_splines.storage.saving import load_with_table, save
 from atlas_splines.tables.reading import Table, TableError, opened
 from atlas_splines.tables.wording import counted
 from atlas_splines.versions.merging import Conflict, MergeConflict, Side, merge
@@ -41,7 +41,7 @@ def merge_models(
     check_folder(output)
     if not force:
         check_replaceable(output)
-    loaded = [load(path) for path in (base, ours, theirs)]
+    loaded = [load_with_table(path) for path in (base, ours, theirs)]
     learned = None if rows is None else read_rows(loaded[1], rows)
     try:
         result = merge(*loaded, prefer=prefer, rows=learned)

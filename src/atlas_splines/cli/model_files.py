@@ -11,7 +11,7 @@ from atlas_splines.core.model import Atlas
 from atlas_splines.estimators.table_model import Estimator, TableModel
 from atlas_splines.files.errors import LockedError
 from atlas_splines.files.locks import lock
-from atlas_splines.storage.saving import load
+from atlas_splines.storage.saving import load_with_table
 from atlas_splines.tables.reading import TableError
 
 __all__ = ["Loaded", "alone_with", "load_table_model", "model_of", "without_table"]
@@ -20,10 +20,13 @@ Loaded = Atlas | Estimator | TableModel
 
 
 def load_table_model(path: Path) -> TableModel:
-    """A model that `fit` wrote; others do not know their columns."""
-    loaded = load(path)
+    """A model that `fit` wrote, or that was fitted to a data frame; others do not know their columns."""
+    loaded = load_with_table(path)
     if not isinstance(loaded, TableModel):
         raise TableError(f"{path} does not know the columns of a table; make it with atlas fit")
+    targets = 1 if loaded.encoding.classes else loaded.estimator.model_.outputs
+    if targets > 1:
+        raise TableError(f"{path} has {targets} targets, and atlas knows one; use it in Python")
     return loaded
 
 

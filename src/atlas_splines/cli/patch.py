@@ -8,7 +8,7 @@ from atlas_splines.cli.checks import check_absent, check_folder, check_other, ch
 from atlas_splines.cli.messages import Say
 from atlas_splines.cli.model_files import alone_with, model_of
 from atlas_splines.core.records import count_of
-from atlas_splines.storage.saving import load, save
+from atlas_splines.storage.saving import load_with_table, save
 from atlas_splines.tables.reading import TableError
 from atlas_splines.tables.wording import counted
 from atlas_splines.versions.patches import PatchError, apply, patch, read_patch
@@ -27,7 +27,7 @@ def write_patch(old: Path, new: Path, output: Path, *, portable: bool, force: bo
     for source in (old, new):
         check_other(str(source), output, "the patch", "the model")
     try:
-        made = patch(load(old), load(new), portable=portable)
+        made = patch(load_with_table(old), load_with_table(new), portable=portable)
     except ValueError as error:
         raise TableError(f"{old} and {new}: {error}") from None
     made.save(output)
@@ -55,7 +55,7 @@ def apply_patch(
     if output is not None and not force:
         check_replaceable(target)
     with alone_with(target, wait, note):
-        loaded = load(path)
+        loaded = load_with_table(path)
         try:
             result = apply(loaded, read_patch(fix), merge=merge)
         except PatchError as error:

@@ -8,7 +8,7 @@ from atlas_splines.cli.checks import check_there
 from atlas_splines.cli.data_folder import tables_in
 from atlas_splines.cli.messages import Say
 from atlas_splines.cli.model_files import load_table_model
-from atlas_splines.storage.saving import load
+from atlas_splines.storage.saving import load_with_table
 from atlas_splines.tables.reading import TableError
 from atlas_splines.tables.wording import counted
 from atlas_splines.versions.replaying import replay
@@ -21,7 +21,9 @@ def replay_model(path: Path, data: Path, first: Path | None, say: Say, note: Say
     check_there(path)
     model = load_table_model(path)
     try:
-        found = replay(model, tables_in(data, model, note), first=None if first is None else load(first))
+        found = replay(
+            model, tables_in(data, model, note), first=None if first is None else load_with_table(first)
+        )
     except TableError:
         raise
     except ValueError as error:

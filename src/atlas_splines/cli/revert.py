@@ -7,7 +7,7 @@ from pathlib import Path
 from atlas_splines.cli.checks import check_folder, check_there
 from atlas_splines.cli.messages import Say
 from atlas_splines.cli.model_files import alone_with, model_of, without_table
-from atlas_splines.storage.saving import load, save
+from atlas_splines.storage.saving import load_with_table, save
 from atlas_splines.tables.reading import TableError
 from atlas_splines.tables.wording import counted
 
@@ -19,7 +19,7 @@ def revert_update(path: Path, id: int, *, wait: float = 600, say: Say, note: Say
     check_there(path)
     check_folder(path)
     with alone_with(path, wait, note):
-        loaded = load(path)
+        loaded = load_with_table(path)
         try:
             without_table(loaded).revert(id)
         except ValueError as error:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines.cli.checks import check_folder, check_other, check_replaceable, check_there
-from atlas_splines.cli.footprint_lines import footprint_lines, share_of_domain
+from atlas_splines.cli.footprint_lines import share_of_domain
 from atlas_splines.cli.messages import Say
 from atlas_splines.cli.model_files import alone_with, load_table_model
 from atlas_splines.cli.rows import Labels, labelled_pieces, note_unused_columns, sample_size
@@ -23,6 +23,7 @@ from atlas_splines.core.model import state_of
 from atlas_splines.core.records import Record
 from atlas_splines.estimators.classifier import AtlasClassifier
 from atlas_splines.estimators.column_footprint import SLOPE_STEP
+from atlas_splines.estimators.frame_footprint import footprint_lines
 from atlas_splines.estimators.reaching import FarRowError
 from atlas_splines.estimators.table_model import Estimator, TableModel
 from atlas_splines.memory.doubt import spread_of

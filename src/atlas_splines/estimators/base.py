@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Tags, check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from atlas_splines.core.checks import check_overflow, check_weight_sizes
+from atlas_splines.core.checks import check_overflow
 from atlas_splines.core.evaluation import evaluate
 from atlas_splines.core.extension import reaching
 from atlas_splines.core.growing import Grown
@@ -24,7 +24,6 @@ from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import Signs, State
 from atlas_splines.estimators.column_footprint import ColumnFootprint, seen_through, steps_inward
 from atlas_splines.estimators.column_map import ColumnMap
-from atlas_splines.estimators.directions import column_directions
 from atlas_splines.estimators.fitting import fit_model, train_on
 from atlas_splines.estimators.groups import numbered_groups
 from atlas_splines.estimators.judging import FitRecord, HeldOut, judge
@@ -100,23 +99,6 @@ class AtlasEstimator(Uncertain):
     def _look_back(self, rows: Rows) -> None:
         """Learn from the rows of the fit how outputs become predictions, if there is anything to learn."""
 
-    # --- columns --------------------------------------------------------------------------------------
-
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        """Names of the columns, or "column 0" and so on.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from atlas_splines import AtlasRegressor
-        >>> AtlasRegressor(terms=0, density=0).fit(np.eye(3), np.ones(3)).column_names
-        ('column 0', 'column 1', 'column 2')
-        """
-        check_is_fitted(self, "n_features_in_")
-        names = getattr(self, "feature_names_in_", [f"column {j}" for j in range(self.n_features_in_)])
-        return tuple(map(str, names))
-
     # --- learning -------------------------------------------------------------------------------------
 
     def fit(
@@ -131,7 +113,9 @@ class AtlasEstimator(Uncertain):
         Parameters
         ----------
         X
-            Inputs of any scale, shape (rows, columns): an array or a data frame.
+            Inputs of any scale, shape (rows, columns): an array, or a data frame of pandas, polars or
+            pyarrow. Its texts, categories and dates become numbers as in the command `atlas`, by what
+            `encoding_` learns of them.
         y
             Target of each row.
         sample_weight
@@ -145,7 +129,8 @@ class AtlasEstimator(Uncertain):
         the estimator itself
         """
         if self.warm_start and hasattr(self, "model_"):
-            return self._fit_on(*self._checked(X, y, sample_weight), groups)
+            draft = self._knowing(X)
+            return self._become(draft._fit_on(*draft._checked(X, y, sample_weight), groups))
         return self._fit(X, y, sample_weight, groups)
 
     def _fit(
@@ -158,21 +143,20 @@ class AtlasEstimator(Uncertain):
         """Fit from nothing; whatever fails leaves the estimator as it was."""
         draft = copy.copy(self)  # readers on other threads see the old model until the new one is whole
         draft._fit_all(*draft._checked(X, y, sample_weight, first=True), groups)
-        self.__dict__ = draft.__dict__
-        return self
+        return self._become(draft)
 
     def _fit_all(self: Self, X: Array, y: Array, weights: Array, groups: ArrayLike | None) -> Self:
         self._check_parameters()
         apart = numbered_groups(groups, weights, self.validation)
         outputs = self._start_targets(y, weights)
         weights = self._weighed(y, weights)
-        columns = ColumnMap.of(X, self.domain)
+        columns = ColumnMap.of(X, self._limits(X))
         units = columns.to_unit(X)
         if (units < 0).any() or (units > 1).any():
             row, j = np.argwhere((units < 0) | (units > 1))[0].tolist()
             raise ValueError(
-                f"row {row} of X has {X[row, j]:.6g} in column {j}, outside its domain {self.domain[j]}; "
-                "widen it"
+                f"row {row} of X has {X[row, j]:.6g} in column {self._called(j)}, outside its domain "
+                f"{self._limits(X)[j]}; widen it"
             )
         points = units.astype(np.float32)
         rows = Rows(points, self._targets(y), weights).take(weights > 0)
@@ -202,10 +186,7 @@ class AtlasEstimator(Uncertain):
 
     def _signs(self, columns: ColumnMap, outputs: int) -> Signs:
         """Which way each output has to go along each input; empty if all are free."""
-        names = getattr(self, "feature_names_in_", None)
-        along = column_directions(
-            self.monotonic_cst, len(columns.knots), None if names is None else list(names)
-        )
+        along = self._directions()
         if not along.any():
             return ()
         inputs = [*along.tolist(), *[0] * len(columns.indicators)]
@@ -312,8 +293,9 @@ class AtlasEstimator(Uncertain):
         the estimator itself
         """
         check_is_fitted(self, "model_")
-        rows = self._rows(*self._checked(X, y, sample_weight))
-        return self._take_first(add_first_rows(state_of(self.model_), rows), len(rows))
+        draft = self._knowing(X)
+        rows = draft._rows(*draft._checked(X, y, sample_weight))
+        return self._become(draft._take_first(add_first_rows(state_of(self.model_), rows), len(rows)))
 
     def _take_first(self: Self, state: State, rows: int) -> Self:
         """Let the model be in a state that knows so many more rows of the first data."""
@@ -406,7 +388,12 @@ class AtlasEstimator(Uncertain):
 
     def _in_columns(self, area: Footprint, known: Array) -> ColumnFootprint:
         """A footprint in the units of the columns; `known` is the model's domain before the update."""
-        return seen_through(self.domain_, area, self.column_names, known)
+        seen = seen_through(self.domain_, area, self._input_names, known)
+        if not hasattr(self, "encoding_"):
+            return seen
+        from atlas_splines.estimators.frame_footprint import FrameFootprint  # it loads pyarrow
+
+        return FrameFootprint.of(seen, self.encoding_)
 
     def footprint(self, X: ArrayLike) -> ColumnFootprint:
         """Tell which predictions `partial_fit` with inputs X could change, without any training.
@@ -511,42 +498,9 @@ class AtlasEstimator(Uncertain):
         if (points != inside).any():
             row, j = np.argwhere(points != inside)[0].tolist()
             raise ValueError(
-                f"row {row} of X lies outside the domain, which is {self._domain_text(j)} in column {j}; "
+                f"row {row} of X lies outside the domain, which is {self._domain_text(j)} in column "
+                f"{self._called(j)}; "
                 "use extrapolation='constant' or 'linear', or teach such rows with partial_fit"
-            )
-
-    # --- checks ---------------------------------------------------------------------------------------
-
-    def _checked(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, first: bool = False
-    ) -> tuple[Array, Array, Array]:
-        """Inputs, targets and weights as arrays."""
-        numeric = "squared_error" in self._losses
-        checked: tuple[Array, Array] = validate_data(
-            self,
-            X,
-            y,
-            reset=first,
-            dtype=np.float64,
-            multi_output=numeric,
-            y_numeric=numeric,
-            ensure_all_finite="allow-nan",
-        )
-        self._refuse_missing(checked[0])
-        weights = _check_sample_weight(sample_weight, checked[0], dtype=np.float32, ensure_non_negative=True)
-        check_weight_sizes("sample_weight", weights)
-        return *checked, weights
-
-    def _inputs(self, X: ArrayLike) -> Array:
-        table: Array = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
-        self._refuse_missing(table)
-        return table
-
-    def _refuse_missing(self, X: Array) -> None:
-        if self.missing != "learn" and np.isnan(X).any():
-            row, j = np.argwhere(np.isnan(X))[0].tolist()
-            raise ValueError(
-                f'X contains NaN, in row {row} of column {j}; fill it in, or fit with missing="learn"'
             )
 
     def _map(self, function: Callable[[int], Result], numbers: Iterable[int]) -> list[Result]:

@@ -89,7 +89,10 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
             return self._fit_announced(X, y, classes, sample_weight)
         if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(f"classes is {classes!r}, but the first call said {self.classes_.tolist()}")
-        return self._update(*self._checked(X, y, sample_weight), message=message, author=author)
+        draft = self._knowing(X)
+        return self._become(
+            draft._update(*draft._checked(X, y, sample_weight), message=message, author=author)
+        )
 
     def _fit_announced(
         self,

@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines.analysis.variances import variance_shares
-from atlas_splines.estimators.column_map import ColumnMap
 from atlas_splines.estimators.reaching import Reaching
 
 __all__ = ["Explaining"]
@@ -28,7 +27,8 @@ class Explaining(Reaching):
         alone and without random points; charts are left out.
 
         Several targets count in units of each one's variance; of a classifier it is the variance of the
-        scores. The input that says whether a value is missing counts to its column.
+        scores. The input that says whether a value is missing counts to its column, and so do those of
+        categories and dates.
 
         Examples
         --------
@@ -39,7 +39,7 @@ class Explaining(Reaching):
         array([0.9, 0. , 0.1])
         """
         now = self._now()
-        importances: Array = variance_shares(now.model_).total @ inputs_of_columns(now.domain_)
+        importances: Array = variance_shares(now.model_).total @ now._inputs_of_columns
         return importances / (importances.sum() or 1.0)
 
     def interaction_strengths(self) -> Array:
@@ -64,14 +64,14 @@ class Explaining(Reaching):
                [0. , 0.8, 0. ]])
         """
         now = self._now()
-        pairs, inputs = variance_shares(now.model_).pairs, inputs_of_columns(now.domain_)
+        pairs, inputs = variance_shares(now.model_).pairs, now._inputs_of_columns
         strengths: Array = inputs.T @ pairs @ inputs
-        # the pair of a column and its indicator is the column alone, and was counted from both sides
+        # pairs of inputs of one column are the column alone, and were counted from both sides
         own = (np.diagonal(strengths) + np.diagonal(pairs) @ inputs) / 2
         np.fill_diagonal(strengths, own)
         return (strengths + strengths.T) / 2  # sums are rounded differently in the two triangles
 
-
-def inputs_of_columns(columns: ColumnMap) -> Array:
-    """One where an input of the model tells of a column, shape (inputs, columns)."""
-    return np.eye(len(columns.knots))[columns.column_of_inputs]
+    @property
+    def _inputs_of_columns(self) -> Array:
+        """One where an input of the model tells of a column, shape (inputs, columns)."""
+        return np.eye(self.n_features_in_)[self._column_of_inputs[self.domain_.column_of_inputs]]

@@ -14,7 +14,7 @@ from atlas_splines.core.lattice import Domain
 from atlas_splines.core.model import Atlas, model_in, state_of, take_state
 from atlas_splines.core.rounding import inwards
 from atlas_splines.core.state import State
-from atlas_splines.estimators.parameters import Parameters
+from atlas_splines.estimators.inputs import Inputs
 from atlas_splines.memory.plans import BY_EVIDENCE, Retention
 from atlas_splines.memory.pooling import LEAST_CHART_ROWS
 
@@ -44,7 +44,7 @@ class FarRowError(ValueError):
         )
 
 
-class Reaching(Parameters):
+class Reaching(Inputs):
     """The part of an estimator that knows where its domain ends, and lets it grow."""
 
     def in_domain(self, X: ArrayLike) -> NDArray[np.bool_]:
@@ -121,7 +121,7 @@ class Reaching(Parameters):
         if len(far):
             row, j = far[0].tolist()
             raise FarRowError(
-                f"row {row} of X has {X[row, j]:.6g} in column {j}, far outside its domain, "
+                f"row {row} of X has {X[row, j]:.6g} in column {self._called(j)}, far outside its domain, "
                 f"{self._domain_text(j)}"
             )
 

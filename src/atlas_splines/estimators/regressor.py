@@ -177,7 +177,10 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
         """
         if not hasattr(self, "model_"):
             return self._fit(X, y, sample_weight)
-        return self._update(*self._checked(X, y, sample_weight), message=message, author=author)
+        draft = self._knowing(X)
+        return self._become(
+            draft._update(*draft._checked(X, y, sample_weight), message=message, author=author)
+        )
 
     @overload
     def predict(self, X: ArrayLike, return_std: Literal[False] = False) -> Array: ...

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import copy
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from atlas_splines.estimators.classifier import AtlasClassifier
 from atlas_splines.estimators.regressor import AtlasRegressor
@@ -48,3 +51,26 @@ class TableModel:
         same_inputs = names is not None and self.encoding.inputs == names.tolist()
         if not same_inputs or self.encoding.classes != classes:
             raise ValueError("its table does not go with its model")
+
+    @classmethod
+    def of(cls, estimator: Estimator) -> TableModel:
+        """An estimator that was fitted to a data frame, as the command has it: inputs are numbers."""
+        classes = estimator.classes_.tolist() if isinstance(estimator, AtlasClassifier) else None
+        encoding = replace(estimator.encoding_, classes=classes and tuple(classes))
+        plain = copy.copy(estimator)
+        del plain.encoding_
+        name_columns(plain, encoding.inputs)
+        return cls(plain, encoding)
+
+    def for_frames(self) -> Estimator:
+        """The estimator that takes data frames by itself."""
+        estimator = copy.copy(self.estimator)
+        estimator.encoding_ = replace(self.encoding, classes=None, of_frame=True)
+        name_columns(estimator, self.encoding.names)
+        return estimator
+
+
+def name_columns(estimator: Estimator, names: list[str]) -> None:
+    """Let the columns of an estimator be others."""
+    estimator.n_features_in_ = len(names)
+    estimator.feature_names_in_ = np.array(names, object)

@@ -135,7 +135,7 @@ def draw_updates(axes: Axes, estimator: AtlasEstimator, columns: Sequence[Column
     ['1: chart, 200 rows']
     """
     check_fitted(estimator)
-    names = estimator.column_names
+    names = estimator._input_names
     lanes = [number_of(column, names) for column in (range(len(names)) if columns is None else columns)]
     records = estimator.update_log_[-MOST_UPDATES:]
     for row, record in enumerate(records):

@@ -52,7 +52,7 @@ def save_inspection(path: Path, estimator: AtlasEstimator) -> None:
 def inspection(estimator: AtlasEstimator) -> Figure:
     """The figure that `save_inspection` saves."""
     check_fitted(estimator)
-    names, records = estimator.column_names, estimator.update_log_[-MOST_UPDATES:]
+    names, records = estimator._input_names, estimator.update_log_[-MOST_UPDATES:]
     output = 1 if len(getattr(estimator, "classes_", ())) == 2 else 0
     columns = most_influential(estimator, output)
     across = 3 if len(columns) in (5, 6) else min(len(columns), 4)
@@ -82,7 +82,7 @@ def most_influential(estimator: AtlasEstimator, output: int) -> list[int]:
 
     A column that was constant has no effect, whatever the model says where it has seen nothing.
     """
-    count = estimator.n_features_in_
+    count = len(estimator._input_names)
     if count <= MOST_COLUMNS:
         return list(range(count))
     columns = np.flatnonzero(~estimator.domain_.constant).tolist() or list(range(count))

@@ -77,7 +77,7 @@ def draw_shape(
     ('column 0', 'prediction')
     """
     check_fitted(estimator)
-    names = estimator.column_names
+    names = estimator._input_names
     j = number_of(column, names)
     check_size("output", output, least=0, most=estimator.model_.outputs - 1)
     rows = None if X is None else as_rows(estimator, X)
@@ -169,8 +169,8 @@ def sample_points(estimator: AtlasEstimator, rows: Array | None) -> Array:
 
 def as_rows(estimator: AtlasEstimator, X: ArrayLike) -> Array:
     """X as an array, with the columns of the estimator."""
-    rows = np.asarray(X, np.float64)
-    columns = estimator.n_features_in_
+    rows = estimator._inputs(X) if hasattr(estimator, "encoding_") else np.asarray(X, np.float64)
+    columns = len(estimator._input_names)
     if rows.ndim != 2 or rows.shape[1] != columns or not len(rows):
         raise ValueError(f"X has shape {rows.shape}; expected rows of the estimator's {columns} columns")
     return rows

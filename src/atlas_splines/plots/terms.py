@@ -82,7 +82,7 @@ def along_input(model: Atlas | AtlasEstimator, input: Column) -> tuple[Atlas, in
         j = number_of(input, names)
         return model, j, names[j], places_along(model, j), np.ones(model.outputs)
     check_fitted(model)
-    atlas, names = model.model_, model.column_names
+    atlas, names = model.model_, model._input_names
     j = number_of(input, names)
     x = model.domain_.to_raw(j, places_along(atlas, j))
     return atlas, j, names[j], x, getattr(model, "target_scale_", np.ones(atlas.outputs))

@@ -45,11 +45,12 @@ FLAGS, WHOLE_OR_NULL = ("early_stopping", "warm_start"), ("n_jobs", "random_stat
 def check_estimator(model: object) -> tuple[Estimator, Encoding | None]:
     """Return a fitted estimator and the encoding of its table, if it has one, or say what is wrong."""
     estimator, encoding = model, None
-    if not isinstance(model, AtlasRegressor | AtlasClassifier):
-        from atlas_splines.estimators.table_model import TableModel  # estimators are saved without pyarrow
+    if not isinstance(model, AtlasRegressor | AtlasClassifier) or hasattr(model, "encoding_"):
+        from atlas_splines.estimators.table_model import TableModel  # arrays are saved without pyarrow
 
-        if isinstance(model, TableModel):
-            estimator, encoding = model.estimator, model.encoding
+        table = TableModel.of(model) if isinstance(model, AtlasRegressor | AtlasClassifier) else model
+        if isinstance(table, TableModel):
+            estimator, encoding = table.estimator, table.encoding
     if not isinstance(estimator, AtlasRegressor | AtlasClassifier):
         raise TypeError(
             "save takes an Atlas, an AtlasRegressor, an AtlasClassifier or a TableModel, "

@@ -59,7 +59,7 @@ def log_lines(model: Atlas | AtlasEstimator | TableModel, after: int = 0) -> Ite
     """The entries of a log as lines of JSON, oldest first, each with the hash over the log up to it."""
     inner: Any = getattr(model, "estimator", model)
     is_bare = isinstance(inner, Atlas)
-    names = [f"input {j}" for j in range(inner.inputs)] if is_bare else list(inner.column_names)
+    names = [f"input {j}" for j in range(inner.inputs)] if is_bare else list(inner._input_names)
     chain, last = START, 0
     for record in inner.updates if is_bare else inner.update_log_:
         if isinstance(record, Folded):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from atlas_splines.estimators.regressor import AtlasRegressor
     from atlas_splines.estimators.table_model import TableModel
 
-__all__ = ["from_archive", "load", "save", "to_archive"]
+__all__ = ["from_archive", "load", "load_with_table", "save", "to_archive"]
 
 KINDS = ("model", "regressor", "classifier")
 
@@ -83,6 +83,14 @@ def load(path: str | os.PathLike[str]) -> Atlas | AtlasRegressor | AtlasClassifi
     ...
     FileNotFoundError: missing.atlas does not exist; check the name
     """
+    loaded = load_with_table(path)
+    if isinstance(loaded, Atlas) or not hasattr(loaded, "encoding") or not loaded.encoding.of_frame:
+        return loaded
+    return loaded.for_frames()
+
+
+def load_with_table(path: str | os.PathLike[str]) -> Atlas | AtlasRegressor | AtlasClassifier | TableModel:
+    """The same as the command has it: an estimator that was fitted to a data frame is a `TableModel` too."""
     archive = read_archive(path)
     with naming(path):
         if archive.kind not in KINDS:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from atlas_splines.tables.dialects import PLAIN
 from atlas_splines.tables.reading import MISSING, Piece, TableError
-from atlas_splines.tables.wording import listed
+from atlas_splines.tables.wording import WaysOut, listed
 
 __all__ = ["Cells", "Label", "as_labels", "as_narrow", "has_comma"]
 
@@ -34,10 +34,7 @@ WITH_DECIMAL_COMMA = r"^(\s*[+-]?\d*),(\d*([eE][+-]?\d+)?\s*)$"
 
 # Parts of messages that several places say.
 MISSING_TARGET = "the target is missing; fill it in, or add --skip-missing"
-WITH_COMMA = (
-    "has a comma; write numbers without commas and with a decimal point, such as 3.5, or add --decimal ','"
-)
-LEAVE_OUT = "leave the column out with --ignore"
+WITH_COMMA = "has a comma; write numbers without commas and with a decimal point, such as 3.5"
 NO_NUMBERS = "these are dates or times, and fit had numbers; give numbers"
 
 
@@ -106,12 +103,17 @@ class Cells:
             return replace(self, values=self.values.cast(pa.float64(), safe=False))
         if any(test(kind) for test in DATE_TYPES):
             return self
-        self.fail(None, f"values of type {kind} are not understood; {LEAVE_OUT}")
+        self.fail(None, f"values of type {kind} are not understood; {self.ways_out.leave_out}")
 
     def fail(self, at: int | None, what: str) -> NoReturn:
         """Say what is wrong with a cell, or with the column."""
         row = "" if at is None else f"row {self.piece.first_row + at}, "
         raise TableError(f"{self.piece.source.name}, {row}column {self.column!r}: {what}")
+
+    @property
+    def ways_out(self) -> WaysOut:
+        """What its owner can do about it."""
+        return self.piece.source.ways_out
 
     @property
     def is_temporal(self) -> bool:
@@ -140,7 +142,8 @@ class Cells:
         if found is None:
             at = self.first_text()
             text = self.values[at].as_py()
-            what = WITH_COMMA if has_comma(text) else "is not a number; correct it or leave it empty"
+            commas = f"{WITH_COMMA}{self.ways_out.decimal}"
+            what = commas if has_comma(text) else "is not a number; correct it or leave it empty"
             self.fail(at, f"{text!r} {what}")
         return found
 

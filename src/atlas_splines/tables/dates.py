@@ -210,8 +210,9 @@ class DateSurvey:
         fitting = {layout: found for layout, found in read.items() if found.null_count == texts.null_count}
         if not fitting:
             best = min(read.values(), key=lambda found: found.null_count)
-            way_out = f"correct it, leave it empty, or add --category {self.column}"
-            refuse_unread(cells, texts, best, f"is no date or time that is understood; {way_out}")
+            way_out = cells.ways_out.category.format(column=self.column)
+            what = f"is no date or time that is understood; correct it, leave it empty, or {way_out}"
+            refuse_unread(cells, texts, best, what)
         self.spans = {layout: self.spans[layout].with_more(found) for layout, found in fitting.items()}
         self.zones |= set(zone_names(texts))
 
@@ -225,8 +226,8 @@ class DateSurvey:
         """The column as inputs; refused if its texts can be read in several ways."""
         layout, *others = self.spans
         if any(not self.spans[other].is_like(self.spans[layout]) for other in others):
-            ways = f"--date {self.column}=day-first or --date {self.column}=month-first"
-            self.latest.fail(None, f"each date can be read with day or month first; say which, with {ways}")
+            way_out = self.latest.ways_out.day_first.format(column=self.column)
+            self.latest.fail(None, f"each date can be read with day or month first; {way_out}")
         span = self.spans[layout]
         parts = self.choice.parts or (span.parts if layout else ("hour",))
         if not layout and parts != ("hour",):

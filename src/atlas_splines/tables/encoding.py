@@ -200,12 +200,15 @@ class Encoding:
         Its classes, sorted, of the type and in the spelling they had in fit; None for numbers.
     dialect
         How the table was written, which later ones are too if nothing else is said.
+    of_frame
+        Whether the table was a data frame: its model takes frames by itself.
     """
 
     columns: tuple[Column, ...]
     target: str
     classes: tuple[Label, ...] | None = None
     dialect: Dialect = PLAIN
+    of_frame: bool = False
 
     @property
     def names(self) -> list[str]:
@@ -216,6 +219,11 @@ class Encoding:
     def inputs(self) -> list[str]:
         """Names of the inputs."""
         return [name for column in self.columns for name in column.inputs]
+
+    @property
+    def column_of_inputs(self) -> NDArray[np.int64]:
+        """Number of the column that each input tells of, shape (inputs,)."""
+        return np.repeat(np.arange(len(self.columns)), [len(column.inputs) for column in self.columns])
 
     @property
     def parts(self) -> list[Column]:
@@ -250,18 +258,20 @@ class Encoding:
         """The encoding as JSON has it."""
         columns = [column.to_json() for column in self.columns]
         table = {"columns": columns, "target": self.target, "classes": self.classes and list(self.classes)}
-        return table if self.dialect == PLAIN else {**table, "dialect": self.dialect.to_json()}
+        dialect = {} if self.dialect == PLAIN else {"dialect": self.dialect.to_json()}
+        return {**table, **dialect, **({"frame": True} if self.of_frame else {})}
 
     @classmethod
     def from_json(cls, value: object) -> Encoding:
         """Read `to_json`, or raise a ValueError that says what is wrong."""
-        given = {"dialect": PLAIN.to_json(), **value} if isinstance(value, dict) else value
-        fields = Fields(given, "the table", ("columns", "target", "classes", "dialect"))
+        given = {"dialect": PLAIN.to_json(), "frame": False, **value} if isinstance(value, dict) else value
+        fields = Fields(given, "the table", ("columns", "target", "classes", "dialect", "frame"))
         return cls(
             tuple(map(Column.from_json, fields.items("columns"))),
             fields.text("target"),
             _labels(fields, "classes"),
             Dialect.from_json(fields.mapping("dialect")),
+            fields.flag("frame"),
         )
 
 

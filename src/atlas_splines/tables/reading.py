@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from atlas_splines.tables.dialects import BLANKS, PLAIN, Dialect
 from atlas_splines.tables.whole_files import WHOLE_ENDINGS, as_parquet, numbered
-from atlas_splines.tables.wording import TableError, counted, listed, one_line
+from atlas_splines.tables.wording import COMMAND, TableError, WaysOut, counted, listed, one_line
 
 __all__ = ["Located", "Piece", "Source", "Table", "TableError", "is_parquet", "opened"]
 
@@ -77,6 +77,8 @@ class Source:
         Columns that hold the index of a data frame, which has no name.
     parts
         The files of a table of several ones, in their order.
+    ways_out
+        What its owner can do about a column that cannot be read.
     """
 
     path: Path
@@ -86,6 +88,7 @@ class Source:
     categories: frozenset[str] = frozenset()
     index: frozenset[str] = frozenset()
     parts: tuple[Source, ...] = ()
+    ways_out: WaysOut = COMMAND
 
     @classmethod
     def of(cls, path: Path, name: str | None = None, dialect: Dialect = PLAIN) -> Source:

@@ -8,15 +8,18 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from atlas_splines.tables.cells import LEAVE_OUT, WITH_COMMA, Cells, Label, as_labels, has_comma
+from atlas_splines.tables.cells import WITH_COMMA, Cells, Label, as_labels, has_comma
 from atlas_splines.tables.dates import DateChoice, DateSurvey, looks_like_dates
 from atlas_splines.tables.encoding import MOST_ONE_HOT, Column, Encoding
 from atlas_splines.tables.reading import Piece, Source, TableError
 from atlas_splines.tables.sampling import Reservoir
 from atlas_splines.tables.wording import listed
 
-__all__ = ["News", "Survey", "Task", "find_news", "survey_table"]
+__all__ = ["News", "Survey", "Task", "find_news", "new_categories", "survey_frame", "survey_table"]
+
+Array = NDArray[np.float64]
 
 Task = Literal["auto", "classify", "regress"]
 
@@ -36,14 +39,14 @@ class Survey:
     ----------
     category
         Whether to take it as categories in any case.
-    option
-        The option of the command that says so.
+    way_out
+        What to do if it holds texts and numbers.
     dates
         What is known of its dates, if it is to be taken as dates in any case.
     """
 
-    def __init__(self, *, category: bool, option: str, dates: DateSurvey | None = None) -> None:
-        self.forced, self.option, self.dates = category, option, dates
+    def __init__(self, *, category: bool, way_out: str, dates: DateSurvey | None = None) -> None:
+        self.forced, self.way_out, self.dates = category, way_out, dates
         self.is_text = category
         self.any_number = False
         self.categories: dict[str, str] = {}  # by name, as spelled first
@@ -73,13 +76,15 @@ class Survey:
                 self._refuse_mixture(cells)
         self.categories |= new
         if len(self.categories) > MOST_CATEGORIES:
-            cells.fail(None, f"there are more than {MOST_CATEGORIES:,} different texts; {LEAVE_OUT}")
+            cells.fail(
+                None, f"there are more than {MOST_CATEGORIES:,} different texts; {cells.ways_out.leave_out}"
+            )
         self.stored = cells.stored
 
     def _refuse_comma(self, cells: Cells) -> None:
         values = cells.values.to_pylist()
         at = next(i for i, value in enumerate(values) if value and has_comma(value))
-        cells.fail(at, f"{values[at]!r} {WITH_COMMA}, or add {self.option}")
+        cells.fail(at, f"{values[at]!r} {WITH_COMMA}{cells.ways_out.decimal}, or {self.way_out}")
 
     def _refuse_mixture(self, cells: Cells) -> None:
         values = cells.values.to_pylist()
@@ -89,7 +94,7 @@ class Survey:
         else:
             at, what = cells.first_text(), "is not a number, as other cells are"
         text = values[at]
-        cells.fail(at, f"{text!r} {what}; correct it, leave it empty, or add {self.option}")
+        cells.fail(at, f"{text!r} {what}; correct it, leave it empty, or {self.way_out}")
 
     @property
     def labels(self) -> list[Label]:
@@ -132,14 +137,14 @@ def survey_table(
     surveys = {
         name: Survey(
             category=name in category and name not in dates,
-            option=f"--category {name}",
+            way_out=source.ways_out.category.format(column=name),
             dates=DateSurvey(name, dates[name]) if name in dates else None,
         )
         for name in names
     }
     if task == "auto" and target in source.categories:
         task = "classify"
-    of_target = Survey(category=task == "classify", option="--classify")
+    of_target = Survey(category=task == "classify", way_out="add --classify")
     for piece in source.pieces([*names, target, *beside]):
         for name, seen in surveys.items():
             seen.add(Cells.of(piece, name))
@@ -156,12 +161,24 @@ def survey_table(
     classes = check_classes(source, target, of_target) if of_target.is_text else None
     columns = tuple(seen.column(name) for name, seen in surveys.items())
     encoding = Encoding(columns, target, classes, source.dialect)
-    encoding = with_ordered_categories(encoding, source, reservoir)
-    if len({*encoding.inputs}) < len(encoding.inputs):
-        raise TableError(
-            f"{source.name}: a column has the name of another one's category or part of a date; rename it"
-        )
-    return encoding
+    sample = Piece(source, 1, reservoir.sample()[0])
+    y, _ = encoding.targets(sample, skip=True)
+    if classes is not None:
+        y = np.searchsorted(classes, y)
+    return with_ordered_categories(encoding, sample, y.astype(np.float64), reservoir.seen)
+
+
+def survey_frame(piece: Piece, target: str, y: Array) -> Encoding:
+    """How the columns of a data frame become inputs; y are its targets as numbers, or numbers of classes."""
+    ways_out = piece.source.ways_out
+    columns = []
+    for name in piece.source.columns:
+        way_out = ways_out.category.format(column=name)
+        seen = Survey(category=name in piece.source.categories, way_out=way_out)
+        seen.add(Cells.of(piece, name))
+        columns.append(seen.column(name))
+    encoding = Encoding(tuple(columns), target, of_frame=True)
+    return with_ordered_categories(encoding, piece, y, len(y))
 
 
 def check_classes(source: Source, target: str, seen: Survey) -> tuple[Label, ...]:
@@ -175,20 +192,26 @@ def check_classes(source: Source, target: str, seen: Survey) -> tuple[Label, ...
     return tuple(np.unique(seen.labels).tolist())
 
 
-def with_ordered_categories(encoding: Encoding, source: Source, reservoir: Reservoir) -> Encoding:
-    """Put the categories of columns that have many into an order, and refuse texts that tell nothing."""
-    sample = Piece(source, 1, reservoir.sample()[0])
-    y, _ = encoding.targets(sample, skip=True)
-    if encoding.classes is not None:
-        y = np.searchsorted(encoding.classes, y).astype(np.float64)
+def with_ordered_categories(encoding: Encoding, sample: Piece, y: Array, rows: int) -> Encoding:
+    """Put the categories of columns that have many into an order, and refuse texts that tell nothing.
+
+    The sample is of a table with so many rows; y are its targets.
+    """
     columns = []
     for column in encoding.columns:
         if column.categories is not None and len(column.categories) > MOST_ONE_HOT:
             cells = Cells.of(sample, column.name)
-            if len(column.categories) > reservoir.seen / 2:
-                cells.fail(None, f"nearly every text is different, so they tell nothing; {LEAVE_OUT}")
+            if len(column.categories) > rows / 2:
+                cells.fail(
+                    None, f"nearly every text is different, so they tell nothing; {cells.ways_out.leave_out}"
+                )
             column = column.ordered(cells.codes(column.categories, None), y)
         columns.append(column)
+    if len({*encoding.inputs}) < len(encoding.inputs):
+        raise TableError(
+            f"{sample.source.name}: a column has the name of another one's category or part of a date; "
+            "rename it"
+        )
     return replace(encoding, columns=tuple(columns))
 
 
@@ -219,6 +242,15 @@ class News:
         return replace(encoding, columns=columns, classes=tuple(every))
 
 
+def new_categories(piece: Piece, column: Column, others: Collection[str] = ()) -> set[str]:
+    """Categories of a column that were not there in fit; with the others, there must not be too many."""
+    cells, known = Cells.of(piece, column.name), (*(column.categories or ()), *column.others)
+    new = {*cells.unknown(known)}
+    if len(known) + len(new.union(others)) > MOST_CATEGORIES:
+        cells.fail(None, f"there are more than {MOST_CATEGORIES:,} different texts; check the column")
+    return new
+
+
 def find_news(source: Source, encoding: Encoding) -> News:
     """Read a table once: which of its categories and classes are new."""
     coded = [column for column in encoding.columns if column.categories is not None]
@@ -228,10 +260,7 @@ def find_news(source: Source, encoding: Encoding) -> News:
     names = [*new, *([encoding.target] if classes else [])]
     for piece in source.pieces(names) if names else ():
         for column in coded:
-            cells, known = Cells.of(piece, column.name), (*(column.categories or ()), *column.others)
-            new[column.name].update(cells.unknown(known))
-            if len(known) + len(new[column.name]) > MOST_CATEGORIES:
-                cells.fail(None, f"there are more than {MOST_CATEGORIES:,} different texts; check the column")
+            new[column.name] |= new_categories(piece, column, new[column.name])
         if classes:
             labels.update(Cells.of(piece, encoding.target).unknown_classes(classes))
     if len(classes) + len(labels) > MOST_CLASSES:

@@ -3,12 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 
-__all__ = ["TableError", "counted", "listed", "one_line"]
+__all__ = ["COMMAND", "FRAME", "TableError", "WaysOut", "counted", "listed", "one_line"]
 
 
 class TableError(ValueError):
     """Something is wrong with a table; the message names the file, row and column, and says what to do."""
+
+
+@dataclass(frozen=True)
+class WaysOut:
+    """What to do about a column that cannot be read, for whoever gave the table.
+
+    Attributes
+    ----------
+    leave_out
+        How to leave it out.
+    category
+        How to have it read as categories, whatever it holds; {column} is its name.
+    day_first
+        How to say whether days or months come first in its dates.
+    decimal
+        How to have numbers read that have decimal commas.
+    """
+
+    leave_out: str
+    category: str
+    day_first: str
+    decimal: str
+
+
+COMMAND = WaysOut(
+    leave_out="leave the column out with --ignore",
+    category="add --category {column}",
+    day_first="say which, with --date {column}=day-first or --date {column}=month-first",
+    decimal=", or add --decimal ','",
+)
+FRAME = WaysOut(
+    leave_out="leave the column out",
+    category="turn the column into categories",
+    day_first="turn the column into dates first",
+    decimal="",
+)
 
 
 def listed(names: Collection[object], most: int = 12) -> str:

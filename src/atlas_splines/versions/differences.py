@@ -22,6 +22,7 @@ from atlas_splines.estimators.classifier import AtlasClassifier
 from atlas_splines.estimators.table_model import TableModel
 from atlas_splines.memory.footprints import BoxFootprint, Footprint, RestFootprint
 from atlas_splines.memory.sampling import points_in
+from atlas_splines.tables.encoding import Encoding
 from atlas_splines.versions.versioned import Versioned, estimator_of, model_of
 
 __all__ = ["Difference", "chart_digest", "diff", "entry_key", "same_frame"]
@@ -123,7 +124,7 @@ def check_comparable(first: Versioned, second: Versioned) -> None:
     one, other = model_of(first), model_of(second)
     if type(first) is not type(second) or type(estimator_of(first)) is not type(estimator_of(second)):
         raise ValueError("one is another kind of model than the other; give two versions of one model")
-    names = [getattr(estimator_of(each), "column_names", ()) for each in (first, second)]
+    names = [getattr(estimator_of(each), "_input_names", ()) for each in (first, second)]
     sizes = [(each.inputs, each.outputs, each.dtype) for each in (one, other)]
     if names[0] != names[1] or sizes[0] != sizes[1]:
         raise ValueError("they have other columns, targets or dtypes; give two versions of one model")
@@ -136,9 +137,15 @@ def same_frame(first: Versioned, second: Versioned) -> bool:
         return one is other
     parts = [(getattr(one.domain_, name), getattr(other.domain_, name)) for name in COLUMN_PARTS]
     parts += [(getattr(one, name, None), getattr(other, name, None)) for name in TARGET_PARTS]
-    tables = [each.encoding.to_json() for each in (first, second) if isinstance(each, TableModel)]
+    encodings = [encoding_of(each) for each in (first, second)]
     same_options = (one.extrapolation, one.missing) == (other.extrapolation, other.missing)
-    return same_options and tables[:1] == tables[1:] and all(np.array_equal(*pair) for pair in parts)
+    return same_options and encodings[0] == encodings[1] and all(np.array_equal(*pair) for pair in parts)
+
+
+def encoding_of(thing: Versioned) -> Encoding | None:
+    """How the columns of a table become inputs, if it knows that; whether it was a frame does not matter."""
+    found = thing.encoding if isinstance(thing, TableModel) else getattr(thing, "encoding_", None)
+    return None if found is None else replace(found, of_frame=False)
 
 
 # --- logs -----------------------------------------------------------------------------------------------

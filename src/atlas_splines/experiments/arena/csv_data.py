@@ -160,7 +160,7 @@ def encoded(cells: Sequence[Cells]) -> Array:
     if all(map(DATE.fullmatch, texts)):
         return np.concatenate([piece.codes(texts, None) for piece in cells])[:, None].astype(np.float64)
     name = cells[0].column
-    survey = Survey(category=False, option=f"--drop {name}")
+    survey = Survey(category=False, way_out=f"add --drop {name}")
     for piece in cells:
         survey.add(piece)
     column = survey.column(name)

@@ -1,0 +1,101 @@
+"""Footprints in the values of the columns of a table: numbers, categories and parts of dates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atlas_splines.estimators.column_footprint import ColumnFootprint
+from atlas_splines.memory.volumes import Volume
+from atlas_splines.tables.encoding import Column, Encoding, within
+from atlas_splines.tables.frames import encode_frame
+
+__all__ = ["FrameFootprint", "footprint_lines", "share_of_rows"]
+
+# Random rows that a share of the domain is measured with.
+RANDOM_ROWS = 20_000
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FrameFootprint(ColumnFootprint):
+    """A footprint in the values of the columns of a data frame with categories or dates.
+
+    Its ``names`` are those of the inputs that the columns become, and `intervals` is of these.
+
+    Attributes
+    ----------
+    encoding
+        How the columns become inputs.
+    """
+
+    encoding: Encoding
+
+    @classmethod
+    def of(cls, area: ColumnFootprint, encoding: Encoding) -> FrameFootprint:
+        """A footprint of inputs, seen through the columns that they come from."""
+        plain = {field.name: getattr(area, field.name) for field in fields(area)}
+        return cls(**plain, encoding=encoding)
+
+    def contains(self, X: Any) -> NDArray[np.bool_]:
+        """Whether the prediction of each row of X can change.
+
+        Parameters
+        ----------
+        X
+            A frame with the columns of the fit.
+        """
+        return self._contains(encode_frame(X, self.encoding, None))
+
+    @cached_property
+    def share(self) -> Volume:
+        """Share of the domain that is in the footprint, where each category counts as much as the others."""
+        return share_of_rows(self, self.encoding)
+
+    def __repr__(self) -> str:
+        lines = footprint_lines(self, self.encoding, 0)
+        return f"<Footprint: {self.share} of the domain\n" + "\n".join(lines) + ">"
+
+
+def share_of_rows(area: ColumnFootprint, encoding: Encoding) -> Volume:
+    """Share of the domain, where each category counts as much as the others.
+
+    With categories it is the share of random rows: in the model's coordinates, a category is but a point.
+    """
+    if all(column.categories is None for column in encoding.columns):
+        return area.area.share
+    random = np.random.default_rng(0)
+    columns: list[NDArray[np.float64]] = []
+    for column in encoding.parts:
+        j = len(columns)
+        if column.categories is None:
+            low, high = area.area.domain[j]
+            columns.append(area.columns.to_raw(j, random.uniform(low, high, RANDOM_ROWS)))
+        else:
+            columns += column.random(RANDOM_ROWS, random)
+    return Volume(float(area._contains(np.stack(columns, axis=1)).mean()))
+
+
+def footprint_lines(area: ColumnFootprint, encoding: Encoding, rim: float) -> list[str]:
+    """One line for each column, in its own values; what happens in the rim of the domain happens beyond."""
+    width = max(len(column.name) for column in encoding.parts)
+    lines, j = [], 0
+    for column in encoding.parts:
+        parts = [area.intervals(j + k) for k in range(len(column.inputs))]
+        low, high = area.columns.to_raw(j, area.area.domain[j] + np.array([rim, -rim])).tolist()
+        words = column.covered(parts, (low, high), float(area.columns.fill[j]))
+        lines.append(f"  {column.name:{width}}  {words}{missing_too(area, column, j)}")
+        j += len(parts)
+    return lines
+
+
+def missing_too(area: ColumnFootprint, column: Column, j: int) -> str:
+    """Whether rows without this number can change too: they are read as its median, and marked as missing."""
+    if column.categories is not None or not within(float(area.columns.fill[j]), area.intervals(j)):
+        return ""
+    marks = np.flatnonzero(area.columns.indicators == j)
+    marked = not marks.size or within(1.0, area.area.intervals(len(area.columns.knots) + int(marks[0])))
+    return ", or missing" if marked else ""

@@ -1,0 +1,247 @@
+"""What users give an estimator: arrays, or data frames whose columns become numbers, and targets."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from sklearn.utils import check_array, check_X_y
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from atlas_splines.core.checks import check_weight_sizes
+from atlas_splines.estimators.column_map import DomainChoice, checked_limits, limits_of
+from atlas_splines.estimators.directions import column_directions
+from atlas_splines.estimators.parameters import Parameters
+from atlas_splines.estimators.targets import name_of_target, plain_target
+
+if TYPE_CHECKING:
+    from atlas_splines.tables.encoding import Encoding
+
+__all__ = ["Inputs"]
+
+Array = NDArray[Any]
+Self = TypeVar("Self", bound="Inputs")
+
+UNNAMED_INDEX = re.compile(r"__index_level_\d+__")  # a column in which pandas stores an index in Parquet
+NUMBERS = re.compile(r"u?int\d+|half_?float|float|double|bool|decimal.*")  # types of pyarrow
+UNKNOWN = 'correct it, learn it with partial_fit, or fit with missing="learn", which reads it as missing'
+
+
+class Inputs(Parameters):
+    """The part of an estimator that knows its columns, and makes numbers of what they hold.
+
+    A frame of numbers is an array with names. For one with texts, categories or dates `fit` learns an
+    `encoding_`, as the command does: the columns become inputs, and all else knows these only.
+    """
+
+    encoding_: Encoding
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """Names of the columns, or "column 0" and so on.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from atlas_splines import AtlasRegressor
+        >>> AtlasRegressor(terms=0, density=0).fit(np.eye(3), np.ones(3)).column_names
+        ('column 0', 'column 1', 'column 2')
+        """
+        check_is_fitted(self, "n_features_in_")
+        if hasattr(self, "encoding_"):
+            return tuple(self.encoding_.names)
+        names = getattr(self, "feature_names_in_", [f"column {j}" for j in range(self.n_features_in_)])
+        return tuple(map(str, names))
+
+    @property
+    def _input_names(self) -> tuple[str, ...]:
+        """Names of the numbers that the columns become."""
+        return tuple(self.encoding_.inputs) if hasattr(self, "encoding_") else self.column_names
+
+    @property
+    def _column_of_inputs(self) -> NDArray[np.int64]:
+        """Number of the column that each of these tells of."""
+        if hasattr(self, "encoding_"):
+            return self.encoding_.column_of_inputs
+        return np.arange(self.n_features_in_)
+
+    def _called(self, j: int) -> str:
+        """What messages call an input."""
+        return repr(self._input_names[j]) if hasattr(self, "encoding_") else str(j)
+
+    # --- checks ---------------------------------------------------------------------------------------
+
+    def _checked(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, first: bool = False
+    ) -> tuple[Array, Array, Array]:
+        """Inputs, targets and weights as arrays."""
+        X, y, target = usable(X), plain_target(y, self._is_numeric), name_of_target(y)
+        if first:
+            self._start_columns(X, y, target)
+        options = self._target_options
+        checked: tuple[Array, Array]
+        if hasattr(self, "encoding_"):
+            validate_data(self, X, y, reset=first, skip_check_array=True)
+            checked = check_X_y(self._encoded(X), y, estimator=self, **options)
+        else:
+            checked = validate_data(self, X, y, reset=first, **options)
+        self._refuse_missing(checked[0])
+        weights = _check_sample_weight(sample_weight, checked[0], dtype=np.float32, ensure_non_negative=True)
+        check_weight_sizes("sample_weight", weights)
+        return *checked, weights
+
+    @property
+    def _is_numeric(self) -> bool:
+        """Whether targets are numbers, and not classes."""
+        return "squared_error" in self._losses
+
+    @property
+    def _target_options(self) -> dict[str, Any]:
+        """How scikit-learn shall check inputs and targets."""
+        numeric = {"multi_output": self._is_numeric, "y_numeric": self._is_numeric}
+        return {"dtype": np.float64, "ensure_all_finite": "allow-nan", **numeric}
+
+    def _inputs(self, X: ArrayLike) -> Array:
+        """Inputs as an array."""
+        X = usable(X)
+        table: Array
+        if hasattr(self, "encoding_"):
+            validate_data(self, X, reset=False, skip_check_array=True)
+            table = check_array(self._encoded(X), ensure_all_finite="allow-nan")
+        else:
+            table = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
+        self._refuse_missing(table)
+        return table
+
+    def _refuse_missing(self, X: Array) -> None:
+        if self.missing != "learn" and np.isnan(X).any():
+            row, j = np.argwhere(np.isnan(X))[0].tolist()
+            self._fail_missing(row, self._called(j))
+
+    def _fail_missing(self, row: int, column: str) -> None:
+        raise ValueError(
+            f'X contains NaN, in row {row} of column {column}; fill it in, or fit with missing="learn"'
+        )
+
+    # --- frames ---------------------------------------------------------------------------------------
+
+    def _start_columns(self, X: Any, y: Any, target: str) -> None:
+        """Learn how the columns of a frame become inputs, if some hold more than numbers."""
+        self.__dict__.pop("encoding_", None)  # of an earlier fit
+        if not holds_more_than_numbers(X):
+            return
+        from atlas_splines.tables.frames import learn_encoding  # it loads pyarrow, which numbers do without
+
+        _, targets = check_X_y(np.zeros((X.shape[0], 1)), y, estimator=self, **self._target_options)
+        found = learn_encoding(X, names_of(X), target, self._heights(targets))
+        if found is not None:
+            self.encoding_ = found
+
+    def _heights(self, y: Array) -> Array:
+        """A number for each target, by which many categories are put in an order, shape (rows,)."""
+        if not self._is_numeric:
+            return np.unique(y, return_inverse=True)[1].astype(np.float64)
+        columns = y.reshape(len(y), -1).astype(np.float64)
+        if columns.shape[1] == 1:
+            return columns[:, 0]
+        spread = columns.std(axis=0)
+        return np.asarray((columns / np.where(spread > 0, spread, 1)).mean(axis=1))
+
+    def _encoded(self, X: Any) -> Array:
+        """A frame as numbers, shape (rows, inputs)."""
+        from atlas_splines.tables.frames import encode_frame, first_missing
+
+        if self.missing == "learn":
+            return encode_frame(X, self.encoding_, None)
+        missing = first_missing(X, self.encoding_)
+        if missing is not None:
+            self._fail_missing(missing[0], repr(missing[1]))
+        return encode_frame(X, self.encoding_, UNKNOWN)
+
+    def _knowing(self: Self, X: Any) -> Self:
+        """The estimator itself, or a draft that knows the new categories of a frame."""
+        if not hasattr(self, "encoding_"):
+            return self
+        from atlas_splines.tables.frames import with_new_categories
+
+        X = usable(X)
+        validate_data(self, X, reset=False, skip_check_array=True)
+        draft = copy.copy(self)  # readers on other threads see new categories and what was learned at once
+        draft.encoding_ = with_new_categories(X, self.encoding_)
+        return draft
+
+    def _become(self: Self, draft: Self) -> Self:
+        """Let the estimator be what a draft has become."""
+        self.__dict__ = draft.__dict__
+        return self
+
+    def _limits(self, X: Array) -> DomainChoice:
+        """The domain that was asked for; limits of columns of numbers, and of other inputs as they are."""
+        if isinstance(self.domain, str) or not hasattr(self, "encoding_"):
+            return self.domain
+        given = checked_limits(self.domain, self.n_features_in_)
+        columns = [self.encoding_.columns[k] for k in self._column_of_inputs]
+        return [
+            given[k] if column.categories is None and column.calendar is None else limits_of(X[:, j])
+            for j, (k, column) in enumerate(zip(self._column_of_inputs, columns, strict=True))
+        ]
+
+    def _directions(self) -> NDArray[np.int8]:
+        """Which way predictions have to go along each input, of `monotonic_cst`."""
+        asked, names = self.monotonic_cst, getattr(self, "feature_names_in_", None)
+        if asked is None or not hasattr(self, "encoding_"):
+            return column_directions(asked, self.n_features_in_, None if names is None else list(names))
+        if not isinstance(asked, Mapping):
+            ways = column_directions(asked, self.n_features_in_, None).tolist()
+            asked = {name: way for name, way in zip(self.column_names, ways, strict=True) if way}
+        for column in self.encoding_.columns:
+            if column.categories is not None and not asked.keys().isdisjoint([column.name, *column.inputs]):
+                raise ValueError(
+                    f"monotonic_cst names {column.name!r}, whose categories have no order; leave it out"
+                )
+            if column.calendar is not None and column.name in asked:
+                raise ValueError(
+                    f"monotonic_cst names {column.name!r}, a date; name a part of it, such as "
+                    f"{column.inputs[-1]!r}"
+                )
+        return column_directions(asked, len(self._input_names), self._input_names)
+
+
+def usable(X: Any) -> Any:
+    """What users give, without an index of pandas that came as a column; a sparse matrix is refused."""
+    if sparse.issparse(X):
+        size = 8 * np.prod(X.shape, dtype=float) / 1e6
+        raise TypeError(
+            f"X is a sparse matrix, and dense data is needed; give X.toarray(), which takes {size:,.0f} MB, "
+            "or fewer columns, such as those of TruncatedSVD"
+        )
+    if not type(X).__module__.startswith(("polars", "pyarrow")):  # pandas itself makes an index of it
+        return X
+    index = [name for name in names_of(X) if UNNAMED_INDEX.fullmatch(name)]
+    return X.drop(index) if index else X
+
+
+def names_of(X: Any) -> list[str]:
+    """Names of the columns of a frame; of others there are none."""
+    return list(map(str, getattr(X, "column_names", getattr(X, "columns", ()))))
+
+
+def holds_more_than_numbers(X: Any) -> bool:
+    """Whether something is a frame with columns of texts, categories, dates, or missing truth values."""
+    library = type(X).__module__.partition(".")[0]
+    if library == "pandas" and hasattr(X, "columns"):
+        flags = X.columns[[dtype.kind == "b" for dtype in X.dtypes]]
+        return any(dtype.kind not in "biufc" for dtype in X.dtypes) or bool(X[flags].isna().any(axis=None))
+    if library == "polars" and hasattr(X, "get_columns"):
+        return any(
+            column.null_count() > 0 if str(column.dtype) == "Boolean" else not column.dtype.is_numeric()
+            for column in X.get_columns()
+        )
+    if library == "pyarrow" and hasattr(X, "schema"):
+        return not all(NUMBERS.fullmatch(str(kind)) for kind in X.schema.types)
+    return False

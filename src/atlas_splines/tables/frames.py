@@ -1,0 +1,165 @@
+"""Data frames, of pandas, polars or pyarrow, and rows that come as dictionaries, as pieces of a table.
+
+What they hold is encoded as the columns of a file are. Rows are counted from 0, as frames count them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from atlas_splines.tables.cells import Cells, trimmed
+from atlas_splines.tables.encoding import Encoding
+from atlas_splines.tables.reading import Piece, Source
+from atlas_splines.tables.survey import News, new_categories, survey_frame
+from atlas_splines.tables.wording import FRAME, TableError, one_line
+
+__all__ = ["encode_frame", "first_missing", "frame_of_rows", "learn_encoding", "with_new_categories"]
+
+Array = NDArray[np.float64]
+
+# What messages call a frame.
+NAME = "X"
+
+
+def learn_encoding(X: Any, names: Sequence[str], target: str, y: Array) -> Encoding | None:
+    """How the columns of a frame become inputs, or None if all of them are numbers.
+
+    Parameters
+    ----------
+    X
+        The frame.
+    names
+        Names of its columns.
+    target
+        Name of the target, for tables in which it is a column too.
+    y
+        Targets as numbers, or numbers of classes, by which many categories are put in an order.
+
+    Examples
+    --------
+    >>> X = pa.table({"size": [1.0, 2.0, 3.0], "kind": ["flat", "house", None]})
+    >>> learn_encoding(X, ["size", "kind"], "price", np.array([1.0, 2.0, 3.0])).columns[1].categories
+    ('flat', 'house')
+    """
+    for name in names:
+        if list(names).count(name) > 1:
+            raise TableError(f"{NAME} has two columns {name!r}; rename one")
+    found = survey_frame(piece_of(X, names), unused_name(target, names), y)
+    is_plain = all(column.categories is None and column.calendar is None for column in found.columns)
+    return None if is_plain else found
+
+
+def unused_name(name: str, names: Sequence[str]) -> str:
+    """A name, with lines below it if it is that of another column."""
+    while name in names:
+        name += "_"
+    return name
+
+
+def encode_frame(X: Any, encoding: Encoding, unknown: str | None) -> Array:
+    """Inputs of a model, shape (rows, inputs).
+
+    For a category that was not there in fit `unknown` says what to do, or is None to treat it as missing.
+    """
+    table = encoding.encode(piece_of(X, encoding.names), unknown)
+    return np.column_stack([column.to_numpy() for column in table.columns])
+
+
+def first_missing(X: Any, encoding: Encoding) -> tuple[int, str] | None:
+    """Row and column of the first category that is missing, if one is."""
+    piece = piece_of(X, encoding.names)
+    for column in encoding.columns:
+        if column.categories is not None:
+            gone = trimmed(Cells.of(piece, column.name).texts).is_null()
+            if gone.true_count:
+                return int(np.argmax(gone.to_numpy(zero_copy_only=False))), column.name
+    return None
+
+
+def with_new_categories(X: Any, encoding: Encoding) -> Encoding:
+    """The encoding with the categories of a frame that it does not know yet."""
+    piece = piece_of(X, encoding.names)
+    coded = [column for column in encoding.columns if column.categories is not None]
+    found = {column.name: tuple(sorted(new_categories(piece, column))) for column in coded}
+    return News({name: texts for name, texts in found.items() if texts}).added_to(encoding)
+
+
+def frame_of_rows(rows: Sequence[Mapping[Any, Any]], keys: Sequence[Any]) -> pa.Table:
+    """Rows that are dictionaries as a frame with these columns; what a row lacks is missing.
+
+    Examples
+    --------
+    >>> frame_of_rows([{"a": 1.5, "b": "x"}, {"b": "y", "c": 3}], ["a", "b"]).to_pylist()
+    [{'a': 1.5, 'b': 'x'}, {'a': None, 'b': 'y'}]
+    """
+    columns = [array_of([row.get(key) for row in rows], str(key)) for key in keys]
+    return pa.table(columns, names=[str(key) for key in keys])
+
+
+# --- pieces -----------------------------------------------------------------------------------------------
+
+
+def piece_of(X: Any, names: Sequence[str]) -> Piece:
+    """A frame as a piece of a table; its columns are taken in their order."""
+    arrays = [array_of(column, name) for column, name in zip(columns_of(X), names, strict=True)]
+    coded = [name for array, name in zip(arrays, names, strict=True) if pa.types.is_dictionary(array.type)]
+    source = Source(Path(NAME), NAME, tuple(names), categories=frozenset(coded), ways_out=FRAME)
+    return Piece(source, 0, pa.table(arrays, names=list(names)))
+
+
+def columns_of(X: Any) -> list[Any]:
+    """The columns of a frame, or of an array."""
+    library = type(X).__module__.partition(".")[0]
+    if library == "pandas":
+        return [X.iloc[:, j] for j in range(X.shape[1])]
+    if library == "polars":
+        return list(X.get_columns())
+    if library == "pyarrow":
+        return list(X.columns)
+    return [column.tolist() for column in np.asarray(X, object).T]
+
+
+def array_of(column: Any, name: str) -> pa.Array:
+    """A column as pyarrow has it; one of categories has a dictionary."""
+    try:
+        return converted(column)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        what = f"its values are not of one kind that is understood ({one_line(error)})"
+        raise TableError(f"{NAME}, column {name!r}: {what}; correct it, or {FRAME.leave_out}") from None
+
+
+def converted(column: Any) -> pa.Array | pa.ChunkedArray:
+    """A column as pyarrow has it, whatever it is a column of."""
+    library = type(column).__module__.partition(".")[0]
+    if library == "pyarrow":
+        return column
+    if library == "polars" and str(column.dtype) != "Object":
+        return column.to_arrow()
+    if library == "pandas" and not holds_objects(column):
+        return pa.array(np.asarray(column) if hasattr(column, "sparse") else column, from_pandas=True)
+    values = list(column)
+    if any(isinstance(value, Enum) for value in values):
+        return pa.array(list(map(name_of, values)), from_pandas=True).dictionary_encode()
+    found = pa.array(values, from_pandas=True)
+    is_category = library == "pandas" and str(column.dtype) == "category"
+    return found.dictionary_encode() if is_category else found
+
+
+def holds_objects(column: Any) -> bool:
+    """Whether the values of a column of pandas, or its categories, are objects of Python."""
+    values = column.cat.categories if str(column.dtype) == "category" else column
+    return bool(values.dtype == object)
+
+
+def name_of(value: Any) -> Any:
+    """What stands for a member of an enumeration: its value if that is a text, or else its name."""
+    if not isinstance(value, Enum):
+        return value
+    return value.value if isinstance(value.value, str) else value.name
