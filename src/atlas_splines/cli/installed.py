@@ -15,7 +15,7 @@ EXTRAS = ("torch", "onnx", "onnxruntime", "dask", "pandas", "openpyxl", "river")
 
 
 def installed_lines() -> list[str]:
-    """This package, Python, and packages that matter here, each with its version."""
+    """The package itself, Python, and packages that matter here, each with its version."""
     packages = [(name, version_of(name)) for name in (*NEEDED, *EXTRAS)]
     return aligned([("atlas-splines", __version__), ("Python", platform.python_version()), *packages])
 
