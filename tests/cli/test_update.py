@@ -162,7 +162,13 @@ def test_one_of_something_is_not_several(work):
     [("none", "Can change: every prediction.\n"), ("rehearsal", "every prediction, a little")],
 )
 def test_other_kinds_of_retention(work, retention, says):
-    assert says in ok("update", "m.atlas", "new.csv", "--retention", retention).output
+    output = ok("update", "m.atlas", "new.csv", "--retention", retention).output
+    assert says in output
+    why = "since it trained the coefficients themselves and no copy is kept"
+    assert output.endswith(f"This is update 1 of m.atlas; it cannot be taken back, {why}.\n")
+    assert refused("revert", "m.atlas", "1") == (
+        f"m.atlas: update 1 cannot be reverted, {why}; of this model's updates, none can"
+    )
     assert estimator_of("m.atlas").update_log_[-1].kind == retention
     assert estimator_of("m.atlas").retention == "auto"
 

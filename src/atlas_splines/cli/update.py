@@ -20,7 +20,7 @@ from atlas_splines.cli.rows import Labels, labelled_pieces, note_unused_columns,
 from atlas_splines.cli.scores import Score
 from atlas_splines.cli.workers import Workers
 from atlas_splines.core.model import state_of
-from atlas_splines.core.records import Record
+from atlas_splines.core.records import TRAINED, Record
 from atlas_splines.estimators.classifier import AtlasClassifier
 from atlas_splines.estimators.column_footprint import SLOPE_STEP
 from atlas_splines.estimators.frame_footprint import footprint_lines
@@ -320,6 +320,7 @@ def tell_extension(estimator: Estimator, encoding: Encoding, old: NDArray[np.flo
 
 def tell_id(record: Record, output: Path, say: Say) -> None:
     """Say which update it was, and how to take it back."""
-    can_go_back = record.kind in ("chart", "pool")
-    way_back = f"; atlas revert {output} {record.id} takes it back" if can_go_back else ""
-    say(f"This is update {record.id} of {output}{way_back}.")
+    way_back = f"atlas revert {output} {record.id} takes it back"
+    if record.kind in TRAINED:
+        way_back = "it cannot be taken back, since it trained the coefficients themselves and no copy is kept"
+    say(f"This is update {record.id} of {output}; {way_back}.")

@@ -22,7 +22,7 @@ from atlas_splines.core.evaluation import evaluate
 from atlas_splines.core.extension import expanded, extended
 from atlas_splines.core.gradients import gradient_matrix
 from atlas_splines.core.lattice import MAX_DENSITY, Domain, Lattice
-from atlas_splines.core.records import Record, shortened
+from atlas_splines.core.records import TRAINED, Record, shortened
 from atlas_splines.core.state import State, Trainable
 
 if TYPE_CHECKING:
@@ -316,7 +316,9 @@ class Atlas:
         record = next((record for record in revertible if record.id == id), None)
         if record is None:
             ids = ", ".join(str(record.id) for record in revertible) or "none"
-            raise ValueError(f"update {id} cannot be reverted; of this model's updates, {ids} can")
+            trained = any(record.id == id and record.kind in TRAINED for record in self.updates)
+            why = ", since it trained the coefficients themselves and no copy is kept" if trained else ""
+            raise ValueError(f"update {id} cannot be reverted{why}; of this model's updates, {ids} can")
         state, now = state_without(self._state, id), datetime.now(timezone.utc)
         taken_back = replace(record, reverted=now)
         log = [taken_back if entry is record else entry for entry in self.updates]

@@ -9,10 +9,24 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import reduce
 
-__all__ = ["START", "Folded", "Record", "chain_of", "chained", "count_of", "gaps_in", "next_id", "shortened"]
+__all__ = [
+    "START",
+    "TRAINED",
+    "Folded",
+    "Record",
+    "chain_of",
+    "chained",
+    "count_of",
+    "gaps_in",
+    "next_id",
+    "shortened",
+]
 
 # Entries that a log keeps in full. Each costs about a kilobyte and a third of a millisecond to load.
 KEPT = 200
+
+# Kinds of entries that changed coefficients: as large as the model, so no copy of the old ones is kept.
+TRAINED = ("rehearsal", "both", "none", "consolidation")
 
 # The hash of an empty log.
 START = "0" * 64
