@@ -44,6 +44,18 @@ def test_all_rows_are_learned(fitted):
     assert record.score > 0.98
 
 
+def test_fewer_features_where_errors_hardly_grow(client):
+    options = {"sample": 1500, "features": 250}
+    every, fewer = (regressor(**options, tolerance=share).fit(*in_chunks(X, Y, 3000)) for share in (0, 0.01))
+    sizes = [needed_pool(state_of(model.model_)).total.features for model in (every, fewer)]
+    assert sizes[1] < sizes[0] - 50
+    truth, new = np.sin(6 * X[:, 0]) * X[:, 1] + X[:, 2], X
+    errors = [np.std(model.to_local().predict(new) - truth) for model in (every, fewer)]
+    assert errors[1] < max(1.5 * errors[0], 0.02)
+    other = regressor(**options, tolerance=0.01).fit(*in_chunks(X, Y, 700, slice(None, None, -1)))
+    assert other.model_.fingerprint() == fewer.model_.fingerprint()
+
+
 def test_predictions_are_lazy_and_those_of_the_local_model(fitted):
     lazy = fitted.predict(in_chunks(X, Y, 700)[0])
     assert isinstance(lazy, da.Array)
@@ -255,6 +267,7 @@ def test_no_client_is_named(monkeypatch):
         ({"features": 0}, "features=0 keeps no evidence"),
         ({"warm_start": True}, "warm_start=True trains on all rows at once; use partial_fit"),
         ({"sample": 0}, "sample must be"),
+        ({"tolerance": -0.1}, "tolerance must be a finite number of at least 0"),
         ({"domain": [(0.0, 0.5)] * 3}, "outside"),
     ],
 )

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atlas_splines.estimators.column_map import MARGIN, ColumnMap
+from atlas_splines.estimators.column_map import MARGIN, ColumnMap, piecewise
 
 
 def columns(seed, rows=200):
@@ -26,6 +26,19 @@ def test_maps_increase_and_can_be_inverted(choice, seed):
     assert (np.diff(units, axis=0) > 0).all()
     for j in range(X.shape[1]):
         np.testing.assert_allclose(domain.to_raw(j, units[:, j]), wide[:, j], rtol=1e-9, atol=1e-6)
+
+
+@pytest.mark.parametrize("choice", ["data", "quantiles"])
+def test_the_fast_map_is_the_plain_one_to_the_bit(choice):
+    X = columns(1, rows=3000)
+    domain = ColumnMap.of(X, choice)
+    some = np.vstack([X, 5 * X, -X, domain.knots.T, np.nextafter(domain.knots.T, np.inf)])
+    some[7, 1] = np.nan
+    filled = np.where(np.isnan(some), domain.fill, some)
+    knots = np.linspace(0, 1, domain.knots.shape[1])
+    plain = np.stack([piecewise(filled[:, j], domain.knots[j], knots) for j in range(3)], axis=1)
+    assert np.array_equal(domain.to_unit(some), plain)
+    assert np.array_equal(domain.to_unit(np.asfortranarray(some)), plain)
 
 
 @pytest.mark.parametrize("choice", ["data", "quantiles"])

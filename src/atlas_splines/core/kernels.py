@@ -482,6 +482,37 @@ def whole_multiples(values, root, unit, result):
 
 
 @exact
+def place_between(table, knots, fill, values, points):
+    """Values at numbers that lie between knots: linear in between, and beyond as between the nearest two.
+
+    In between it is to the bit what `np.interp` says, in less time; a missing number is that of `fill`.
+    """
+    # table (rows, columns), knots (columns, knots), fill (columns,), values (knots,), points (rows, inputs)
+    columns, count = knots.shape
+    slopes = np.empty((columns, count - 1))
+    for j in range(columns):
+        for k in range(count - 1):
+            slopes[j, k] = (values[k + 1] - values[k]) / (knots[j, k + 1] - knots[j, k])
+    for i in range(table.shape[0]):
+        for j in range(columns):
+            x, own = table[i, j], knots[j]
+            x = fill[j] if x != x else x
+            if x < own[0]:
+                points[i, j] = values[0] + (x - own[0]) * slopes[j, 0]
+                continue
+            if x > own[count - 1]:
+                points[i, j] = values[count - 1] + (x - own[count - 1]) * slopes[j, count - 2]
+                continue
+            low, left = 0, count  # the last knot that is not above x is among so many from here on
+            while left > 1:
+                half = left >> 1
+                low += half * (own[low + half] <= x)  # no branch, which would be guessed wrong half the time
+                left -= half
+            at_knot = low == count - 1 or own[low] == x
+            points[i, j] = values[low] if at_knot else slopes[j, low] * (x - own[low]) + values[low]
+
+
+@exact
 def exponential(x, result):
     """Exponentials of a flat array; exp(0) is exactly 1, which expansion relies on."""
     if x.itemsize == 4:

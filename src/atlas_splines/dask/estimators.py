@@ -13,7 +13,7 @@ import numpy as np
 from distributed import Client, default_client
 from numpy.typing import ArrayLike, NDArray
 
-from atlas_splines.core.checks import check_size
+from atlas_splines.core.checks import check_number, check_size
 from atlas_splines.core.model import state_of
 from atlas_splines.core.records import Record
 from atlas_splines.dask.asking import (
@@ -47,6 +47,8 @@ Array = NDArray[Any]
 Self = TypeVar("Self", bound="DaskEstimator")
 
 SAMPLE_ROWS = 50_000  # that are learned at once
+TOLERANCE = 0.002  # share by which errors may grow for the sake of fewer features
+OWN = ("client", "sample", "tolerance")  # parameters that estimators without Dask do not have
 SAMPLE_CELLS = 8_000_000  # of these rows, at most
 LEAST_SAMPLE = 40  # rows; with fewer none can be kept aside
 MOST_ROWS = 2**31 - 1  # that statistics hold the sums of
@@ -61,14 +63,22 @@ class DaskEstimator(Parameters):
 
     _kind: ClassVar[type[AtlasEstimator]]
 
-    def __init__(self, *, client: Client | None = None, sample: int = SAMPLE_ROWS, **parameters: Any) -> None:
+    def __init__(
+        self,
+        *,
+        client: Client | None = None,
+        sample: int = SAMPLE_ROWS,
+        tolerance: float = TOLERANCE,
+        **parameters: Any,
+    ) -> None:
         super().__init__(**parameters)
         self.client = client
         self.sample = sample
+        self.tolerance = tolerance
 
     @classmethod
     def _get_param_names(cls) -> list[str]:
-        return sorted(["client", "sample", *cls._kind._get_param_names()])
+        return sorted([*OWN, *cls._kind._get_param_names()])
 
     def __sklearn_tags__(self) -> Any:
         return self._estimator().__sklearn_tags__()
@@ -97,7 +107,7 @@ class DaskEstimator(Parameters):
     def _estimator(self) -> Any:
         """The estimator without Dask, fitted or not, with the parameters of now."""
         own = self.get_params(deep=False)
-        for name in ("client", "sample"):
+        for name in OWN:
             del own[name]
         if not hasattr(self, "_local"):
             return self._kind(**own)
@@ -147,6 +157,7 @@ class DaskEstimator(Parameters):
         """Refuse parameters that make no sense here."""
         local._check_parameters()
         check_size("sample", self.sample, least=LEAST_SAMPLE)
+        check_number("tolerance", self.tolerance, least=0)
         if local.validation not in ("auto", "random"):
             raise ValueError(
                 f'validation="{local.validation}" needs an order or groups, which rows of partitions do not '
@@ -196,11 +207,13 @@ class DaskEstimator(Parameters):
         learned = sample if sample.is_whole else sample.take(~sample.judging)
         local.set_params(validation="random")  # the order of hashes means nothing
         rows = (frame_of(learned, data), learned.y)
+        tolerance = 0.0 if sample.is_whole else self.tolerance
         if isinstance(local, AtlasClassifier):
             announced = [] if classes is None else [np.asarray(classes)]
-            local._fit_announced(*rows, np.concatenate([*announced, sketch.classes]), learned.weights)
+            every = np.concatenate([*announced, sketch.classes])
+            local._fit_announced(*rows, every, learned.weights, tolerance=tolerance)
         else:
-            local.fit(*rows, learned.weights)
+            local._fit(*rows, learned.weights, tolerance=tolerance)
         local.set_params(**given)
         if sample.is_whole:
             return local
@@ -368,6 +381,9 @@ class DaskAtlasRegressor(DaskEstimator):
         A `distributed.Client`; by default the current one.
     sample
         Rows that are learned at once. A table that has no more is learned like `AtlasRegressor` does.
+    tolerance
+        Share by which the error may grow for the sake of fewer features, as the sample tells: the work for
+        each row is the square of their number. 0 keeps as many as `features` says.
     parameters
         As in `AtlasRegressor`.
 
@@ -464,7 +480,7 @@ class DaskAtlasClassifier(DaskEstimator):
 
     Parameters
     ----------
-    client, sample, parameters
+    client, sample, tolerance, parameters
         As in `DaskAtlasRegressor`.
 
     Attributes

@@ -139,13 +139,19 @@ class AtlasEstimator(Uncertain):
         y: ArrayLike,
         sample_weight: ArrayLike | None,
         groups: ArrayLike | None = None,
+        tolerance: float = 0.0,
     ) -> Self:
-        """Fit from nothing; whatever fails leaves the estimator as it was."""
+        """Fit from nothing; whatever fails leaves the estimator as it was.
+
+        Errors may grow by the share `tolerance` for the sake of fewer features.
+        """
         draft = copy.copy(self)  # readers on other threads see the old model until the new one is whole
-        draft._fit_all(*draft._checked(X, y, sample_weight, first=True), groups)
+        draft._fit_all(*draft._checked(X, y, sample_weight, first=True), groups, tolerance)
         return self._become(draft)
 
-    def _fit_all(self: Self, X: Array, y: Array, weights: Array, groups: ArrayLike | None) -> Self:
+    def _fit_all(
+        self: Self, X: Array, y: Array, weights: Array, groups: ArrayLike | None, tolerance: float
+    ) -> Self:
         self._check_parameters()
         apart = numbered_groups(groups, weights, self.validation)
         outputs = self._start_targets(y, weights)
@@ -172,6 +178,7 @@ class AtlasEstimator(Uncertain):
                 signs,
                 looks_ahead=options.stacks,
                 pairs=options.loss == "cross-entropy",
+                tolerance=tolerance,
             )
         fitted = fit_model(rows, options, seeds.tolist(), self._map, solved, apart)
         model = constrained(fitted.model, signs)

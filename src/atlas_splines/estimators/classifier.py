@@ -101,11 +101,12 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
         classes: ArrayLike | None,
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
+        tolerance: float = 0.0,
     ) -> AtlasClassifier:
         """Fit from nothing, with all classes that will ever come."""
         self._announced = None if classes is None else np.unique(classes)
         try:
-            return self._fit(X, y, sample_weight, groups)
+            return self._fit(X, y, sample_weight, groups, tolerance)
         finally:
             del self._announced
 

@@ -13,6 +13,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from atlas_splines.core import kernels
+
 __all__ = ["ColumnMap", "DomainChoice"]
 
 Array = NDArray[np.float64]
@@ -89,13 +91,10 @@ class ColumnMap:
 
     def to_unit(self, X: Array) -> Array:
         """Coordinates of rows, shape (rows, inputs); [0, 1] is the domain of the first data."""
-        missing = np.isnan(X)
+        table, points = np.ascontiguousarray(X, np.float64), np.empty((len(X), self.inputs))
         units = np.linspace(0, 1, self.knots.shape[1])
-        points = np.empty((X.shape[0], self.inputs))
-        for j, knots in enumerate(self.knots):
-            column = np.where(missing[:, j], self.fill[j], X[:, j])
-            points[:, j] = piecewise(column, knots, units)
-        points[:, len(self.knots) :] = missing[:, self.indicators]
+        kernels.place_between(table, np.ascontiguousarray(self.knots), self.fill, units, points)
+        points[:, len(self.knots) :] = np.isnan(table[:, self.indicators])
         return points
 
     def to_raw(self, column: int, units: Array) -> Array:

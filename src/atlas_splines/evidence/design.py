@@ -17,6 +17,7 @@ from atlas_splines.evidence.lengths import length_scales
 from atlas_splines.evidence.readout import Prior, Readout, learn_prior, readout_of, solve, sums_of
 from atlas_splines.evidence.screening import PAIRS_GAIN, coarse_gains, finer_splines, interacting_pairs
 from atlas_splines.evidence.statistics import Statistics
+from atlas_splines.evidence.thinning import kept_features, thinned_prior
 
 __all__ = ["Solved", "choose_features", "design", "solve_first", "without_blocks"]
 
@@ -106,6 +107,7 @@ def solve_first(
     signs: Signs = (),
     looks_ahead: bool = True,
     pairs: bool = True,
+    tolerance: float = 0.0,
 ) -> Solved:
     """Choose features for data, and solve for the readout of all of it.
 
@@ -119,6 +121,8 @@ def solve_first(
         Whether to tell what others say of each row.
     pairs
         Whether some bumps may be of two inputs only.
+    tolerance
+        Share by which errors may grow for the sake of fewer features.
 
     Examples
     --------
@@ -138,6 +142,10 @@ def solve_first(
         readout = solve(statistics, prior)
     else:
         readout = learn_prior(statistics, prior, LEARNING_STEPS)
+        kept = kept_features(features, statistics, readout, tolerance)
+        if not kept.all():
+            features, statistics = features.with_only(kept), statistics.narrowed(np.flatnonzero(kept))
+            readout = learn_prior(statistics, thinned_prior(readout.prior, kept), LEARNING_STEPS)
     told = slice(None if looks_ahead else 0)
     ahead = ahead_of(features, points[told], targets[told], weights, readout)
     return Solved(features, statistics, readout, ahead)

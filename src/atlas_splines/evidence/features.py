@@ -188,6 +188,20 @@ class Features:
             bumps=tuple(replace(g, centres=g.centres[: len(g.centres) - count]) for g, count in groups),
         )
 
+    def with_only(self, kept: NDArray[np.bool_]) -> Features:
+        """The features without some bumps, by a mask of all of them; groups that lose all bumps are gone.
+
+        Examples
+        --------
+        >>> features = Features(1, (0,), (), (Bumps(np.array([[0.1], [0.9]]), np.array([0.2])),))
+        >>> features.with_only(np.array([True, True, True, True, True, False, True])).bumps[0].centres
+        array([[0.9]])
+        """
+        cuts = np.cumsum([len(group.centres) for group in self.bumps])
+        masks = np.split(kept[len(kept) - cuts[-1] :], cuts[:-1])
+        groups = (replace(g, centres=g.centres[mask]) for g, mask in zip(self.bumps, masks, strict=True))
+        return replace(self, bumps=tuple(group for group in groups if len(group.centres)))
+
     def places_in(self, larger: Features) -> NDArray[np.intp]:
         """Number of each feature among those with more bumps."""
         starts = np.cumsum([0, *larger.sizes[:-1]])

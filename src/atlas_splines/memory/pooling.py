@@ -93,6 +93,7 @@ def solve_rows(
     signs: Signs = (),
     looks_ahead: bool = True,
     pairs: bool = True,
+    tolerance: float = 0.0,
 ) -> Solved:
     """Features for the first rows, and the readout of these.
 
@@ -110,8 +111,10 @@ def solve_rows(
         Whether to tell what other rows say of each.
     pairs
         Whether some bumps may be of two inputs only.
+    tolerance
+        Share by which errors may grow for the sake of fewer features.
     """
-    return solve_first(*as_first_rows(rows), features, seed, signs, looks_ahead, pairs)
+    return solve_first(*as_first_rows(rows), features, seed, signs, looks_ahead, pairs, tolerance)
 
 
 def as_first_rows(rows: Rows) -> tuple[Array, Array, Array]:
