@@ -1,8 +1,9 @@
-# `make demo` shows what the library does, `make test` checks it, `make quick` checks it without the slow tests.
+# `make demo` shows what the library does, `make test` checks it, `make quick` checks it without the slow tests,
+# `make docs` builds the manual.
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test quick clean
+.PHONY: demo test quick docs clean
 
 demo: .venv/installed
 	$(BIN)/atlas demo --force
@@ -18,6 +19,11 @@ quick: .venv/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest --numprocesses auto -m "not slow"
+
+# one thread, as in tests: pictures and numbers then depend on nothing else
+docs: .venv/dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -b html -q --nitpicky --fail-on-warning --keep-going docs build/docs
+	@echo "The manual is build/docs/index.html."
 
 .venv/created:
 	$(PYTHON) -m venv .venv

@@ -1,0 +1,88 @@
+"""What the README and the manual show: their commands are typed, and their links followed."""
+
+import re
+import shlex
+import shutil
+import subprocess
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from command import run
+
+from atlas_splines.cli.app import app
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+NUMBER = re.compile(
+    r"\b[0-9a-f]{12,64}\b|-?\d[\d,.]*(e-?\d+)?"
+)  # hashes too; they differ from machine to machine
+
+
+def commands(page):
+    """Commands of a page, in their order, each with the output that is shown."""
+    for block in re.findall(r"^```console\n(.*?)^```", page.read_text(encoding="utf8"), re.M | re.S):
+        for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
+            command, _, output = part.partition("\n")
+            yield command, output
+
+
+def words(text):
+    return NUMBER.sub("#", text).split()
+
+
+def typed(command):
+    """What a command prints, `atlas` in this process."""
+    name, *arguments = shlex.split(command)
+    if name == "atlas":
+        return run(app, arguments).output
+    return subprocess.run(command, shell=True, check=True, capture_output=True, text=True).stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "page", ["README.md", "docs/guides/tables.md", "docs/guides/undoing.md", "docs/guides/patches.md"]
+)
+def test_commands_print_what_is_shown(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(ROOT / "examples", "examples")
+    for command, shown in commands(ROOT / page):
+        assert words(typed(command)) == words(shown), command
+
+
+def anchors(page):
+    """Names of the headings of a page, as GitHub and MyST make them."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf8"), flags=re.M | re.S)
+    headings = re.findall(r"^#+ (.+)$", text, re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere(page):
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf8"), flags=re.M | re.S)
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        name, _, anchor = link.partition("#")
+        target = page.parent / name if name else page
+        made_by_sphinx = name.endswith(".rst")
+        if "://" not in link and not made_by_sphinx:
+            assert target.exists(), f"{link}: there is no such file"
+            assert not anchor or anchor in anchors(target), f"{link}: there is no such heading"
+
+
+def test_the_manual_has_every_page():
+    """Each page stands in a table of contents; Sphinx tells too, but takes longer."""
+    listed = {ROOT / "docs" / "index.md"}
+    for page in PAGES:
+        for tree in re.findall(r"^```\{toctree\}\n(.*?)^```", page.read_text(encoding="utf8"), re.M | re.S):
+            listed |= {
+                (page.parent / f"{name}.md").resolve() for name in re.findall(r"^[\w./]+$", tree, re.M)
+            }
+    assert set(PAGES[1:]) - listed == {ROOT / "docs" / "arena" / "table.md"}
+
+
+@pytest.mark.parametrize("module", ["", ".plots", ".versions", ".dask", ".nn"])
+def test_the_reference_has_every_name(module):
+    text = (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf8")
+    sections = dict(re.findall(r"currentmodule:: (\S+)\n(.*?)(?=\.\. currentmodule|\Z)", text, re.S))
+    listed = re.findall(r"^   (\w+)$", sections[f"atlas_splines{module}"], re.M)
+    assert sorted(listed) == sorted(import_module(f"atlas_splines{module}").__all__)
