@@ -68,8 +68,10 @@ function startPage() {
   const page = pageServices();
   let tab = "teach";
   let written = "";
+  const served = new URLSearchParams(location.hash.slice(1)).get("model");
   page.addressChanged = () => {
-    written = `#${teachTab.address(tab)}`;
+    const model = served !== null && tab === "file" ? `&model=${encodeURIComponent(served)}` : "";
+    written = `#${teachTab.address(tab)}${model}`;
     history.replaceState(null, "", written);
   };
   const choose = (name) => {
@@ -105,9 +107,8 @@ function startPage() {
   addEventListener("hashchange", () => {
     if (location.hash !== written) openAddress();
   });
-  const model = new URLSearchParams(location.hash.slice(1)).get("model");
   openAddress();
-  if (model !== null) openServed(model, fileTab).catch((problem) => page.fail(problem.message));
+  if (served !== null) openServed(served, fileTab).catch((problem) => page.fail(problem.message));
 }
 
 /** Open the model file that `atlas play --file` serves. */
