@@ -393,6 +393,19 @@ def demo(
         demonstrate(output, run=run_or_stop, say=typer.echo, force=force)
 
 
+@app.command()
+def play(
+    file: Annotated[Path | None, typer.Option(help="Model file to open in the page.")] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Where to serve; 0 is any free port.")] = 0,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open a browser.")] = True,
+) -> None:
+    """Watch models remember and forget: a playground in the browser, on this machine only."""
+    with sentences():
+        from atlas_splines.cli.play import play as serve
+
+        serve(port, file, browser=browser, say=typer.echo)
+
+
 def run_or_stop(arguments: list[str]) -> None:
     """Run another command; if it fails, this one ends as well."""
     code = app(arguments, standalone_mode=False)

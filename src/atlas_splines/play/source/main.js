@@ -2,6 +2,8 @@
 
 import { startEngine } from "./client.js";
 import { mountFileTab } from "./filetab.js";
+import { InsideTab } from "./insidetab.js";
+import { TeachTab } from "./teachtab.js";
 
 const TABS = ["teach", "inside", "file"];
 
@@ -44,13 +46,12 @@ function mountDrop(open) {
   });
 }
 
-/** Start the page. */
-function startPage() {
-  const ask = startEngine();
+/** What tabs may ask of the page. */
+function pageServices() {
   const live = document.getElementById("live");
   const error = document.getElementById("error");
-  const state = {
-    ask,
+  return {
+    ask: startEngine(),
     say(text) {
       error.hidden = true;
       live.textContent = text;
@@ -60,13 +61,61 @@ function startPage() {
       error.hidden = false;
     },
   };
-  mountTabs(showTab);
-  const fileTab = mountFileTab(document.getElementById("panel-file"), state);
+}
+
+/** Start the page. */
+function startPage() {
+  const page = pageServices();
+  let tab = "teach";
+  let written = "";
+  const served = new URLSearchParams(location.hash.slice(1)).get("model");
+  page.addressChanged = () => {
+    const model = served !== null && tab === "file" ? `&model=${encodeURIComponent(served)}` : "";
+    written = `#${teachTab.address(tab)}${model}`;
+    history.replaceState(null, "", written);
+  };
+  const choose = (name) => {
+    tab = name;
+    showTab(name);
+    page.addressChanged();
+    drawTab();
+  };
+  const drawTab = () => {
+    if (tab === "teach") teachTab.drawAll();
+    if (tab === "inside") insideTab.draw();
+  };
+  const teachTab = new TeachTab(page);
+  const insideTab = new InsideTab(page, teachTab);
+  const fileTab = mountFileTab(document.getElementById("panel-file"), page);
+  const openAddress = () => {
+    const told = new URLSearchParams(location.hash.slice(1)).get("tab");
+    tab = TABS.includes(told) ? told : "teach";
+    showTab(tab);
+    try {
+      teachTab.openAddress(location.hash);
+    } catch (problem) {
+      teachTab.openAddress("");
+      page.fail(problem.message);
+    }
+    drawTab();
+  };
+  mountTabs(choose);
   mountDrop((file) => {
-    showTab("file");
-    fileTab.open(file).catch((problem) => state.fail(problem.message));
+    choose("file");
+    fileTab.open(file).catch((problem) => page.fail(problem.message));
   });
-  showTab("teach");
+  addEventListener("hashchange", () => {
+    if (location.hash !== written) openAddress();
+  });
+  openAddress();
+  if (served !== null) openServed(served, fileTab).catch((problem) => page.fail(problem.message));
+}
+
+/** Open the model file that `atlas play --file` serves. */
+async function openServed(name, fileTab) {
+  const answer = await fetch("model");
+  if (!answer.ok) throw new Error(`${name} is not served any more; drop the file on this page.`);
+  await fileTab.open(new File([await answer.blob()], name));
 }
 
 startPage();

@@ -34,3 +34,24 @@ export function activeWeights(x, density, weights, at = 0) {
   weights[at + 3] = (t * t * t) / 6;
   return cell;
 }
+
+/** Slopes of the same four functions, by x: filled as `activeWeights` fills weights. */
+export function activeSlopes(x, density, slopes, at = 0) {
+  const cells = cellCount(density);
+  const cell = cellOf(x, density);
+  const t = cells * x - cell;
+  slopes[at] = (-(1 - t) * (1 - t) * cells) / 2;
+  slopes[at + 1] = ((3 * t - 4) * t * cells) / 2;
+  slopes[at + 2] = (((-3 * t + 2) * t + 1) * cells) / 2;
+  slopes[at + 3] = (t * t * cells) / 2;
+  return cell;
+}
+
+/** @returns {number[][]} for each side of a box, how far functions reach that are positive somewhere on it */
+export function reachOf(box, density) {
+  const cells = cellCount(density);
+  return box.map(([low, high]) => [
+    Math.max(0, (cellOf(low, density) - 3) / cells),
+    Math.min(1, (cellOf(high, density) + 4) / cells),
+  ]);
+}

@@ -1,0 +1,92 @@
+/** Gradient boosting: small trees, each fitted to what those before it left; a lesson adds more of them. */
+
+const DEPTH = 5;
+const SHRINKAGE = 0.15;
+const BINS = 64;
+const LEAST_ROWS = 3;
+
+/** @returns {{input: number, edge: number, gain: number}|null} the best cut of some rows into two parts */
+function bestCut(points, inputs, residuals, rows) {
+  let best = null;
+  const sums = new Float64Array(BINS);
+  const counts = new Int32Array(BINS);
+  for (let input = 0; input < inputs; input += 1) {
+    sums.fill(0);
+    counts.fill(0);
+    let total = 0;
+    for (const row of rows) {
+      const bin = Math.min(BINS - 1, Math.floor(points[row * inputs + input] * BINS));
+      sums[bin] += residuals[row];
+      counts[bin] += 1;
+      total += residuals[row];
+    }
+    let left = 0;
+    let leftCount = 0;
+    for (let bin = 0; bin < BINS - 1; bin += 1) {
+      left += sums[bin];
+      leftCount += counts[bin];
+      const rightCount = rows.length - leftCount;
+      if (leftCount < LEAST_ROWS || rightCount < LEAST_ROWS) continue;
+      const gain = left ** 2 / leftCount + (total - left) ** 2 / rightCount - total ** 2 / rows.length;
+      if (gain > 1e-9 && (best === null || gain > best.gain)) best = { input, edge: (bin + 1) / BINS, gain };
+    }
+  }
+  return best;
+}
+
+/** @returns {object} a tree over some rows: a cut with two trees, or a value */
+function grownTree(points, inputs, residuals, rows, depth) {
+  const cut = depth > 0 ? bestCut(points, inputs, residuals, rows) : null;
+  if (cut === null) {
+    let sum = 0;
+    for (const row of rows) sum += residuals[row];
+    return { value: (SHRINKAGE * sum) / rows.length };
+  }
+  const isLeft = (row) => points[row * inputs + cut.input] < cut.edge;
+  const part = (side) => grownTree(points, inputs, residuals, rows.filter((row) => isLeft(row) === side), depth - 1);
+  return { input: cut.input, edge: cut.edge, left: part(true), right: part(false) };
+}
+
+/** @returns {number} what a tree says at a point */
+function treeValue(tree, points, at) {
+  let node = tree;
+  while (node.value === undefined) node = points[at + node.input] < node.edge ? node.left : node.right;
+  return node.value;
+}
+
+/** @returns {Float64Array} the sum of trees at points */
+function boostedPredictions({ inputs, trees }, points) {
+  return Float64Array.from({ length: points.length / inputs }, (_, place) => {
+    let sum = 0;
+    for (const tree of trees) sum += treeValue(tree, points, place * inputs);
+    return sum;
+  });
+}
+
+/** Add trees to a model; yields after every few of them. */
+function* moreTrees(model, points, values, count) {
+  let grown = model;
+  const residuals = boostedPredictions(model, points).map((value, row) => values[row] - value);
+  const rows = Int32Array.from(values, (_, row) => row);
+  for (let number = 1; number <= count; number += 1) {
+    const tree = grownTree(points, model.inputs, residuals, rows, DEPTH);
+    for (let row = 0; row < residuals.length; row += 1) residuals[row] -= treeValue(tree, points, row * model.inputs);
+    grown = { inputs: model.inputs, trees: [...grown.trees, tree] };
+    if (number % 8 === 0) yield grown;
+  }
+  return grown;
+}
+
+export const boostingLearner = {
+  id: "boosting",
+  name: "Gradient boosting",
+  about: "New trees for the new rows; their outermost leaves reach to the edges.",
+  footprint: () => ({ kind: "all" }),
+  *fit(points, values, inputs) {
+    return yield* moreTrees({ inputs, trees: [] }, points, values, 128);
+  },
+  *learn(model, lesson) {
+    return yield* moreTrees(model, lesson.points, lesson.values, 32);
+  },
+  predict: boostedPredictions,
+};

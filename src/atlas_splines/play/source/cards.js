@@ -1,0 +1,101 @@
+/** A card for each learner: its picture, and one number. */
+
+import { drawCurve, drawFootprint, drawMap, drawRegion, pageColours } from "./drawing.js";
+
+/** @returns {string} a share as percent, never rounded to 0 or 100 unless it is that */
+export function percent(share) {
+  if (share === 0 || share === 1) return `${100 * share}\u00a0%`;
+  const digits = share < 0.01 || share > 0.99 ? 2 : share < 0.1 || share > 0.9 ? 1 : 0;
+  const step = 10 ** -digits;
+  return `${Math.min(100 - step, Math.max(step, 100 * share)).toFixed(digits)}\u00a0%`;
+}
+
+/** @returns {number} the share of the domain that a footprint covers */
+export function footprintShare({ kind, box }) {
+  if (kind === "all") return 1;
+  const sides = box.map(([low, high]) => high - low);
+  if (kind === "box") return sides.reduce((product, side) => product * side, 1);
+  return 1 - sides.reduce((product, side) => product * (1 - side), 1);
+}
+
+/** @returns {string} the number under a picture */
+export function changeText({ changedCount, elsewhere }) {
+  if (changedCount === 0) return `0 of ${elsewhere.toLocaleString("en")} predictions`;
+  return percent(changedCount / elsewhere);
+}
+
+/** @returns {string} a size as percent of the range of the function, with two digits */
+function ofRange(size) {
+  if (size > 0 && size < 1e-4) return "under 0.01\u00a0%";
+  return `${+(100 * size).toPrecision(2)}\u00a0%`;
+}
+
+/** @returns {string} what the number does not tell */
+function detailText({ changedCount, meanChange, error, errorBefore }) {
+  const change = changedCount ? `By ${ofRange(meanChange)} of the range on average. ` : "";
+  return `${change}In the lesson ${ofRange(error)} off, ${ofRange(errorBefore)} before.`;
+}
+
+export class LearnerCard {
+  constructor(learner, parent) {
+    this.learner = learner;
+    this.element = document.createElement("figure");
+    this.element.className = "card learner";
+    this.element.id = `learner-${learner.id}`;
+    this.element.innerHTML =
+      '<div class="frame"><canvas role="img"></canvas></div>' +
+      '<figcaption><h2></h2><p class="lead"></p><p class="number"></p><p class="detail soft"></p></figcaption>';
+    this.canvas = this.element.querySelector("canvas");
+    this.element.querySelector("h2").textContent = learner.name;
+    this.element.title = learner.about;
+    if (learner.name.startsWith("ATLAS")) this.element.classList.add("ours");
+    parent.append(this.element);
+  }
+
+  write(lead, number, detail) {
+    this.element.querySelector(".lead").textContent = lead;
+    this.element.querySelector(".number").textContent = number;
+    this.element.querySelector(".detail").textContent = detail;
+    this.canvas.setAttribute("aria-label", `${this.learner.name}: ${lead} ${number}`);
+  }
+
+  /** Show what the learner says while it learns. */
+  showFrame(frame, page) {
+    this.picture = { values: frame };
+    this.element.classList.add("busy");
+    this.write("", "learning …", this.learner.about);
+    this.draw(page);
+  }
+
+  /** Show what it says now, and what the lesson changed. */
+  showResult(result, page) {
+    this.picture = result;
+    this.element.classList.remove("busy");
+    this.draw(page);
+    this.tell(page);
+  }
+
+  /** Write the number: what changed, or before a lesson what could change. */
+  tell(page) {
+    const { picture } = this;
+    if (!picture || this.element.classList.contains("busy")) return;
+    this.element.classList.toggle("kept", picture.changedCount === 0);
+    if (picture.changed) {
+      this.write("Changed elsewhere:", changeText(picture), detailText(picture));
+    } else {
+      const share = footprintShare(this.learner.footprint(page.state.draft.box));
+      this.write("The lesson can change:", share === 1 ? "everything" : percent(share), this.learner.about);
+    }
+  }
+
+  draw(page) {
+    if (!this.picture || this.canvas.clientWidth === 0) return;
+    const { inputs } = page.problem;
+    const colours = pageColours();
+    if (inputs === 1) drawCurve(this.canvas, this.picture, page.range);
+    else drawMap(this.canvas, this.picture);
+    const taught = page.lessonShown();
+    drawFootprint(this.canvas, this.learner.footprint((taught ?? page.state.draft).box), inputs, colours.region);
+    if (taught) drawRegion(this.canvas, taught.box, colours.region);
+  }
+}
