@@ -1,0 +1,50 @@
+"""What a model says when all of its arithmetic is in float64, as the page's is.
+
+Estimators compute in float32, so their numbers agree with those of the page to seven digits only. Here the same
+methods run on the same coefficients and the same rounded points, with the plain NumPy model for the kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import oracle
+
+from atlas_splines.core.model import model_in
+from atlas_splines.core.state import State
+from atlas_splines.memory import doubt
+
+ESTIMATORS = "atlas_splines.estimators"
+
+
+def evaluate(state: State, points: np.ndarray) -> np.ndarray:
+    """Outputs of a state at points that are rounded to its dtype, equations (6) and (23)."""
+    points = points.astype(np.float64)
+    outputs = oracle.evaluate(model_in(state), points)
+    for chart in state.charts:
+        window = chart.fence.window(points)[:, None]
+        said = oracle.evaluate(chart.content, chart.fence.to_local(points)) * chart.size.astype(np.float64)
+        outputs = (1 - window * chart.replaces) * outputs + window * said
+    return outputs
+
+
+def in_double(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of a state and points, of these in float64."""
+    return lambda state, points, *more: function(state, points.astype(np.float64), *more)
+
+
+@contextmanager
+def float64_arithmetic() -> Iterator[None]:
+    """Let estimators compute in float64."""
+    with (
+        patch(f"{ESTIMATORS}.base.evaluate", evaluate),
+        patch(f"{ESTIMATORS}.regressor.interval_ends", in_double(doubt.interval_ends)),
+        patch(f"{ESTIMATORS}.regressor.quantile_levels", in_double(doubt.quantile_levels)),
+        patch(f"{ESTIMATORS}.classifier.most_surprise", in_double(doubt.most_surprise)),
+        patch(f"{ESTIMATORS}.uncertainty.support_of", in_double(doubt.support_of)),
+    ):
+        yield
