@@ -1,11 +1,13 @@
 """Rows a second on a Dask cluster, memory, and errors, beside XGBoost on Dask at its defaults.
 
-    python benchmarks/cluster.py --rows 100000 1000000 --workers 1 2
+    python benchmarks/cluster.py --rows 1e5 1e6 1e7 --workers 1 2 --noise 1 0
 
-Rows of Friedman's first function with noise of one are made on the workers, so that no table is stored. Each
-line is a run of its own: a scheduler, workers of one thread, and a client, each a process. Time is told in
-seconds by the clock and in seconds of processors; peaks of memory are those of whole processes. The error is
-that on new rows without noise, in standard deviations of the target. Needs the extras `dask` and `bench`.
+Rows of Friedman's first function of ten columns are made on the workers, so that no table is stored. Each line
+is a run of its own: a scheduler, workers of one thread, and a client, each a new process that has nothing
+but its imports behind it. Time is told in seconds by the clock and in seconds of processors; peaks of memory
+are those of whole processes. The error is that on new rows without noise, in standard deviations of the target.
+Runs that `--out` has already are not repeated; at the end the goals are told for all runs in it.
+Needs the extras `dask` and `bench`.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import dask.array as da
@@ -27,6 +30,11 @@ from distributed import Client
 COLUMNS = 10
 PARTITION = 250_000  # rows
 TEST_ROWS = 100_000
+FEWEST_TO_COMPARE = 1_000_000  # rows, from which on cost is asked to be linear
+LIBRARIES = {"atlas": "atlas_splines.dask", "xgboost": "xgboost.dask"}
+
+
+# --- the table ----------------------------------------------------------------------------------------
 
 
 def friedman(X):
@@ -39,54 +47,55 @@ def made(block, block_info=None):
     return np.random.default_rng([1, number]).random((len(block), COLUMNS))
 
 
-def noisy(X, block_info=None):
+def noisy(X, noise, block_info=None):
     number = block_info[0]["chunk-location"][0]
-    return friedman(X) + np.random.default_rng([2, number]).normal(size=len(X))
+    return friedman(X) + noise * np.random.default_rng([2, number]).normal(size=len(X))
 
 
-def table(rows):
+def table(rows, noise=1.0):
     """Inputs and targets, lazily."""
     sizes = da.zeros((rows, COLUMNS), chunks=(PARTITION, COLUMNS), dtype=np.int8)
     X = sizes.map_blocks(made, dtype=float)
-    return X, X.map_blocks(noisy, dtype=float, drop_axis=1)
+    return X, X.map_blocks(noisy, noise, dtype=float, drop_axis=1)
 
 
-def fit_atlas(client, rows, parts, **options):
+# --- one run ------------------------------------------------------------------------------------------
+
+
+def fit_atlas(client, X, y, told):
+    """Fit at the defaults; returns what predicts, and tells how long each part took."""
+    from atlas_splines.core.model import state_of
     from atlas_splines.dask import DaskAtlasRegressor
 
     class Timed(DaskAtlasRegressor):
-        """Tells how long each part takes."""
-
         def _sketch(self, *arguments):
-            return timed(parts, "sample", super()._sketch, *arguments)
+            return timed(told, "sample", super()._sketch, *arguments)
 
         def _summed(self, *arguments):
-            return timed(parts, "sums", super()._summed, *arguments)
+            return timed(told, "sums", super()._summed, *arguments)
 
-    return Timed(client=client, random_state=0, **options).fit(*table(rows)).to_local().predict
-
-
-def fit_fewer(client, rows, parts):
-    return fit_atlas(client, rows, parts, features=150)
+    local = Timed(client=client, random_state=0).fit(X, y).to_local()
+    told["features"] = len(state_of(local.model_).evidence.features)
+    return local.predict
 
 
-def fit_xgboost(client, rows, parts):
+def fit_xgboost(client, X, y, told):
     from xgboost import dask as xgboost
 
     model = xgboost.DaskXGBRegressor(random_state=0)
     model.client = client
-    model.fit(*table(rows))
+    model.fit(X, y)
     return model.get_booster().inplace_predict
 
 
-def timed(parts, name, function, *arguments):
+METHODS = {"atlas": fit_atlas, "xgboost": fit_xgboost}
+
+
+def timed(told, name, function, *arguments):
     start = time.perf_counter()
     answer = function(*arguments)
-    parts[name] = round(time.perf_counter() - start, 2)
+    told[name] = round(time.perf_counter() - start, 2)
     return answer
-
-
-METHODS = {"atlas": fit_atlas, "atlas-150": fit_fewer, "xgboost": fit_xgboost}
 
 
 def used():
@@ -99,18 +108,16 @@ def moved(dask_worker):
     return dask_worker.transfer_outgoing_bytes_total
 
 
-def run_one(method, rows, workers, address):
+def run_one(method, rows, workers, noise, address):
     """One fit on a cluster that is there, in this process."""
     with Client(address) as client:
         client.wait_for_workers(workers)
-        client.run(
-            __import__, "xgboost.dask" if method == "xgboost" else "atlas_splines.dask"
-        )  # no part of it
+        client.run(__import__, LIBRARIES[method])  # no part of it
         before = {"client": used()[0], "workers": sum(cpu for cpu, _ in client.run(used).values())}
-        parts, start = {}, time.perf_counter()
-        predict = METHODS[method](client, rows, parts)
+        told, start = {}, time.perf_counter()
+        predict = METHODS[method](client, *table(rows, noise), told)
         seconds = time.perf_counter() - start
-        there = client.run(used)
+        client_cpu, there = used()[0] - before["client"], client.run(used)
         X = np.random.default_rng(3).random((TEST_ROWS, COLUMNS))
         truth = friedman(X)
         error = np.sqrt(np.mean((predict(X) - truth) ** 2)) / np.std(truth)
@@ -118,9 +125,11 @@ def run_one(method, rows, workers, address):
             "method": method,
             "rows": rows,
             "workers": workers,
+            "noise": noise,
             "seconds": round(seconds, 2),
-            **parts,
-            "client_cpu": round(used()[0] - before["client"], 2),
+            "rows_a_second": round(rows / seconds),
+            **told,
+            "client_cpu": round(client_cpu, 2),
             "worker_cpu": round(sum(cpu for cpu, _ in there.values()) - before["workers"], 2),
             "moved_mb": round(sum(client.run(moved).values()) / 1e6, 1),
             "client_mb": round(used()[1]),
@@ -130,43 +139,32 @@ def run_one(method, rows, workers, address):
         }
 
 
-def in_a_cluster(method, rows, workers):
-    """One fit in processes of its own."""
+def in_a_cluster(*run):
+    """One fit in processes of its own: method, rows, workers, noise."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    environment["PYTHONPATH"] = os.pathsep.join(
-        [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
-    )
+    paths = [str(Path(__file__).parent.resolve()), os.environ.get("PYTHONPATH", "")]
+    environment["PYTHONPATH"] = os.pathsep.join(paths)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "scheduler.json"
+        start = partial(
+            subprocess.Popen,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=environment,
+            cwd=folder,
+        )
         common = ["--scheduler-file", str(file), "--no-dashboard"]
-        quiet = {
-            "stdout": subprocess.DEVNULL,
-            "stderr": subprocess.DEVNULL,
-            "env": environment,
-            "cwd": folder,
-        }
-        scheduler = [
-            sys.executable,
-            "-m",
-            "distributed.cli.dask_scheduler",
-            "--host",
-            "127.0.0.1",
-            "--port",
-            "0",
-        ]
-        worker = [sys.executable, "-m", "distributed.cli.dask_worker", "--nthreads", "1", "--no-nanny"]
-        processes = [subprocess.Popen([*scheduler, *common], **quiet)]
-        processes += [subprocess.Popen([*worker, *common], **quiet) for _ in range(workers)]
+        scheduler = ["dask_scheduler", "--host", "127.0.0.1", "--port", "0"]
+        worker = ["dask_worker", "--nthreads", "1", "--no-nanny", "--memory-limit", "0"]
+        processes = [start(command(*scheduler, *common))]
+        processes += [start(command(*worker, *common)) for _ in range(run[2])]
         try:
             while not file.exists():
                 time.sleep(0.1)
+            job = "import json, sys; from cluster import run_one; print(json.dumps(run_one(*json.loads(sys.argv[1]))))"
             address = json.loads(file.read_text())["address"]
-            job = [
-                "from cluster import run_one",
-                f"print(__import__('json').dumps(run_one{(method, rows, workers, address)!r}))",
-            ]
             done = subprocess.run(
-                [sys.executable, "-c", "; ".join(job)],
+                [sys.executable, "-c", job, json.dumps([*run, address])],
                 env=environment,
                 cwd=folder,
                 capture_output=True,
@@ -181,18 +179,93 @@ def in_a_cluster(method, rows, workers):
                 process.wait()
 
 
+def command(program, *options):
+    return [sys.executable, "-m", f"distributed.cli.{program}", *options]
+
+
+# --- what was asked for -------------------------------------------------------------------------------
+
+
+def goals(runs):
+    """Each goal as a line with the ratio that was measured; runs by (method, rows, workers, noise)."""
+    lines = []
+    for method, _, workers, noise in sorted(
+        {(key[0], 0, key[2], key[3]) for key in runs if key[0] == "atlas"}
+    ):
+        own = {
+            key[1]: run for key, run in sorted(runs.items()) if (key[0], *key[2:]) == (method, workers, noise)
+        }
+        large = [rows for rows in own if rows >= FEWEST_TO_COMPARE]
+        if len(large) > 1:
+            few, many = large[0], large[-1]
+            lines.append(
+                f"linear: {many / few:,.0f} times the rows, {own[many]['worker_cpu'] / own[few]['worker_cpu']:.1f} "
+                f"times the work, and {own[many]['client_mb'] / own[few]['client_mb']:.2f} times the client's "
+                f"memory ({few:,} to {many:,} rows, {workers} workers, noise {noise:g})"
+            )
+    for key, run in sorted(runs.items()):
+        method, rows, workers, noise = key
+        at = f"({rows:,} rows, {workers} workers, noise {noise:g})"
+        alone, other = runs.get((method, rows, 1, noise)), runs.get(("xgboost", rows, workers, noise))
+        if method == "atlas" and workers > 1 and alone:
+            whole, passes = (time_of(alone) / time_of(run) / workers for time_of in (whole_time, pass_time))
+            lines.append(f"parallel efficiency: {whole:.2f}, of the passes over rows {passes:.2f} {at}")
+        if method == "atlas" and other:
+            lines.append(
+                f"XGBoost over Atlas: {other['seconds'] / run['seconds']:.2f} times the seconds, "
+                f"{work(other) / work(run):.2f} times the work, {other['error'] / run['error']:.1f} times the error {at}"
+            )
+    return lines
+
+
+def whole_time(run):
+    return run["seconds"]
+
+
+def pass_time(run):
+    """Seconds in which workers pass over the rows."""
+    return run["sample"] + run["sums"]
+
+
+def work(run):
+    """Seconds of processors, of workers and client."""
+    return run["worker_cpu"] + run["client_cpu"]
+
+
+def key_of(run):
+    return run["method"], run["rows"], run["workers"], run["noise"]
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rows", type=lambda text: int(float(text)), nargs="+", default=[100_000, 1_000_000])
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--noise", type=float, nargs="+", default=[1.0])
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument(
+        "--out", type=Path, help="lines of runs: those there are not repeated, others are added"
+    )
     options = parser.parse_args()
-    for rows in options.rows:
-        for method in options.methods:
-            for workers in options.workers:
-                print(json.dumps(in_a_cluster(method, rows, workers)), flush=True)
+    known = options.out.read_text().splitlines() if options.out and options.out.exists() else []
+    runs = {key_of(run): run for run in map(json.loads, known)}
+    asked = [
+        (method, rows, workers, noise)
+        for noise in options.noise
+        for rows in options.rows
+        for workers in options.workers
+        for method in options.methods
+    ]
+    for key in asked:
+        if key not in runs:
+            runs[key] = in_a_cluster(*key)
+            line = json.dumps(runs[key])
+            print(line, flush=True)
+            if options.out:
+                with options.out.open("a") as file:
+                    file.write(line + "\n")
+    print(*goals(runs), sep="\n")
 
 
 if __name__ == "__main__":

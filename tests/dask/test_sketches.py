@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from atlas_splines.dask.sketches import EVERY, merged, sketch_of
+from atlas_splines.dask.sketches import EVERY, hashed, merged, sketch_of
 
 WHOLE = {"size": 50, "limit": EVERY, "seed": 0, "of_classes": False}
 
@@ -43,6 +43,19 @@ def test_a_limit_leaves_out_what_is_not_in_the_sample(rows):
     assert same(mixed, few)
     assert not sketched(X, y, limit=EVERY // 900).suffices(50)
     assert sketched(X[:3], y[:3]).suffices(50)
+
+
+def test_hashes_are_those_of_the_plain_way(rows):
+    X, y = rows[0].copy(), rows[1]
+    X[0, 1], X[1, 1], X[2, 2] = np.nan, -np.nan, -0.0
+    hashes = np.full(len(X), 5, np.uint64)
+    for column in [*(X + 0.0).T, y, np.ones(len(X))]:
+        numbers = np.where(np.isnan(column), np.nan, column)
+        hashes = (hashes + np.uint64(0x9E3779B97F4A7C15)) ^ numbers.view(np.uint64)
+        hashes = (hashes ^ (hashes >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        hashes = (hashes ^ (hashes >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        hashes ^= hashes >> np.uint64(31)
+    assert np.array_equal(hashed([X, y[:, None], np.ones((len(X), 1))], 5), hashes)
 
 
 def test_another_seed_is_another_sample(rows):

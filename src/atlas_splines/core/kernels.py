@@ -482,6 +482,24 @@ def whole_multiples(values, root, unit, result):
 
 
 @exact
+def mix_rows(hashes, table):
+    """Go on with the hash of each row, 64 bits, by its numbers: SplitMix64; nothing is held besides."""
+    # hashes (rows,), table (rows, columns)
+    golden, missing = np.uint64(0x9E3779B97F4A7C15), np.uint64(0x7FF8000000000000)
+    one, two = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+    for i in range(table.shape[0]):
+        state = hashes[i]
+        for j in range(table.shape[1]):
+            x = np.float64(table[i, j] + 0.0)  # -0.0 is 0.0
+            bits = missing if x != x else x.view(np.uint64)  # one NaN is like another
+            state = (state + golden) ^ bits
+            state = (state ^ (state >> np.uint64(30))) * one
+            state = (state ^ (state >> np.uint64(27))) * two
+            state = state ^ (state >> np.uint64(31))
+        hashes[i] = state
+
+
+@exact
 def place_between(table, knots, fill, values, points):
     """Values at numbers that lie between knots: linear in between, and beyond as between the nearest two.
 

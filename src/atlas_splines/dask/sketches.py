@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from atlas_splines.core import kernels
+
 __all__ = ["Sample", "Sketch", "merged", "sketch_of"]
 
 Array = NDArray[Any]
@@ -22,7 +24,6 @@ Hashes = NDArray[np.uint64]
 
 EVERY = 2**64  # no hash is as large
 STARTS = (0x243F6A8885A308D3, 0x13198A2E03707344)  # of the two hashes of a row: digits of π
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,11 +153,11 @@ def sketch_of(
     >>> bool((merged(parts, 20).X == whole.X).all())
     True
     """
-    columns = [*(X + 0.0).T, *label_numbers(y), weights]  # -0.0 is 0.0
+    parts = [np.ascontiguousarray(part, np.float64) for part in (X, label_numbers(y), weights[:, None])]
     classes = np.unique(y) if of_classes else None
-    first = hashed(columns, STARTS[0] + seed)
+    first = hashed(parts, STARTS[0] + seed)
     below = np.flatnonzero(first <= np.uint64(limit - 1))
-    second = hashed([column[below] for column in columns], STARTS[1] + seed)
+    second = hashed([part[below] for part in parts], STARTS[1] + seed)
     hashes = np.stack([first[below], second], axis=1)
     order, starts = distinct(hashes)
     counts = np.diff(np.append(starts, len(order)))
@@ -202,29 +203,18 @@ def distinct(hashes: Hashes) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     return order, np.flatnonzero(is_new)
 
 
-def label_numbers(y: Array) -> list[Array]:
-    """Targets as columns of numbers; other labels become hashes of what they are called."""
+def label_numbers(y: Array) -> Array:
+    """Targets as numbers, shape (rows, targets); other labels become hashes of what they are called."""
     if y.dtype.kind in "biuf":
-        columns = y[:, None] if y.ndim == 1 else y
-        return [column + 0.0 for column in columns.T.astype(np.float64)]
+        return y[:, None] if y.ndim == 1 else y
     labels, places = np.unique(y.astype(str), return_inverse=True)
     digests = [int.from_bytes(blake2b(label.encode(), digest_size=6).digest(), "big") for label in labels]
-    return [np.array(digests, np.float64)[places]]
+    return np.array(digests, np.float64)[places][:, None]
 
 
-def hashed(columns: Sequence[Array], start: int) -> Hashes:
-    """A hash of each row, 64 bits: SplitMix64 over its numbers."""
-    hashes = np.full(len(columns[0]), start % EVERY, np.uint64)
-    for column in columns:
-        numbers = np.where(np.isnan(column), np.nan, column).astype(np.float64)  # one NaN is like another
-        hashes += GOLDEN
-        hashes ^= numbers.view(np.uint64)
-        hashes = mixed(hashes)
+def hashed(parts: Sequence[Array], start: int) -> Hashes:
+    """A hash of each row, 64 bits, from its numbers in all parts, shapes (rows, columns)."""
+    hashes = np.full(len(parts[0]), start % EVERY, np.uint64)
+    for part in parts:
+        kernels.mix_rows(hashes, part)
     return hashes
-
-
-def mixed(hashes: Hashes) -> Hashes:
-    """SplitMix64's last steps, a permutation of 64 bits in which every bit depends on every other."""
-    hashes = (hashes ^ (hashes >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    hashes = (hashes ^ (hashes >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return hashes ^ (hashes >> np.uint64(31))

@@ -129,9 +129,14 @@ class Features:
 
     def __call__(self, points: NDArray[np.floating]) -> Array:
         """Features of points, shape (points, features)."""
+        values = np.empty((len(points), len(self)))
+        self.write(points, values)
+        return values
+
+    def write(self, points: NDArray[np.floating], values: Array) -> None:
+        """Write the features of points to a table, shape (points, features): the largest array of all."""
         inside = np.asarray(points, np.float64).clip(0, 1)
         sizes = self.sizes
-        values = np.empty((len(inside), sum(sizes)))  # filled in place: it is the largest array of all
         starts = np.cumsum([0, *sizes]).tolist()
         values[:, 0] = 1
         every = splines.active(inside[:, self.coarse], COARSE)[1]
@@ -140,7 +145,6 @@ class Features:
             values[:, begin : begin + splines.basis_size(density)] = spline_values(inside[:, j], density)
         for bumps, begin in zip(self.bumps, starts[2 + len(self.fine) :], strict=False):
             bumps.write(inside, values, begin)
-        return values
 
     @property
     def cone(self) -> Cone | None:

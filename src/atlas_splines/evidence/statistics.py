@@ -115,8 +115,11 @@ class Statistics:
 
     def _take(self, pieces: Iterable[tuple[Array, Array, Array | None]], sign: int) -> None:
         sums, square, count = Products(self._moment.shape), self._square, self._count
+        whole = np.empty((0, self.features))
         for phi, y, weights in pieces:
-            phi, y, root = on_grid(phi, y, weights, self._moment.shape)
+            if len(phi) > len(whole):  # used again for each piece: fresh memory costs as much as the work
+                whole = np.empty((len(phi), self.features))
+            phi, y, root = on_grid(phi, y, weights, self._moment.shape, whole[: len(phi)])
             square = [total + sign * more for total, more in zip(square, sum_squares(y), strict=True)]
             count += sign * sum_squares(root)[0]
             refuse_overflow(count, square)
@@ -234,9 +237,12 @@ class Statistics:
 
 
 def on_grid(
-    phi: Array, y: Array, weights: Array | None, shape: tuple[int, ...]
+    phi: Array, y: Array, weights: Array | None, shape: tuple[int, ...], whole: Array | None = None
 ) -> tuple[Array, Array, Array]:
-    """Rows times the roots of their weights, and the roots, as whole numbers of the quantum in float64."""
+    """Rows times the roots of their weights, and the roots, as whole numbers of the quantum in float64.
+
+    The features are written to `whole`, shape (rows, features), if that is given.
+    """
     phi, y = np.asarray(phi, np.float64), np.asarray(y, np.float64)
     if phi.ndim != 2 or y.ndim != 2 or (phi.shape[1], y.shape[1]) != shape or len(phi) != len(y):
         raise ValueError(f"phi and y have shapes {phi.shape} and {y.shape}, for {shape} (features, outputs)")
@@ -245,7 +251,7 @@ def on_grid(
         if not ((weights >= 0) & (weights <= HEAVIEST)).all():
             raise ValueError(f"weights must be from 0 to {HEAVIEST:.0f}; rescale them")
         root = np.sqrt(np.asarray(weights, np.float64))[:, None]
-    whole = np.empty(phi.shape)
+    whole = np.empty(phi.shape) if whole is None else whole
     if not (kernels.whole_multiples(phi, root[:, 0], UNIT, whole) and np.isfinite(y).all()):
         raise ValueError("phi and y must be finite")
     return whole, np.rint(y.clip(-FARTHEST, FARTHEST) * root * UNIT), np.rint(root * UNIT)

@@ -6,6 +6,7 @@ sums. Nothing is rounded on the way, so it does not matter who summed which rows
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,6 +25,8 @@ from atlas_splines.memory.log import Update
 from atlas_splines.memory.pooling import MODEL, as_doubles, chart_of, evidence_of, local_rows, needed_pool
 
 __all__ = ["RowSums", "Summer", "add_first_sums", "add_to_newest_update", "of_all_rows", "without_sums"]
+
+Array = NDArray[np.float64]
 
 # A matrix product may round the last of an odd number of rows differently, so rows come in such multiples.
 ROWS_TOGETHER = 64
@@ -86,9 +89,17 @@ class Owner:
             points, targets, weights = local_rows(self.fence, self.size, rows)
         statistics = Statistics(len(self.features), targets.shape[1])
         counted = np.minimum(weights / self.unit, HEAVIEST)
-        parts = (slice(begin, begin + ROWS_AT_ONCE) for begin in range(0, len(points), ROWS_AT_ONCE))
-        statistics.add_pieces((self.features(points[part]), targets[part], counted[part]) for part in parts)
+        statistics.add_pieces(self._pieces(points, targets, counted))
         return statistics
+
+    def _pieces(self, points: Array, targets: Array, counted: Array) -> Iterator[tuple[Array, Array, Array]]:
+        """Features, targets and weights of rows, some at a time, in memory that is used again."""
+        table = np.empty((min(len(points), ROWS_AT_ONCE), len(self.features)))
+        for begin in range(0, len(points), ROWS_AT_ONCE):
+            part = slice(begin, begin + ROWS_AT_ONCE)
+            phi = table[: len(points[part])]
+            self.features.write(points[part], phi)
+            yield phi, targets[part], counted[part]
 
 
 def padded(rows: Rows) -> Rows:
