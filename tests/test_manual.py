@@ -80,7 +80,7 @@ def test_the_manual_has_every_page():
     assert set(PAGES[1:]) - listed == {ROOT / "docs" / "arena" / "table.md"}
 
 
-@pytest.mark.parametrize("module", ["", ".plots", ".versions", ".dask", ".nn"])
+@pytest.mark.parametrize("module", ["", ".plots", ".versions", ".dask", ".river", ".nn"])
 def test_the_reference_has_every_name(module):
     text = (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf8")
     sections = dict(re.findall(r"currentmodule:: (\S+)\n(.*?)(?=\.\. currentmodule|\Z)", text, re.S))

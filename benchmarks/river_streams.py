@@ -1,0 +1,99 @@
+"""ATLAS in river's own evaluation: progressive error on streams, next to models of river and to doing nothing.
+
+Each row is predicted, then learned, by `river.evaluate.progressive_val_score`. Errors are mean absolute errors in
+standard deviations of the target; seconds are of the processor.
+
+    python benchmarks/river_streams.py --data FOLDER          bike-hour.csv and transformer-hourly.csv, in time order,
+                                                              and kin8nm.txt, whichever are there
+    python benchmarks/river_streams.py --data FOLDER --streams bike --methods atlas --rows 6000
+"""
+
+import argparse
+import time
+from pathlib import Path
+
+import numpy as np
+from river import dummy, evaluate, forest, linear_model, metrics, preprocessing, stats, tree
+
+from atlas_splines.river import RiverAtlasRegressor
+
+DROPPED = (
+    "instant",
+    "dteday",
+    "casual",
+    "registered",
+)  # of bikes: a number, the date, and parts of the target
+STREAMS = {
+    "bike": ("bike-hour.csv", ",", True),
+    "transformer": ("transformer-hourly.csv", ",", True),
+    "kin8nm": ("kin8nm.txt", None, False),
+}
+
+
+class Stopped(RiverAtlasRegressor):
+    """ATLAS that learns nothing once it is warm."""
+
+    def learn_one(self, x, y):
+        if self._kept is not None:
+            super().learn_one(x, y)
+
+
+METHODS = {
+    "atlas": RiverAtlasRegressor,
+    "atlas, warm-up only": Stopped,
+    "mean so far": lambda: dummy.StatisticRegressor(stats.Mean()),
+    "linear": lambda: preprocessing.StandardScaler() | linear_model.LinearRegression(),
+    "Hoeffding adaptive tree": lambda: tree.HoeffdingAdaptiveTreeRegressor(seed=0),
+    "AMF": lambda: forest.AMFRegressor(seed=0),
+    "ARF": lambda: forest.ARFRegressor(seed=0),
+}
+
+
+def rows_of(folder, name, most):
+    """Rows of a stream as dictionaries with their targets, and the standard deviation of these."""
+    file, separator, named = STREAMS[name]
+    lines = (folder / file).read_text().splitlines()
+    header = lines.pop(0).split(separator) if named else range(len(lines[0].split(separator)))
+    cells = [
+        [
+            float(cell) if key not in DROPPED else 0.0
+            for key, cell in zip(header, line.split(separator), strict=True)
+        ]
+        for line in lines[:most]
+    ]
+    *keys, _ = header
+    rows = [
+        ({str(key): cell for key, cell in zip(keys, line, strict=False) if key not in DROPPED}, line[-1])
+        for line in cells
+    ]
+    return rows, np.std([y for _, y in rows])
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--streams", nargs="+", default=list(STREAMS), choices=STREAMS)
+    parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
+    parser.add_argument("--rows", type=int, help="rows of each stream, at most")
+    parser.add_argument("--batch", type=int, default=100)
+    parser.add_argument("--warm-up", type=int, default=2000)
+    options = parser.parse_args()
+    for name in options.streams:
+        if not (options.data / STREAMS[name][0]).exists():
+            continue
+        rows, deviation = rows_of(options.data, name, options.rows)
+        for method in options.methods:
+            start = time.process_time()
+            own = {"batch": options.batch, "warm_up": options.warm_up} if "atlas" in method else {}
+            score = evaluate.progressive_val_score(rows, METHODS[method](**own), metrics.MAE())
+            seconds = time.process_time() - start
+            print(
+                f"{name}, {len(rows):,} rows  {method:24} {score.get() / deviation:.3f}  {seconds:.0f} s",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

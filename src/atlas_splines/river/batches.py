@@ -1,0 +1,112 @@
+"""Rows that come one by one, for an estimator that learns in batches."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from numbers import Number
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atlas_splines.core.checks import check_size
+from atlas_splines.estimators.classifier import AtlasClassifier
+from atlas_splines.estimators.regressor import AtlasRegressor
+from atlas_splines.tables.frames import frame_of_rows
+
+__all__ = ["Batches"]
+
+Row = Mapping[Any, Any]
+Estimator = TypeVar("Estimator", AtlasRegressor, AtlasClassifier)
+
+
+class Batches(ABC, Generic[Estimator]):
+    """What the models for river share: rows are collected, and learned a batch at a time.
+
+    The first rows are kept for a while, and each time that there are twice as many the estimator is fitted
+    anew: few rows do not tell how large a model must be. Then none are kept, but those of the next batch.
+    """
+
+    estimator: Estimator | None
+    batch: int
+    warm_up: int
+
+    def _start(self) -> None:
+        """Have learned nothing yet."""
+        check_size("batch", self.batch, least=1)
+        check_size("warm_up", self.warm_up, least=1)
+        self._waiting: list[tuple[Row, Any]] = []  # rows and targets that are not learned yet
+        self._kept: list[tuple[Row, Any]] | None = []  # all others, as long as the estimator is fitted anew
+        self._fit_at = 0  # how many rows are kept when that is the case
+        self._model: Estimator | None = None
+
+    @abstractmethod
+    def _new_estimator(self) -> Estimator:
+        """An estimator at its defaults."""
+
+    @abstractmethod
+    def _fitted(self, estimator: Estimator, X: Any, y: NDArray[Any]) -> Estimator | None:
+        """The estimator fitted to the first rows, or None if they are too few."""
+
+    @abstractmethod
+    def _updated(self, estimator: Estimator, X: Any, y: NDArray[Any]) -> Estimator:
+        """The estimator with more rows learned."""
+
+    def _collect(self, x: Row, y: Any) -> None:
+        """Take one row, and learn if a batch is full."""
+        self._waiting.append((dict(x), y))
+        if len(self._waiting) >= self.batch:
+            rows, self._waiting = self._waiting, []
+            self._learn(rows)
+
+    def _learn(self, rows: list[tuple[Row, Any]]) -> None:
+        """Learn a batch: by a fit to all rows that are kept if it is time for that, or by an update."""
+        if self._kept is not None:
+            self._kept = (self._kept + rows)[-max(self.warm_up, self.batch) :]
+        if self._kept is not None and (self._model is None or len(self._kept) >= self._fit_at):
+            self._fit(self._kept)
+            self._fit_at = min(2 * len(self._kept), self.warm_up)
+            if len(self._kept) >= self.warm_up and self._model is not None:
+                self._kept = None
+        elif self._model is not None:
+            self._model = self._updated(self._model, self._table(rows), targets_of(rows))
+
+    def _fit(self, rows: Sequence[tuple[Row, Any]]) -> None:
+        """Fit anew; all keys of the rows are columns, in an order that does not depend on that of rows."""
+        self._keys = sorted({key for x, _ in rows for key in x}, key=str)
+        values = [x.get(key) for x, _ in rows for key in self._keys]
+        self._of_numbers = all(value is None or isinstance(value, Number) for value in values)
+        fresh = self._new_estimator() if self.estimator is None else copy.deepcopy(self.estimator)
+        self._model = self._fitted(fresh, self._table(rows), targets_of(rows))
+
+    def _table(self, rows: Sequence[tuple[Row, Any]]) -> Any:
+        """Rows as an array if they are numbers, which is quick, or else as a frame."""
+        if not self._of_numbers:
+            return frame_of_rows([x for x, _ in rows], self._keys)
+        return np.array([[as_number(x, key) for key in self._keys] for x, _ in rows])
+
+    def _inputs(self, x: Row) -> Any:
+        """One row as inputs of the estimator."""
+        return self._table([(x, None)])
+
+
+def targets_of(rows: Sequence[tuple[Row, Any]]) -> NDArray[Any]:
+    """Targets of rows."""
+    return np.array([y for _, y in rows])
+
+
+def as_number(x: Row, key: Any) -> float:
+    """A value of a row, NaN if it is missing.
+
+    Examples
+    --------
+    >>> as_number({"a": 3}, "a"), as_number({"a": 3}, "b")
+    (3.0, nan)
+    """
+    value = x.get(key)
+    try:
+        return np.nan if value is None else float(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{key!r} is {value!r}, and was a number so far; correct it") from None

@@ -1,0 +1,192 @@
+"""RiverAtlasRegressor and RiverAtlasClassifier: learn_one and predict_one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from river import base
+
+from atlas_splines.estimators.classifier import AtlasClassifier
+from atlas_splines.estimators.regressor import AtlasRegressor
+from atlas_splines.river.batches import Batches, Row
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["RiverAtlasClassifier", "RiverAtlasRegressor"]
+
+
+class RiverAtlasRegressor(Batches[AtlasRegressor], base.MiniBatchRegressor):
+    """`AtlasRegressor` for streams: a model of river, which learns one row after the other.
+
+    Rows are dictionaries. Texts are categories, `datetime` gives parts of the calendar, and a key that a row
+    lacks is a missing value; keys that first come after the warm-up are left out. Rows are collected, and a
+    batch of them is learned at once, by `partial_fit`. In the warm-up the model is fitted anew each time that
+    the rows have doubled; then they are dropped. Before the first batch it predicts the mean.
+
+    Parameters
+    ----------
+    estimator
+        An `AtlasRegressor` that is not fitted; by default one with ``missing="learn"`` and
+        ``random_state=0``.
+    batch
+        Rows that are learned at once.
+    warm_up
+        Rows that are kept to fit the model anew.
+
+    Examples
+    --------
+    >>> from river import compose, evaluate, metrics, preprocessing
+    >>> random = np.random.default_rng(0)
+    >>> rows = [({"a": a, "kind": "small" if a < 0.5 else "large"}, 3 * a) for a in random.random(300)]
+    >>> model = RiverAtlasRegressor(AtlasRegressor(members=1, terms=0, missing="learn", random_state=0))
+    >>> evaluate.progressive_val_score(rows, model, metrics.MAE())
+    MAE: 0.2...
+    >>> model.predict_one({"a": 0.2, "kind": "small"})
+    0.6...
+    """
+
+    def __init__(
+        self, estimator: AtlasRegressor | None = None, batch: int = 100, warm_up: int = 2000
+    ) -> None:
+        self.estimator, self.batch, self.warm_up = estimator, batch, warm_up
+        self._start()
+
+    def learn_one(self, x: Row, y: float) -> None:
+        """Learn a row, or keep it until a batch is full.
+
+        Parameters
+        ----------
+        x
+            Values by name.
+        y
+            Target.
+        """
+        self._collect(x, y)
+
+    def predict_one(self, x: Row) -> float:
+        """Predict the target of a row; 0 if there was none yet.
+
+        Parameters
+        ----------
+        x
+            Values by name.
+        """
+        if self._model is not None:
+            return float(self._model.predict(self._inputs(x))[0])
+        return float(np.mean([y for _, y in self._waiting])) if self._waiting else 0.0
+
+    def learn_many(self, X: pd.DataFrame, y: pd.Series) -> None:
+        """Learn the rows of a frame, one after the other.
+
+        Parameters
+        ----------
+        X
+            A frame of pandas.
+        y
+            Target of each row.
+        """
+        for row, target in zip(X.to_dict("records"), y.tolist(), strict=True):
+            self.learn_one(row, target)
+
+    def predict_many(self, X: pd.DataFrame) -> pd.Series:
+        """Predict the target of each row of a frame.
+
+        Parameters
+        ----------
+        X
+            A frame of pandas.
+        """
+        import pandas as pd  # whoever has a frame has pandas, which river itself does without
+
+        rows = X.to_dict("records")
+        if self._model is None or not rows:
+            return pd.Series(self.predict_one({}), index=X.index)
+        return pd.Series(self._model.predict(self._table([(row, None) for row in rows])), index=X.index)
+
+    def _new_estimator(self) -> AtlasRegressor:
+        return AtlasRegressor(missing="learn", random_state=0)
+
+    def _fitted(self, estimator: AtlasRegressor, X: Any, y: NDArray[Any]) -> AtlasRegressor:
+        return estimator.fit(X, y)
+
+    def _updated(self, estimator: AtlasRegressor, X: Any, y: NDArray[Any]) -> AtlasRegressor:
+        return estimator.partial_fit(X, y)
+
+
+class RiverAtlasClassifier(Batches[AtlasClassifier], base.Classifier):
+    """`AtlasClassifier` for streams: a model of river, which learns one row after the other.
+
+    Rows and parameters are as in `RiverAtlasRegressor`. New classes may come at any time. Before the first
+    fit, which needs two classes, probabilities are the frequencies of the classes so far.
+
+    Parameters
+    ----------
+    estimator
+        An `AtlasClassifier` that is not fitted; by default one with ``missing="learn"`` and
+        ``random_state=0``.
+    batch
+        Rows that are learned at once.
+    warm_up
+        Rows that are kept to fit the model anew.
+
+    Examples
+    --------
+    >>> from river import evaluate, metrics
+    >>> random = np.random.default_rng(0)
+    >>> rows = [({"a": a}, "large" if a > 0.5 else "small") for a in random.random(300)]
+    >>> model = RiverAtlasClassifier(AtlasClassifier(missing="learn", random_state=0))
+    >>> evaluate.progressive_val_score(rows, model, metrics.Accuracy())
+    Accuracy: 8...
+    >>> model.predict_one({"a": 0.9})
+    'large'
+    """
+
+    def __init__(
+        self, estimator: AtlasClassifier | None = None, batch: int = 100, warm_up: int = 2000
+    ) -> None:
+        self.estimator, self.batch, self.warm_up = estimator, batch, warm_up
+        self._start()
+
+    @property
+    def _multiclass(self) -> bool:
+        return True
+
+    def learn_one(self, x: Row, y: Any) -> None:
+        """Learn a row, or keep it until a batch is full.
+
+        Parameters
+        ----------
+        x
+            Values by name.
+        y
+            Its class.
+        """
+        self._collect(x, y)
+
+    def predict_proba_one(self, x: Row, **_: Any) -> dict[Any, float]:
+        """Predict the probability of each class of a row; none if there was none yet.
+
+        Parameters
+        ----------
+        x
+            Values by name.
+        """
+        waiting = Counter(y for _, y in self._waiting)
+        if self._model is None:
+            every = waiting + Counter(y for _, y in self._kept or ())
+            return {label: count / every.total() for label, count in every.items()}
+        shares = self._model.predict_proba(self._inputs(x))[0].tolist()
+        return dict.fromkeys(waiting, 0.0) | dict(zip(self._model.classes_.tolist(), shares, strict=True))
+
+    def _new_estimator(self) -> AtlasClassifier:
+        return AtlasClassifier(missing="learn", random_state=0)
+
+    def _fitted(self, estimator: AtlasClassifier, X: Any, y: NDArray[Any]) -> AtlasClassifier | None:
+        return estimator.fit(X, y) if len(np.unique(y)) > 1 else None
+
+    def _updated(self, estimator: AtlasClassifier, X: Any, y: NDArray[Any]) -> AtlasClassifier:
+        return estimator.add_classes(y).partial_fit(X, y)

@@ -1,0 +1,149 @@
+"""Tested against river itself: its checks of models, its pipelines, its evaluation."""
+
+import pickle
+from datetime import datetime, timedelta
+
+import numpy as np
+import pandas as pd
+import pytest
+from river import checks, compose, evaluate, metrics, preprocessing
+
+from atlas_splines import AtlasClassifier, AtlasRegressor
+from atlas_splines.river import RiverAtlasClassifier, RiverAtlasRegressor
+
+QUICK = {"density": 0, "terms": 0, "members": 1, "features": 10, "missing": "learn", "random_state": 0}
+SHORT = {"batch": 40, "warm_up": 80}
+
+
+def regressor(**options):
+    return RiverAtlasRegressor(AtlasRegressor(**QUICK), **{**SHORT, **options})
+
+
+def classifier(**options):
+    return RiverAtlasClassifier(AtlasClassifier(**QUICK), **{**SHORT, **options})
+
+
+def shop(rows=200, seed=0):
+    """Rows with numbers, texts, dates and missing keys, and sales."""
+    random = np.random.default_rng(seed)
+    for k in range(rows):
+        x = {"size": random.uniform(0, 10), "kind": str(random.choice(["small", "large", "other"]))}
+        y = 3 * x["size"] + 20 * (x["kind"] == "large")
+        x["when"] = datetime(2024, 1, 1) + timedelta(hours=k)
+        if k % 11 == 5:
+            del x["size" if k % 2 else "kind"]
+        yield x, y
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("maker", [regressor, classifier])
+def test_it_passes_the_checks_of_river(maker):
+    done = set()
+    for check in checks.yield_checks(maker()):
+        if check.__name__ not in done:  # of several tables one is enough
+            check(maker())
+            done.add(check.__name__)
+    assert len(done) > 25
+
+
+@pytest.mark.parametrize("maker", [regressor, classifier])
+def test_the_order_of_keys_does_not_matter(maker):
+    one, other = maker(), maker()
+    for x, y in shop(90):
+        one.learn_one(x, y > 20)
+        other.learn_one(dict(reversed(x.items())), y > 20)
+    assert one.predict_one(x) == other.predict_one(dict(reversed(x.items())))
+
+
+def test_a_pipeline_of_numbers_in_an_evaluation_of_river():
+    random = np.random.default_rng(0)
+    rows = [({"a": 50 * a, 7: b}, 3 * a + b) for a, b in random.random((300, 2)).tolist()]
+    model = compose.Pipeline(preprocessing.StandardScaler(), regressor())
+    score = evaluate.progressive_val_score(rows, model, metrics.MAE())
+    assert score.get() < 0.25  # the mean alone has 0.78
+    assert model.predict_one({"a": 25.0, 7: 0.5}) == pytest.approx(2, abs=0.1)
+
+
+def test_texts_are_categories_and_keys_may_be_missing():
+    model, errors = regressor(batch=50, warm_up=100), []
+    for x, y in shop(300):
+        before = model.predict_one(x)
+        errors.append(abs(y - before))
+        model.learn_one(x, y)
+    fitted = model._model
+    assert fitted.column_names == ("kind", "size", "when")
+    assert fitted.encoding_.columns[0].categories == ("large", "other", "small")
+    assert fitted.update_log_[-1].rows == 50
+    assert np.mean(errors[100:]) < np.mean(errors[:50]) / 3
+    with_news = model.predict_one({"kind": "huge", "size": 5.0, "never seen": 1})
+    assert with_news == pytest.approx(model.predict_one({"size": 5.0}))  # as if it were missing
+
+
+def test_what_is_said_before_anything_is_known():
+    model = regressor()
+    assert model.predict_one({"a": 1}) == 0.0
+    model.learn_one({"a": 1}, 4)
+    model.learn_one({"a": 2}, 6)
+    assert model.predict_one({"a": 1}) == 5.0
+    assert model.predict_many(pd.DataFrame({"a": [1, 2]})).tolist() == [5.0, 5.0]
+    labels = classifier()
+    assert labels.predict_one({"a": 1}) is None
+    assert labels.predict_proba_one({"a": 1}) == {}
+    for label in ("x", "x", "x", "y"):
+        labels.learn_one({"a": 1}, label)
+    assert labels.predict_proba_one({"a": 1}) == {"x": 0.75, "y": 0.25}
+
+
+def test_rows_are_kept_in_the_warm_up_only():
+    model = regressor(batch=20, warm_up=90)
+    kept, fits = [], []
+    for x, y in shop(140):
+        model.learn_one(x, y)
+        kept.append(None if model._kept is None else len(model._kept))
+        fits.append(0 if model._model is None else model._model.fit_record_.rows)
+    assert kept[19::20] == [20, 40, 60, 80, None, None, None]
+    assert fits[19::20] == [20, 40, 40, 80, 90, 90, 90]
+    assert len(model._model.update_log_) == 2
+
+
+def test_new_classes_come_at_any_time():
+    model = classifier()
+    random = np.random.default_rng(0)
+    for a in random.random(120).tolist():
+        model.learn_one({"a": a}, "low")
+    assert model._model is None  # one class is not enough for a fit
+    assert model.predict_one({"a": 0.5}) == "low"
+    assert len(model._kept) == 80  # and rows do not pile up
+    for a in random.random(120).tolist():
+        model.learn_one({"a": a + 1}, "high")
+    assert model.predict_one({"a": 1.5}) == "high"
+    for a in random.random(79).tolist():
+        model.learn_one({"a": a + 2}, "higher")
+    assert set(model.predict_proba_one({"a": 2.5})) == {"low", "high", "higher"}
+    assert model.predict_one({"a": 2.5}) == "higher"
+    model.learn_one({"a": 3.5}, "highest")
+    assert "highest" in model.predict_proba_one({"a": 3.5})
+
+
+def test_frames_and_pickles():
+    rows = list(shop(100))
+    frame, sales = pd.DataFrame([x for x, _ in rows]), pd.Series([y for _, y in rows])
+    one, many = regressor(), regressor()
+    for x, y in rows:
+        one.learn_one(x, y)
+    many.learn_many(frame, sales)
+    twin = pickle.loads(pickle.dumps(many))
+    predicted = many.predict_many(frame)
+    assert predicted.index.equals(frame.index)
+    assert predicted.tolist() == [one.predict_one(x) for x, _ in rows] == twin.predict_many(frame).tolist()
+    assert one.clone()._model is None
+
+
+def test_what_is_wrong_is_said():
+    model = regressor()
+    for k in range(40):
+        model.learn_one({"a": k}, k)
+    with pytest.raises(ValueError, match="'a' is 'many', and was a number so far; correct it"):
+        model.predict_one({"a": "many"})
+    with pytest.raises(ValueError, match="batch must be at least 1, not 0"):
+        RiverAtlasRegressor(batch=0)
