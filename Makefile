@@ -1,29 +1,33 @@
 # `make demo` shows what the library does, `make test` checks it, `make quick` checks it without the slow tests,
-# `make docs` builds the manual.
+# `make docs` builds the manual, `make package` the files of a release, and tries them in a new environment.
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test quick docs clean
+.PHONY: demo test quick lint docs package clean
 
 demo: .venv/installed
 	$(BIN)/atlas demo --force
 
-test: .venv/dev
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+test: lint
 	$(BIN)/pytest --numprocesses auto
 
-quick: .venv/dev
+quick: lint
+	$(BIN)/pytest --numprocesses auto -m "not slow"
+
+lint: .venv/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest --numprocesses auto -m "not slow"
 
 # one thread, as in tests: pictures and numbers then depend on nothing else
 docs: .venv/dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -b html -q --nitpicky --fail-on-warning --keep-going docs build/docs
 	@echo "The manual is build/docs/index.html."
+
+package: .venv/dev
+	rm -rf build/release
+	$(BIN)/python -m build --no-isolation --outdir build/release .
+	$(BIN)/python tests/check_package.py build/release
 
 .venv/created:
 	$(PYTHON) -m venv .venv
@@ -40,4 +44,4 @@ docs: .venv/dev
 	touch $@ .venv/installed
 
 clean:
-	rm -rf .venv
+	rm -rf .venv build docs/tutorials docs/ideas docs/reference/generated docs/sg_execution_times.rst
