@@ -50,10 +50,11 @@ function mountDrop(open) {
 function pageServices() {
   const live = document.getElementById("live");
   const error = document.getElementById("error");
+  for (const act of ["pointerdown", "keydown", "drop"])
+    document.addEventListener(act, () => (error.hidden = true), { capture: true });
   return {
     ask: startEngine(),
     say(text) {
-      error.hidden = true;
       live.textContent = text;
     },
     fail(text) {
@@ -118,4 +119,5 @@ async function openServed(name, fileTab) {
   await fileTab.open(new File([await answer.blob()], name));
 }
 
-startPage();
+if (document.hidden) startPage();
+else requestAnimationFrame(() => setTimeout(startPage, 0)); // after the first paint

@@ -19,13 +19,19 @@ function radialFunctions(inputs) {
     steepness: -10 * Math.log(1 - uniform()),
     weight: normal(),
   }));
-  return (x, y = 0) =>
-    terms.reduce((sum, { x: a, y: b, steepness, weight }) => sum + weight * Math.exp(-steepness * Math.hypot(x - a, y - b)), 0);
+  return (x, y = 0) => {
+    let sum = 0;
+    for (const term of terms) {
+      const distance = Math.sqrt((x - term.x) ** 2 + (y - term.y) ** 2);
+      sum += term.weight * Math.exp(-term.steepness * distance);
+    }
+    return sum;
+  };
 }
 
 /** @returns {Function} a costly function, as straight lines between its values on a lattice */
 function tabulated(f, inputs) {
-  const cells = inputs === 1 ? 1000 : 80;
+  const cells = inputs === 1 ? 1000 : 64;
   const side = cells + 1;
   const table = Float64Array.from({ length: side ** inputs }, (_, place) =>
     inputs === 1 ? f(place / cells) : f(Math.floor(place / side) / cells, (place % side) / cells),

@@ -178,6 +178,7 @@ export class TeachTab {
   async teachAll() {
     for (const lesson of this.problem.lessons) {
       this.setLessons([...this.state.lessons, lesson].slice(0, MOST_LESSONS));
+      this.state.draft = lesson;
       const isDone = await this.refresh();
       if (!isDone) return;
     }
