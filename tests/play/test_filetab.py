@@ -161,6 +161,8 @@ def test_shapes_along_one_column_and_over_two(tab, homes, path):
     tab.wait(f"{label}.startsWith('Curve along size: price begins at ')")
     tab.set("#file-across", "1")
     tab.wait(f"{label}.startsWith('Curve along city: ')")
+    place = "document.querySelector('.file-{}').getBoundingClientRect()"
+    assert tab.script(f"return {place.format('picture')}.right < {place.format('row')}.left")  # side by side
     assert tab.script("return document.documentElement.scrollWidth <= innerWidth")
 
 
