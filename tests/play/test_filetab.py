@@ -1,12 +1,16 @@
 """The tab of model files in a real browser: files made by Python, and files that are none."""
 
+import base64
+import threading
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from float64_arithmetic import float64_arithmetic
 
 from atlas_splines import AtlasClassifier, AtlasRegressor, TableModel, save
+from atlas_splines.cli.play import PlayServer
 from atlas_splines.files.archive import Archive, write_archive
 from atlas_splines.play.bundle import PAGE
 from atlas_splines.tables.encoding import Column, Encoding, frame
@@ -89,6 +93,48 @@ def test_a_file_of_python_has_the_same_predictions_on_the_page(tab, homes, path)
         assert tab.text(".file-value") == f"price: {float(f'{exact[0]:.5g}'):,g}"
 
 
+def test_a_file_can_be_dropped_anywhere(page, homes, path):
+    save(homes, path)
+    page.open(PAGE.as_uri())  # another tab is open at first
+    page.script(
+        """
+        const transfer = new DataTransfer();
+        const bytes = Uint8Array.from(atob(arguments[0]), (c) => c.charCodeAt(0));
+        transfer.items.add(new File([bytes], "dropped.atlas"));
+        document.body.dispatchEvent(new DragEvent("drop", {dataTransfer: transfer, bubbles: true, cancelable: true}));
+        """,
+        base64.b64encode(path.read_bytes()).decode(),
+    )
+    page.wait("document.querySelector('#panel-file:not([hidden]) .file-value')")
+    assert page.text("#file-facts").startswith("dropped.atlas: a regressor of price")
+
+
+def test_a_file_that_the_command_serves_is_open_at_once(page, homes, path):
+    save(homes, path)
+    with PlayServer(model=path) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        page.open(server.address)
+        page.wait("document.querySelector('#panel-file:not([hidden]) .file-value')")
+        server.shutdown()
+        thread.join()
+    assert page.text("#file-facts").endswith("checksum right.")
+
+
+def test_a_model_of_a_data_frame_knows_its_columns(tab, path):
+    colours = ["red", "green", "blue"] * 40
+    X = pd.DataFrame({"size": np.linspace(0, 1, 120), "colour": colours})
+    model = AtlasRegressor(members=1, terms=1, features=20, random_state=0).fit(
+        X, X["size"] + (X["colour"] == "red")
+    )
+    save(model, path)
+    choose(tab, path)
+    type_row(tab, "0.25", "red")
+    with float64_arithmetic():
+        said = model.predict(pd.DataFrame({"size": [0.25], "colour": ["red"]}))
+    np.testing.assert_allclose(tab.script(NUMBERS)[:1], said, rtol=0, atol=1e-12)
+
+
 def test_updates_and_their_footprints(tab, homes, path):
     save(homes, path)
     choose(tab, path)
@@ -115,6 +161,8 @@ def test_shapes_along_one_column_and_over_two(tab, homes, path):
     tab.wait(f"{label}.startsWith('Curve along size: price begins at ')")
     tab.set("#file-across", "1")
     tab.wait(f"{label}.startsWith('Curve along city: ')")
+    place = "document.querySelector('.file-{}').getBoundingClientRect()"
+    assert tab.script(f"return {place.format('picture')}.right < {place.format('row')}.left")  # side by side
     assert tab.script("return document.documentElement.scrollWidth <= innerWidth")
 
 
