@@ -58,7 +58,10 @@ def test_revert_says_what_can_be_reverted(trained):
     model = trained.copy()
     X, y = box_data(2, 0)
     update(model, X, y, retention="none", epochs=1)
-    with pytest.raises(ValueError, match=r"update 1 cannot be reverted, since it trained .* no copy is kept; of this model's updates, none can"):
+    with pytest.raises(
+        ValueError,
+        match=r"update 1 cannot be reverted, since it trained .* no copy is kept; of this model's updates, none can",
+    ):
         model.revert(1)
     update(model, X, y + 20, epochs=5)
     update(model, X, y, retention="both", epochs=1)
