@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 from command import app, estimator_of, files, ok, records, refused, run
-from filelock import FileLock
 
 from atlas_splines.cli import update
+from atlas_splines.files import locks
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_a_folder_that_cannot_be_written(work, monkeypatch):
     def denied(*_):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(FileLock, "acquire", denied)
+    monkeypatch.setattr(locks, "held", denied)
     result = run(app, ["update", "m.atlas", "new.csv"])
     assert result.stderr == (
         "atlas: m.atlas cannot be changed: its folder cannot be written: Permission denied; choose another folder\n"

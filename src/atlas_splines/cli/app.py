@@ -8,16 +8,11 @@ from typing import Annotated
 
 import typer
 
-from atlas_splines.cli.messages import fail, note, say, sentences, silent
-from atlas_splines.cli.options import Force, Model, Wait
+from atlas_splines.cli.experiment_commands import arena, demo, paper, play
+from atlas_splines.cli.messages import fail
+from atlas_splines.cli.options import AsJson, Force, Model, Quiet, Verbose, Wait
+from atlas_splines.cli.output import output_of
 from atlas_splines.cli.version_commands import apply, diff, forget, merge, patch, replay, verify
-
-
-class Optimizer(str, Enum):
-    """Optimisers that the paper's experiments can be run with."""
-
-    adam = "adam"
-    lazy_adam = "lazy-adam"
 
 
 class Loss(str, Enum):
@@ -62,9 +57,7 @@ class Unknown(str, Enum):
 
 
 # without rich, help answers in half the time
-app = typer.Typer(
-    no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None
-)
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 
 SkipMissing = Annotated[bool, typer.Option("--skip-missing", help="Skip rows without a target.")]
 UnknownOption = Annotated[Unknown, typer.Option(help="Categories that were not there in fit.")]
@@ -164,23 +157,24 @@ def fit(
     seed: Seed = 0,
     jobs: Jobs = None,
     scheduler: Scheduler = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print how training goes.")] = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    as_json: AsJson = False,
 ) -> None:
     """Learn a table and save the model.
 
     Columns of texts are categories; dates become parts of the calendar. Empty cells and NA are missing
     values. A target of numbers makes a regression, a target of texts a classification.
     """
-    if classify and regress:
-        fail("--classify and --regress exclude each other; give one of them")
-    with sentences():
+    with output_of("fit", quiet, verbose, as_json) as out:
+        if classify and regress:
+            fail("--classify and --regress exclude each other; give one of them")
         from atlas_splines.cli.fit import fit_table
         from atlas_splines.cli.workers import workers_of
 
         size = {"density": density, "terms": terms, "loss": loss and loss.value}
         size["class_weight"] = class_weight and class_weight.value
-        fit_table(
+        out.facts = fit_table(
             data,
             target,
             output,
@@ -197,10 +191,11 @@ def fit(
             force=force,
             seed=seed,
             workers=workers_of(jobs, scheduler),
-            say=silent if quiet else say,
+            say=out.say,
+            progress=out.progress,
             members=members,
             extrapolation=extrapolation.value,
-            verbose=int(verbose),
+            verbose=int(verbose and not quiet),
             **{name: value for name, value in size.items() if value is not None},
         )
 
@@ -237,13 +232,16 @@ def update(
     jobs: Jobs = None,
     scheduler: Scheduler = None,
     wait: Wait = 600,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    as_json: AsJson = False,
 ) -> None:
     """Teach a model new rows, and tell what can change and what cannot."""
-    with sentences():
+    with output_of("update", quiet, verbose, as_json) as out:
         from atlas_splines.cli.update import update_model
         from atlas_splines.cli.workers import workers_of
 
-        update_model(
+        out.facts = update_model(
             model,
             data,
             output=output,
@@ -260,8 +258,9 @@ def update(
             author=author,
             workers=workers_of(jobs, scheduler),
             wait=wait,
-            say=say,
-            note=note,
+            say=out.say,
+            note=out.note,
+            progress=out.progress,
         )
 
 
@@ -288,13 +287,17 @@ def predict(
     ] = False,
     jobs: Jobs = None,
     scheduler: Scheduler = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write a table again with a column of predictions, and if wanted with how sure they are."""
-    with sentences():
+    with output_of("predict", quiet, verbose, as_json) as out:
         from atlas_splines.cli.predict import predict_table
         from atlas_splines.cli.workers import workers_of
 
-        predict_table(
+        out.need_file(output)
+        out.facts = predict_table(
             model,
             rows,
             output,
@@ -305,7 +308,8 @@ def predict(
             refuse_unknown=unknown is Unknown.error,
             force=force,
             workers=workers_of(jobs, scheduler),
-            note=note,
+            note=out.note,
+            progress=out.progress,
         )
 
 
@@ -316,12 +320,15 @@ def inspect(
         Path | None, typer.Option(help="Draw what each input does, and the footprint of each update.")
     ] = None,
     force: Force = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    as_json: AsJson = False,
 ) -> None:
     """Tell what a model file holds: configuration, size, domain, and the log of its updates."""
-    with sentences():
+    with output_of("inspect", quiet, verbose, as_json) as out:
         from atlas_splines.cli.inspect import inspect_model
 
-        inspect_model(model, plot, typer.echo, force=force)
+        out.facts = inspect_model(model, plot, out.say, force=force)
 
 
 @app.command()
@@ -330,12 +337,15 @@ def log(
     output: Annotated[str, typer.Option("--output", "-o", help="File to write, or -.")] = "-",
     after: Annotated[int, typer.Option(min=0, help="Only updates with a larger number.")] = 0,
     force: Force = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write the log of a model as lines of JSON, before its oldest entries are folded into one."""
-    with sentences():
+    with output_of("log", quiet, verbose, as_json) as out:
         from atlas_splines.cli.log import write_log
 
-        write_log(model, output, after=after, force=force, say=typer.echo)
+        out.facts = write_log(model, output, after=after, force=force, as_json=as_json)
 
 
 for command in (verify, diff, patch, apply, merge, forget, replay):
@@ -349,12 +359,15 @@ def revert(
         int, typer.Argument(metavar="ID", help="Number of the update; `atlas inspect` lists them.")
     ],
     wait: Wait = 600,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    as_json: AsJson = False,
 ) -> None:
     """Take back an update, exactly."""
-    with sentences():
+    with output_of("revert", quiet, verbose, as_json) as out:
         from atlas_splines.cli.revert import revert_update
 
-        revert_update(model, id, wait=wait, say=say, note=note)
+        out.facts = revert_update(model, id, wait=wait, say=out.say, note=out.note)
 
 
 @app.command()
@@ -368,122 +381,19 @@ def export(
         bool, typer.Option("--support", help="With how much evidence stands behind each row.")
     ] = False,
     force: Force = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write a model as ONNX, to predict without this package.
 
     It takes numbers as they are; the output tells how categories become numbers.
     """
-    with sentences():
+    with output_of("export", quiet, verbose, as_json) as out:
         from atlas_splines.cli.export import export_model
 
-        export_model(model, output, typer.echo, coverage=interval, support=support, force=force)
+        out.facts = export_model(model, output, out.say, coverage=interval, support=support, force=force)
 
 
-@app.command()
-def demo(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the picture.")] = Path(
-        "atlas-demo.png"
-    ),
-    force: Force = False,
-) -> None:
-    """Run the commands above on a small table, and draw what was forgotten."""
-    with sentences():
-        from atlas_splines.cli.demo import demonstrate
-
-        demonstrate(output, run=run_or_stop, say=typer.echo, force=force)
-
-
-@app.command()
-def play(
-    file: Annotated[Path | None, typer.Option(help="Model file to open in the page.")] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Where to serve; 0 is any free port.")] = 0,
-    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open a browser.")] = True,
-) -> None:
-    """Watch models remember and forget: a playground in the browser, on this machine only."""
-    with sentences():
-        from atlas_splines.cli.play import play as serve
-
-        serve(port, file, browser=browser, say=typer.echo)
-
-
-def run_or_stop(arguments: list[str]) -> None:
-    """Run another command; if it fails, this one ends as well."""
-    code = app(arguments, standalone_mode=False)
-    if code:
-        raise typer.Exit(code)
-
-
-@app.command()
-def paper(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for results and report.")] = Path(
-        "atlas-paper"
-    ),
-    quick: Annotated[bool, typer.Option("--quick", help="One trial instead of thirty.")] = False,
-    trials: Annotated[int, typer.Option(min=1, help="Trials of each experiment.")] = 30,
-    jobs: Annotated[int, typer.Option(min=1, help="Local processes.")] = 2,
-    scheduler: Annotated[str | None, typer.Option(help="Dask scheduler, such as tcp://host:8786.")] = None,
-    damping: Annotated[float, typer.Option(min=0, help="The paper's formula has 0, its authors ran 10.")] = 0,
-    optimizer: Annotated[Optimizer, typer.Option(help="The paper's is adam.")] = Optimizer.adam,
-) -> None:
-    """Run every experiment of the paper, draw every figure, and write a report.
-
-    A run that was stopped goes on where it was; a finished one only draws again.
-    """
-    from atlas_splines.cli.paper import reproduce_paper
-
-    reproduce_paper(
-        output,
-        1 if quick else trials,
-        jobs=jobs,
-        scheduler=scheduler,
-        damping=damping,
-        optimizer=optimizer.value,
-    )
-
-
-@app.command()
-def arena(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for results and report.")] = Path(
-        "atlas-arena"
-    ),
-    quick: Annotated[bool, typer.Option("--quick", help="Small tasks, one seed, no tuning.")] = False,
-    seeds: Annotated[int | None, typer.Option(min=1, help="Repetitions: 10, or one with --quick.")] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Local processes.")] = 2,
-    scheduler: Annotated[str | None, typer.Option(help="Dask scheduler, such as tcp://host:8786.")] = None,
-    method: Annotated[list[str] | None, typer.Option(help="Only this method; may be repeated.")] = None,
-    protocol: Annotated[list[int] | None, typer.Option(help="Only this protocol; may be repeated.")] = None,
-    data: Annotated[list[Path] | None, typer.Option(help="Your table; may be repeated.")] = None,
-    target: Annotated[list[str] | None, typer.Option(help="Its target; by default the last column.")] = None,
-    split_by: Annotated[
-        list[str] | None, typer.Option(help="A column, 'region' or 'clusters'; one for all, or one a file.")
-    ] = None,
-    stream_by: Annotated[
-        list[str] | None,
-        typer.Option(help="Stream your table: by a column, 'random' or 'order'; one for all, or one a file."),
-    ] = None,
-    stream_first: Annotated[int | None, typer.Option(min=2, help="Rows that a stream begins with.")] = None,
-    stream_batch: Annotated[int | None, typer.Option(min=1, help="Rows that it then brings at once.")] = None,
-    drop: Annotated[list[str] | None, typer.Option(help="A column that is no input.")] = None,
-) -> None:
-    """Compare memory retention with every method one would use instead, and write a report.
-
-    A run that was stopped goes on where it was; a finished one only draws again.
-    """
-    from atlas_splines.cli.arena import compare_methods
-
-    compare_methods(
-        output,
-        quick=quick,
-        seeds=seeds,
-        jobs=jobs,
-        scheduler=scheduler,
-        methods=method or [],
-        protocols=protocol or [],
-        data=data or [],
-        targets=target or [],
-        split_by=split_by or [],
-        stream_by=stream_by or [],
-        stream_first=stream_first,
-        stream_batch=stream_batch,
-        drop=drop or [],
-    )
+for experiment in (demo, play, paper, arena):
+    app.command()(experiment)

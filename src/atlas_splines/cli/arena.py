@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import typer
-
-from atlas_splines.cli.messages import fail
+from atlas_splines.cli.messages import Say, fail
+from atlas_splines.cli.output import Facts
 from atlas_splines.experiments.arena.competition import compete, make_competition
 from atlas_splines.experiments.arena.report import findings, text_table
 from atlas_splines.experiments.jobs import RunError
@@ -31,7 +30,8 @@ def compare_methods(
     stream_first: int | None,
     stream_batch: int | None,
     drop: Sequence[str],
-) -> None:
+    say: Say,
+) -> Facts:
     """Run what is missing, and tell the results and where the report is."""
     try:
         competition = make_competition(quick, seeds, methods, protocols)
@@ -41,5 +41,7 @@ def compare_methods(
         results = compete(output, competition, jobs=jobs, scheduler=scheduler)
     except (RunError, ValueError) as error:
         fail(str(error))
-    typer.echo(text_table(results))
-    typer.echo("\n".join(["", *findings(results), f"The report is {output / 'report.html'}."]))
+    report, found = output / "report.html", list(findings(results))
+    say(text_table(results))
+    say("\n".join(["", *found, f"The report is {report}."]))
+    return {"report": report, "findings": found}

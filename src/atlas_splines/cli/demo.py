@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from atlas_splines.cli.checks import check_absent, check_picture
 from atlas_splines.cli.messages import Say
 from atlas_splines.cli.model_files import load_table_model
+from atlas_splines.cli.output import Facts
 from atlas_splines.plots import save_maps
 from atlas_splines.tables.encoding import frame
 from atlas_splines.tables.writing import TableWriter
@@ -45,7 +46,9 @@ def write_table(name: str, X: Array, y: Array) -> None:
         writer.write(frame(["x1", "x2", "y"], [*X.T, y]))
 
 
-def demonstrate(output: Path, run: Callable[[list[str]], None], say: Say, *, force: bool = False) -> None:
+def demonstrate(
+    output: Path, run: Callable[[list[str]], None], say: Say, *, force: bool = False, quiet: bool = False
+) -> Facts:
     """Fit a function on the unit square, update it with new values in one box, and draw what changed.
 
     Parameters
@@ -58,6 +61,8 @@ def demonstrate(output: Path, run: Callable[[list[str]], None], say: Say, *, for
         Prints a line.
     force
         Whether the picture may replace a file.
+    quiet
+        Whether the commands print nothing.
     """
     check_picture(output)
     if not force:
@@ -66,7 +71,7 @@ def demonstrate(output: Path, run: Callable[[list[str]], None], say: Say, *, for
 
     def show(line: str) -> None:
         say(f"\n$ atlas {line}")
-        run(shlex.split(line))
+        run([*shlex.split(line), *(["--quiet"] if quiet else [])])
 
     with tempfile.TemporaryDirectory(prefix="atlas-demo-") as folder:
         os.chdir(folder)
@@ -84,6 +89,7 @@ def demonstrate(output: Path, run: Callable[[list[str]], None], say: Say, *, for
         finally:
             os.chdir(home)
     say(f"The picture is {output}.")
+    return {"output": output}
 
 
 def write_tables() -> None:

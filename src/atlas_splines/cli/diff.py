@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from atlas_splines.cli.checks import check_absent, check_picture, check_there
 from atlas_splines.cli.footprint_lines import share_of_domain
 from atlas_splines.cli.messages import Say
 from atlas_splines.cli.model_files import Loaded
+from atlas_splines.cli.output import Facts
 from atlas_splines.core.records import Record
 from atlas_splines.estimators.classifier import AtlasClassifier
 from atlas_splines.estimators.column_footprint import SLOPE_STEP, ColumnFootprint
@@ -38,11 +38,10 @@ def diff_models(
     *,
     rows: str | None = None,
     plot: Path | None = None,
-    as_json: bool = False,
     force: bool = False,
     say: Say,
-) -> bool:
-    """Say how two models differ; return whether any prediction can."""
+) -> tuple[bool, Facts]:
+    """Say how two models differ; return whether any prediction can, and the difference."""
     check_there(first)
     check_there(second)
     if plot is not None:
@@ -56,11 +55,8 @@ def diff_models(
         raise TableError(f"{first} and {second}: {error}") from None
     if plot is not None:
         draw(found, plot)
-    if as_json:
-        say(json.dumps(as_object(found)))
-    else:
-        tell(found, first, second, other, rows, say)
-    return bool(found)
+    tell(found, first, second, other, rows, say)
+    return bool(found), as_object(found)
 
 
 def diff_on_rows(one: Loaded, other: Loaded, rows: str) -> Difference:

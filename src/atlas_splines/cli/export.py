@@ -14,6 +14,7 @@ from atlas_splines.cli.checks import (
     check_there,
 )
 from atlas_splines.cli.messages import Say, aligned
+from atlas_splines.cli.output import Facts
 from atlas_splines.core.model import Atlas
 from atlas_splines.estimators.classifier import AtlasClassifier
 from atlas_splines.estimators.regressor import AtlasRegressor
@@ -34,7 +35,7 @@ def export_model(
     coverage: float | None = None,
     support: bool = False,
     force: bool = False,
-) -> None:
+) -> Facts:
     """Write a model as ONNX, and say what goes in and what comes out."""
     check_coverages([] if coverage is None else [coverage])
     check_there(path)
@@ -46,7 +47,7 @@ def export_model(
     if not force:
         check_absent(output)
     try:
-        metadata, lines = write_onnx(path, output, coverage, support)
+        metadata, outputs, lines = write_onnx(path, output, coverage, support)
     except ModuleNotFoundError as missing:
         if missing.name not in ("torch", "onnx"):
             raise
@@ -55,12 +56,13 @@ def export_model(
     for line in lines:
         say(line)
     say(f"{output} has {output.stat().st_size:,} bytes; its metadata: {listed(metadata) or 'none'}.")
+    return {"output": output, "bytes": output.stat().st_size, "outputs": outputs, "metadata": metadata}
 
 
 def write_onnx(
     path: Path, output: Path, coverage: float | None, support: bool
-) -> tuple[dict[str, str], list[str]]:
-    """Write the file; returns its metadata, and what to tell of it."""
+) -> tuple[dict[str, str], list[str], list[str]]:
+    """Write the file; returns its metadata, its outputs, and what to tell of it."""
     from atlas_splines.nn import AtlasModule, EstimatorModule, export_onnx
 
     loaded = load_with_table(path)
@@ -79,7 +81,8 @@ def write_onnx(
         lines += doubt_lines(estimator, coverage, support)
         module = EstimatorModule(estimator, coverage=coverage, support=support)
     export_onnx(module, output, input_name="X", metadata=metadata)
-    return metadata, lines
+    outputs = module.output_names if isinstance(module, EstimatorModule) else ["y"]
+    return metadata, outputs, lines
 
 
 def onnx_metadata(estimator: Estimator, encoding: Encoding | None) -> dict[str, str]:

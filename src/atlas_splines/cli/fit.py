@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -13,6 +14,8 @@ from numpy.typing import NDArray
 from atlas_splines.cli.checks import check_folder, check_other, check_replaceable
 from atlas_splines.cli.messages import Say
 from atlas_splines.cli.model_files import alone_with
+from atlas_splines.cli.output import Facts
+from atlas_splines.cli.progress import Progress
 from atlas_splines.cli.rows import Labels, labelled_pieces, sample_size
 from atlas_splines.cli.scores import Score, has_answer
 from atlas_splines.cli.workers import Workers
@@ -58,8 +61,9 @@ def fit_table(
     seed: int = 0,
     workers: Workers | None = None,
     say: Say,
+    progress: Progress,
     **parameters: Any,
-) -> None:
+) -> Facts:
     """Learn a table, and save the model; `told` is what is said of its dialect."""
     check_folder(output)
     check_other(data, output)
@@ -80,26 +84,29 @@ def fit_table(
                 raise TableError(f"--category {target} and --regress exclude each other; give one of them")
             task = "classify"
         reservoir = Reservoir(sample_size(len(names)), seed)
-        encoding = survey_table(
-            source,
-            names,
-            target,
-            task=task,
-            category=category,
-            skip_missing=skip_missing,
-            reservoir=reservoir,
-            beside=beside,
-            dates=choices,
-        )
+        with progress.step(f"reading {source.name}"):
+            encoding = survey_table(
+                source,
+                names,
+                target,
+                task=task,
+                category=category,
+                skip_missing=skip_missing,
+                reservoir=reservoir,
+                beside=beside,
+                dates=choices,
+            )
         refuse_ways(ways, encoding, source)
         maker = AtlasRegressor if encoding.classes is None else AtlasClassifier
         estimator = maker(missing="learn", random_state=seed, monotonic_cst=ways or None, **parameters)
         say(f"{source.name}: {counted(reservoir.seen, 'row')}, target {target!r}, {described(encoding)}.")
         tell_dates(encoding, say)
         if reservoir.seen > reservoir.capacity:
-            learn_large(estimator, encoding, source, reservoir, skip_missing, seed, say, groups, workers)
+            learn_large(
+                estimator, encoding, source, reservoir, skip_missing, seed, say, progress, groups, workers
+            )
         else:
-            learn_small(estimator, encoding, source, reservoir, say, groups)
+            learn_small(estimator, encoding, source, reservoir, say, progress, groups)
     if isinstance(estimator, AtlasClassifier):
         estimator.classes_ = as_narrow(estimator.classes_, reservoir.sample()[0], target)
     with alone_with(output, WAIT, say):
@@ -107,6 +114,16 @@ def fit_table(
             check_replaceable(output)  # it may have been updated meanwhile
         save(TableModel(estimator, encoding), output)
     say(f"The model is {output}, with {estimator.model_.n_parameters:,} coefficients.")
+    return {
+        "output": output,
+        "data": source.name,
+        "rows": reservoir.seen,
+        "target": target,
+        "classes": encoding.classes,
+        "inputs": list(encoding.inputs),
+        "coefficients": estimator.model_.n_parameters,
+        "fit": asdict(estimator.fit_record_) if estimator.fit_record_ else None,
+    }
 
 
 def column_ways(increasing: Sequence[str], decreasing: Sequence[str]) -> dict[str, int]:
@@ -203,11 +220,13 @@ def learn_small(
     source: Source,
     reservoir: Reservoir,
     say: Say,
+    progress: Progress,
     groups: str | None = None,
 ) -> None:
     """Learn all rows at once."""
     X, y = sampled_rows(encoding, source, reservoir)
-    learn(estimator, encoding, X, y, sampled_groups(source, reservoir, groups))
+    with progress.step("fitting"):
+        learn(estimator, encoding, X, y, sampled_groups(source, reservoir, groups))
     say(f"{estimator.fit_record_}.")
 
 
@@ -253,6 +272,7 @@ def learn_large(
     skip_missing: bool,
     seed: int,
     say: Say,
+    progress: Progress,
     groups: str | None = None,
     workers: Workers | None = None,
 ) -> None:
@@ -263,7 +283,8 @@ def learn_large(
     numbers = sampled_groups(source, reservoir, groups)
     aside = rows_aside(len(y), numbers, random)
     learned_X, learned_y = X.filter(~aside), y[~aside]
-    learn(estimator, encoding, learned_X, learned_y, several_groups(numbers, ~aside))
+    with progress.step("fitting a sample"):
+        learn(estimator, encoding, learned_X, learned_y, several_groups(numbers, ~aside))
     judged_X, judged_y = X.filter(aside), y[aside]
     inside = has_answer(estimator, judged_X)
     judged_X, judged_y = judged_X.filter(inside), judged_y[inside]
@@ -272,7 +293,9 @@ def learn_large(
     others = labelled_pieces(
         source, encoding, skip_missing=skip_missing, unknown=UNKNOWN, without=row_numbers
     )
-    more = ((more_X, more_y) for more_X, more_y in others if len(more_y))
+    some = ((more_X, more_y) for more_X, more_y in others if len(more_y))
+    left = reservoir.seen - len(row_numbers)
+    more = progress.counted("adding all other rows", some, rows=lambda piece: len(piece[1]), total=left)
     if workers is None:
         for more_X, more_y in more:
             estimator.fit_more(more_X, more_y)

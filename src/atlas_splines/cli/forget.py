@@ -9,6 +9,7 @@ from atlas_splines.cli.checks import check_absent, check_folder, check_replaceab
 from atlas_splines.cli.data_folder import read_table, tables_in
 from atlas_splines.cli.messages import Say
 from atlas_splines.cli.model_files import alone_with, load_table_model
+from atlas_splines.cli.output import Facts
 from atlas_splines.files.writer import replace_file
 from atlas_splines.storage.saving import load_with_table, save
 from atlas_splines.tables.reading import Located, TableError
@@ -30,7 +31,7 @@ def forget_rows(
     wait: float = 600,
     say: Say,
     note: Say,
-) -> None:
+) -> Facts:
     """Let a model be as if its updates had never seen some rows, and say what was done."""
     check_there(path)
     target = output or path
@@ -56,3 +57,9 @@ def forget_rows(
     for taken in done.taken:
         say(f"Update {taken.update}: {counted(taken.rows, 'row')} {taken.how}.")
     say(f"{target} is version {done.after[:12]} now; the receipt is {paper}.")
+    return {
+        "output": target,
+        "version": done.after,
+        "receipt": paper,
+        "taken": [{"update": each.update, "rows": each.rows, "how": each.how} for each in done.taken],
+    }

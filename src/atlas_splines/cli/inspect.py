@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 
 from atlas_splines.cli.checks import check_absent, check_picture, check_there
 from atlas_splines.cli.footprint_lines import share_of_domain
 from atlas_splines.cli.messages import Say, aligned
 from atlas_splines.cli.model_files import Loaded, model_of, without_table
+from atlas_splines.cli.output import Facts
 from atlas_splines.core.model import Atlas, state_of
 from atlas_splines.core.records import Folded, Record
 from atlas_splines.estimators.classifier import AtlasClassifier
@@ -18,6 +21,7 @@ from atlas_splines.estimators.table_model import Estimator, TableModel
 from atlas_splines.files.writer import replace_file
 from atlas_splines.memory.doubt import Held, held_ahead, held_by_charts, held_lately
 from atlas_splines.memory.log import Consolidation, Update
+from atlas_splines.storage.log_export import log_lines
 from atlas_splines.storage.saving import load_with_table
 from atlas_splines.tables.encoding import Column
 from atlas_splines.tables.reading import TableError
@@ -28,7 +32,7 @@ __all__ = ["inspect_model"]
 COVERAGE = 0.9  # of the intervals that are told of
 
 
-def inspect_model(path: Path, plot: Path | None, say: Say, *, force: bool = False) -> None:
+def inspect_model(path: Path, plot: Path | None, say: Say, *, force: bool = False) -> Facts:
     """Say what a file holds: configuration, size, domain and log."""
     check_there(path)
     if plot is not None and not force:
@@ -52,6 +56,30 @@ def inspect_model(path: Path, plot: Path | None, say: Say, *, force: bool = Fals
             raise TableError(f"{path} is a bare model; only a regressor or a classifier can be drawn")
         draw(inner, plot)
         say(f"The picture is {plot}.")
+    return facts_of(path, loaded, plot)
+
+
+def facts_of(path: Path, loaded: Loaded, plot: Path | None) -> Facts:
+    """The same by name; what a bare model does not know is null."""
+    model, inner = model_of(loaded), without_table(loaded)
+    estimator = None if isinstance(inner, Atlas) else inner
+    encoding = loaded.encoding if isinstance(loaded, TableModel) else None
+    return {
+        "model": path,
+        "kind": type(inner).__name__,
+        "bytes": path.stat().st_size,
+        "inputs": list(estimator.column_names) if estimator else model.inputs,
+        "outputs": model.outputs,
+        "terms": model.terms,
+        "density": model.density,
+        "coefficients": model.n_parameters,
+        "charts": len(model.charts),
+        "fit": asdict(estimator.fit_record_) if estimator and estimator.fit_record_ else None,
+        "target": encoding and encoding.target,
+        "classes": encoding and encoding.classes,
+        "updates": [json.loads(line) for line in log_lines(loaded)],
+        "plot": plot,
+    }
 
 
 def tell_fit(estimator: Estimator, say: Say) -> None:

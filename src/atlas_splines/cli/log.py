@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import typer
+
 from atlas_splines.cli.checks import check_absent, check_folder, check_there
-from atlas_splines.cli.messages import Say
+from atlas_splines.cli.output import Facts
 from atlas_splines.storage.log_export import export_log, log_lines
 from atlas_splines.storage.saving import load_with_table
 
 __all__ = ["write_log"]
 
 
-def write_log(path: Path, output: str, *, after: int = 0, force: bool = False, say: Say) -> None:
-    """Write the log of a model as lines of JSON, to a file or to standard output."""
+def write_log(
+    path: Path, output: str, *, after: int = 0, force: bool = False, as_json: bool = False
+) -> Facts:
+    """Write the log of a model as lines of JSON, to a file or to standard output if that is free."""
     check_there(path)
     if output != "-":
         check_folder(Path(output))
@@ -22,6 +27,8 @@ def write_log(path: Path, output: str, *, after: int = 0, force: bool = False, s
     model = load_with_table(path)
     if output != "-":
         export_log(model, output, after=after)
-        return
-    for line in log_lines(model, after):
-        say(line)
+    lines = list(log_lines(model, after))
+    if output == "-" and not as_json:
+        for line in lines:
+            typer.echo(line)
+    return {"output": None if output == "-" else output, "entries": [json.loads(line) for line in lines]}

@@ -10,6 +10,7 @@ from atlas_splines.cli.data_folder import read_table
 from atlas_splines.cli.diff import place_lines
 from atlas_splines.cli.messages import Say
 from atlas_splines.cli.model_files import Loaded, model_of
+from atlas_splines.cli.output import Facts
 from atlas_splines.cli.rows import Labels
 from atlas_splines.core.records import Record, count_of
 from atlas_splines.estimators.log import EstimatorUpdate
@@ -34,8 +35,8 @@ def merge_models(
     rows: str | None = None,
     force: bool = False,
     say: Say,
-) -> bool:
-    """Merge two versions of a model; return whether that could be done, or say where they have a conflict."""
+) -> Facts:
+    """Merge two versions of a model, or say where they have a conflict."""
     for path in (base, ours, theirs):
         check_there(path)
     check_folder(output)
@@ -53,14 +54,14 @@ def merge_models(
             f"{output} was not written: settle {counted(len(conflict.conflicts), 'conflict')} with --ours or "
             "--theirs, or with --rows TABLE, which is learned there."
         )
-        return False
+        return {"output": None, "version": None, "conflicts": [as_object(c) for c in conflict.conflicts]}
     except ValueError as error:
         raise TableError(f"{output} was not written: {error}") from None
     save(result, output)
     counts = [count_of(model_of(each).updates) for each in (*loaded, result)]
     added = f"{counted(counts[1] - counts[0], 'update')} of {ours} and {counts[2] - counts[0]:,} of {theirs}"
     say(f"{output} is version {version(result)[:12]}: {added} since {base}.")
-    return True
+    return {"output": output, "version": version(result), "conflicts": []}
 
 
 def read_rows(model: Loaded, name: str) -> tuple[Table, Labels]:
@@ -75,6 +76,14 @@ def conflict_lines(conflict: Conflict, ours: Path, theirs: Path, model: Loaded) 
     """A conflict: both updates with their errors, and the place."""
     yield f"Conflict: {update_text(conflict.ours, ours)}, and {update_text(conflict.theirs, theirs)}:"
     yield from list(place_lines((conflict.area,), model))[1:]
+
+
+def as_object(conflict: Conflict) -> dict[str, int | None]:
+    """A conflict as JSON: the numbers of both updates; None for rows that were pooled."""
+    return {
+        side: None if record is None else record.id
+        for side, record in (("ours", conflict.ours), ("theirs", conflict.theirs))
+    }
 
 
 def update_text(record: Record | None, path: Path) -> str:

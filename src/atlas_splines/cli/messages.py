@@ -11,7 +11,7 @@ from typing import NoReturn, TextIO
 
 import typer
 
-__all__ = ["Say", "aligned", "fail", "note", "say", "sentences", "silent"]
+__all__ = ["Failed", "Say", "aligned", "fail", "note", "say", "sentences", "silent"]
 
 Say = Callable[[str], None]
 
@@ -30,8 +30,16 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
+class Failed(typer.Exit):
+    """A command ends with one line on standard error."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(2)
+        self.message = message
+
+
 @contextlib.contextmanager
-def sentences() -> Iterator[None]:
+def sentences(note: Say) -> Iterator[None]:
     """Turn whatever is wrong with files and options into one line and exit code 2; warnings are lines too."""
     show_others = warnings.showwarning
 
@@ -80,4 +88,4 @@ def silent(message: str) -> None:
 def fail(message: str) -> NoReturn:
     """End the command with one line on standard error."""
     typer.echo(f"atlas: {message}", err=True)
-    raise typer.Exit(2)
+    raise Failed(message)

@@ -6,14 +6,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import typer
-
-from atlas_splines.cli.messages import fail
+from atlas_splines.cli.messages import Say, fail
+from atlas_splines.cli.output import Facts
 
 __all__ = ["reproduce_paper"]
 
 
-def reproduce_paper(output: Path, trials: int, *, jobs: int, scheduler: str | None, **settings: Any) -> None:
+def reproduce_paper(
+    output: Path, trials: int, *, jobs: int, scheduler: str | None, say: Say, **settings: Any
+) -> Facts:
     """Run the experiments that are missing, draw the figures, and tell where the report is."""
     if find_spec("pandas") is None:
         fail("this command needs more packages: pip install 'atlas-splines[paper]'")
@@ -25,4 +26,5 @@ def reproduce_paper(output: Path, trials: int, *, jobs: int, scheduler: str | No
         report = reproduce(output, trials, Settings(**settings), jobs=jobs, scheduler=scheduler)
     except RunError as error:
         fail(str(error))
-    typer.echo(f"The report is {report}.")
+    say(f"The report is {report}.")
+    return {"report": report}

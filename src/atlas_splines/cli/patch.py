@@ -7,6 +7,7 @@ from pathlib import Path
 from atlas_splines.cli.checks import check_absent, check_folder, check_other, check_replaceable, check_there
 from atlas_splines.cli.messages import Say
 from atlas_splines.cli.model_files import alone_with, model_of
+from atlas_splines.cli.output import Facts
 from atlas_splines.core.records import count_of
 from atlas_splines.storage.saving import load_with_table, save
 from atlas_splines.tables.reading import TableError
@@ -17,7 +18,7 @@ from atlas_splines.versions.versioned import version
 __all__ = ["apply_patch", "write_patch"]
 
 
-def write_patch(old: Path, new: Path, output: Path, *, portable: bool, force: bool, say: Say) -> None:
+def write_patch(old: Path, new: Path, output: Path, *, portable: bool, force: bool, say: Say) -> Facts:
     """Write the patch that turns an old version of a model into a new one."""
     check_there(old)
     check_there(new)
@@ -33,6 +34,12 @@ def write_patch(old: Path, new: Path, output: Path, *, portable: bool, force: bo
     made.save(output)
     sizes = f"{output.stat().st_size:,} bytes, where {new} has {new.stat().st_size:,}"
     say(f"{output} turns version {made.parent[:12]} into {made.result[:12]}: {sizes}.")
+    return {
+        "output": output,
+        "bytes": output.stat().st_size,
+        "parent": made.parent,
+        "result": made.result,
+    }
 
 
 def apply_patch(
@@ -45,7 +52,7 @@ def apply_patch(
     wait: float = 600,
     say: Say,
     note: Say,
-) -> None:
+) -> Facts:
     """Turn a model into the version that a patch was made from."""
     check_there(path)
     check_there(fix)
@@ -63,3 +70,4 @@ def apply_patch(
         save(result, target)
     more = count_of(model_of(result).updates) - count_of(model_of(loaded).updates)
     say(f"{target} is version {version(result)[:12]} now, with {counted(more, 'update')} more.")
+    return {"output": target, "version": version(result), "updates": more}

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import webbrowser
+from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 from atlas_splines.cli.messages import Say
+from atlas_splines.cli.output import Facts
 from atlas_splines.play.bundle import PAGE
 
 __all__ = ["PlayServer", "play"]
@@ -85,7 +87,7 @@ class Answer(BaseHTTPRequestHandler):
         """Requests are not worth a line."""
 
 
-def play(port: int, model: Path | None, *, browser: bool, say: Say) -> None:
+def play(port: int, model: Path | None, *, browser: bool, say: Say, tell: Callable[[Facts], None]) -> None:
     """Serve the playground until Ctrl-C.
 
     Parameters
@@ -98,12 +100,15 @@ def play(port: int, model: Path | None, *, browser: bool, say: Say) -> None:
         Whether to open a browser.
     say
         Prints a line.
+    tell
+        Gives the address as JSON.
     """
     if model is not None and not model.is_file():
         raise FileNotFoundError(f"there is no file {model}; check the name")
     with PlayServer(port, model) as server, contextlib.suppress(KeyboardInterrupt):
         say(f"The playground is at {server.address}")
         say(f"Without a server: open {PAGE} in a browser. Ctrl-C ends.")
+        tell({"address": server.address})
         if browser:
             webbrowser.open(server.address)
         server.serve_forever()

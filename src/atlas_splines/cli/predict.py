@@ -21,6 +21,8 @@ from atlas_splines.cli.checks import (
 )
 from atlas_splines.cli.messages import Say
 from atlas_splines.cli.model_files import load_table_model
+from atlas_splines.cli.output import Facts
+from atlas_splines.cli.progress import Progress
 from atlas_splines.cli.rows import note_unused_columns
 from atlas_splines.cli.scores import has_answer
 from atlas_splines.cli.workers import Workers
@@ -48,7 +50,8 @@ def predict_table(
     force: bool = False,
     workers: Workers | None = None,
     note: Say,
-) -> None:
+    progress: Progress,
+) -> Facts:
     """Write a table with its predictions beside it, and if wanted with how sure they are.
 
     `told` is what is said of its dialect.
@@ -69,12 +72,14 @@ def predict_table(
         note_unused_columns(source, model.encoding, note)
         count, asked = 0, Asked(model, probabilities, tuple(coverages), support, refuse_unknown)
         predicted = map(asked, source.pieces()) if workers is None else workers.told(asked, source.pieces())
-        for table in predicted:
+        for table in progress.counted("predicting", predicted, rows=lambda table: table.num_rows):
             writer.write(table)
             count += table.num_rows
+            columns = [name for name in table.column_names if name not in source.columns]
         if not count:
             raise TableError(f"{source.name} has no rows below its header; check the file")
     note(f"{counted(count, 'row')} predicted{'' if output == '-' else f', written to {output}'}.")
+    return {"output": output, "rows": count, "columns": columns}
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 from atlas_splines.cli.checks import check_folder, check_there
 from atlas_splines.cli.messages import Say
 from atlas_splines.cli.model_files import alone_with, model_of, without_table
+from atlas_splines.cli.output import Facts
 from atlas_splines.storage.saving import load_with_table, save
 from atlas_splines.tables.reading import TableError
 from atlas_splines.tables.wording import counted
@@ -14,7 +15,7 @@ from atlas_splines.tables.wording import counted
 __all__ = ["revert_update"]
 
 
-def revert_update(path: Path, id: int, *, wait: float = 600, say: Say, note: Say) -> None:
+def revert_update(path: Path, id: int, *, wait: float = 600, say: Say, note: Say) -> Facts:
     """Take back an update, exactly."""
     check_there(path)
     check_folder(path)
@@ -37,3 +38,4 @@ def revert_update(path: Path, id: int, *, wait: float = 600, say: Say, note: Say
     elif not model.is_extended and model.fingerprint() != record.before:
         exact = "what else has changed since then stays"
     say(f"Update {id} of {path} ({counted(record.rows, 'row')}) was taken back; {exact}.")
+    return {"output": path, "update": id, "rows": record.rows, "what_remains": exact}

@@ -52,6 +52,19 @@ class Score:
         """The smaller, the better."""
         return -self.right / self.rows if self.of_classes else self.squared / self.rows
 
+    @property
+    def facts(self) -> dict[str, float]:
+        """Rows and errors by name; no errors if the model says nothing of any row."""
+        if not self.rows:
+            return {"rows": 0}
+        if self.of_classes:
+            return {"rows": self.rows, "accuracy": self.right / self.rows}
+        return {
+            "rows": self.rows,
+            "mae": self.absolute / self.rows,
+            "rmse": (self.squared / self.rows) ** 0.5,
+        }
+
     def __str__(self) -> str:
         if not self.rows:
             return "unknown: outside the domain"

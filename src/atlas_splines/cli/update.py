@@ -16,6 +16,8 @@ from atlas_splines.cli.checks import check_folder, check_other, check_replaceabl
 from atlas_splines.cli.footprint_lines import share_of_domain
 from atlas_splines.cli.messages import Say
 from atlas_splines.cli.model_files import alone_with, load_table_model
+from atlas_splines.cli.output import Facts
+from atlas_splines.cli.progress import Progress
 from atlas_splines.cli.rows import Labels, labelled_pieces, note_unused_columns, sample_size
 from atlas_splines.cli.scores import Score
 from atlas_splines.cli.workers import Workers
@@ -69,7 +71,8 @@ def update_model(
     wait: float = 600,
     say: Say,
     note: Say,
-) -> None:
+    progress: Progress,
+) -> Facts:
     """Teach a saved model new rows; say what can change and what cannot, and how well it did.
 
     `told` is what is said of the dialect of the table; for the rest it is as in fit. Categories that are new
@@ -87,15 +90,18 @@ def update_model(
         model, source = open_both(path, located, told, None if strict else unknown, say)
         note_unused_columns(source, model.encoding, note)
         rows = NewRows(model, source, skip_missing, unknown == "missing" and not strict)
-        plan = plan_learning(rows, retention or model.estimator.retention, far, seed)
+        with progress.step(f"reading {source.name}"):
+            plan = plan_learning(rows, retention or model.estimator.retention, far, seed)
         tell_plan(rows, plan, dry_run, say, note)
         if dry_run:
             say(f"Error on these rows: {plan.before}. Nothing was written.")
-            return
+            return facts_of(None, plan, None, None)
         old_domain = model.estimator.model_.domain.copy()
-        done = learn(rows, plan, seed, message, author, workers)
+        with progress.step("learning"):
+            done = learn(rows, plan, seed, message, author, workers)
         tell_reason(done, say)
-        after = error_on(rows)
+        with progress.step("looking at the errors"):
+            after = error_on(rows)
         tell_extension(model.estimator, model.encoding, old_domain, say)
         say(f"Error on these rows before: {plan.before}")
         say(f"Error on these rows after:  {after}")
@@ -103,6 +109,7 @@ def update_model(
             check_replaceable(output)  # it may have come meanwhile
         save(model, output)
     tell_id(done, output, say)
+    return facts_of(output, plan, done, after)
 
 
 @dataclass(frozen=True)
@@ -207,6 +214,21 @@ def error_on(rows: NewRows) -> Score:
     for X, y in rows.pieces():
         score.add(rows.model.estimator, X, y)
     return score
+
+
+def facts_of(output: Path | None, plan: Plan, done: Record | None, after: Score | None) -> Facts:
+    """What an update has done, or would learn."""
+    return {
+        "output": output,
+        "rows": plan.rows,
+        "learned": plan.learned,
+        "retention": plan.retention,
+        "update": done and done.id,
+        "kind": done and done.kind,
+        "reason": done.reason if isinstance(done, Update) else None,
+        "before": plan.before.facts,
+        "after": after and after.facts,
+    }
 
 
 def is_same_file(one: Path, other: Path) -> bool:

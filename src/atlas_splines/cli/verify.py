@@ -6,13 +6,14 @@ from pathlib import Path
 
 from atlas_splines.cli.checks import check_there
 from atlas_splines.cli.messages import Say
+from atlas_splines.cli.output import Facts
 from atlas_splines.tables.wording import counted
 from atlas_splines.versions.verifying import verify
 
 __all__ = ["verify_model"]
 
 
-def verify_model(path: Path, expect: str | None, say: Say) -> bool:
+def verify_model(path: Path, expect: str | None, say: Say) -> Facts:
     """Say whether a file is as it was written, and if not, where it differs."""
     check_there(path)
     found = verify(path, expect=expect)
@@ -23,4 +24,9 @@ def verify_model(path: Path, expect: str | None, say: Say) -> bool:
             say("It was written before parts had digests: its checksum and its log were checked.")
     for problem in found.problems:
         say(f"{path}: {problem}.")
-    return bool(found)
+    return {
+        "model": path,
+        "version": found.version,
+        "updates": found.updates,
+        "problems": list(found.problems),
+    }

@@ -7,8 +7,9 @@ from typing import Annotated, Literal
 
 import typer
 
-from atlas_splines.cli.messages import fail, note, say, sentences
-from atlas_splines.cli.options import Force, Model, Wait
+from atlas_splines.cli.messages import fail
+from atlas_splines.cli.options import AsJson, Force, Model, Quiet, Verbose, Wait
+from atlas_splines.cli.output import output_of
 
 __all__ = ["apply", "diff", "forget", "merge", "patch", "replay", "verify"]
 
@@ -21,12 +22,16 @@ def verify(
     expect: Annotated[
         str | None, typer.Option(metavar="HASH", help="The version it should be, as it was kept elsewhere.")
     ] = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    as_json: AsJson = False,
 ) -> None:
     """Check every hash of a model file, and tell what was altered; the exit code is 1 if something was."""
-    with sentences():
+    with output_of("verify", quiet, verbose, as_json) as out:
         from atlas_splines.cli.verify import verify_model
 
-        if not verify_model(model, expect, typer.echo):
+        out.facts = verify_model(model, expect, out.say)
+        if out.facts["problems"]:
             raise typer.Exit(1)
 
 
@@ -35,14 +40,17 @@ def diff(
     second: Annotated[Path, typer.Argument(metavar="OTHER", help="The model to compare it with.")],
     rows: Annotated[str | None, typer.Option(help="Table to compare predictions on, or -.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw where predictions can differ.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
     force: Force = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    as_json: AsJson = False,
 ) -> None:
     """Tell how two models differ; the exit code is 0 if no prediction can, and 1 if some can."""
-    with sentences():
+    with output_of("diff", quiet, verbose, as_json) as out:
         from atlas_splines.cli.diff import diff_models
 
-        if diff_models(first, second, rows=rows, plot=plot, as_json=as_json, force=force, say=typer.echo):
+        found, out.facts = diff_models(first, second, rows=rows, plot=plot, force=force, say=out.say)
+        if found:
             raise typer.Exit(1)
 
 
@@ -54,12 +62,15 @@ def patch(
         bool, typer.Option("--portable", help="For machines whose linear algebra may find other bits.")
     ] = False,
     force: Force = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write a small file that turns an old version of a model into a new one."""
-    with sentences():
+    with output_of("patch", quiet, verbose, as_json) as out:
         from atlas_splines.cli.patch import write_patch
 
-        write_patch(old, new, output, portable=portable, force=force, say=say)
+        out.facts = write_patch(old, new, output, portable=portable, force=force, say=out.say)
 
 
 def apply(
@@ -75,12 +86,17 @@ def apply(
         bool, typer.Option("--force", help="With -o: replace a model that has been updated.")
     ] = False,
     wait: Wait = 600,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    as_json: AsJson = False,
 ) -> None:
     """Turn a model into the version that a patch was made from, to the bit."""
-    with sentences():
+    with output_of("apply", quiet, verbose, as_json) as out:
         from atlas_splines.cli.patch import apply_patch
 
-        apply_patch(model, fix, output=output, merge=merge, force=force, wait=wait, say=say, note=note)
+        out.facts = apply_patch(
+            model, fix, output=output, merge=merge, force=force, wait=wait, say=out.say, note=out.note
+        )
 
 
 def merge(
@@ -98,17 +114,23 @@ def merge(
     force: Annotated[
         bool, typer.Option("--force", help="Replace a model that has been updated, or any other file.")
     ] = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    as_json: AsJson = False,
 ) -> None:
     """Bring the updates of two versions together; the exit code is 1 if charts of both overlap."""
-    if prefer_ours + prefer_theirs + (rows is not None) > 1:
-        fail("--ours, --theirs and --rows exclude each other; give one of them")
-    with sentences():
+    with output_of("merge", quiet, verbose, as_json) as out:
+        if prefer_ours + prefer_theirs + (rows is not None) > 1:
+            fail("--ours, --theirs and --rows exclude each other; give one of them")
         from atlas_splines.cli.merge import merge_models
 
         prefer: Literal["ours", "theirs"] | None = (
             "ours" if prefer_ours else "theirs" if prefer_theirs else None
         )
-        if not merge_models(base, ours, theirs, output, prefer=prefer, rows=rows, force=force, say=say):
+        out.facts = merge_models(
+            base, ours, theirs, output, prefer=prefer, rows=rows, force=force, say=out.say
+        )
+        if out.facts["conflicts"]:
             raise typer.Exit(1)
 
 
@@ -125,12 +147,15 @@ def forget(
         bool, typer.Option("--force", help="Replace a receipt, or with -o a model, that is there already.")
     ] = False,
     wait: Wait = 600,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    as_json: AsJson = False,
 ) -> None:
     """Let a model be as if its updates had never seen some rows, and write a receipt."""
-    with sentences():
+    with output_of("forget", quiet, verbose, as_json) as out:
         from atlas_splines.cli.forget import forget_rows
 
-        forget_rows(
+        out.facts = forget_rows(
             model,
             rows,
             data=data,
@@ -139,8 +164,8 @@ def forget(
             output=output,
             force=force,
             wait=wait,
-            say=say,
-            note=note,
+            say=out.say,
+            note=out.note,
         )
 
 
@@ -148,10 +173,14 @@ def replay(
     model: Model,
     data: Annotated[Path, typer.Option("--data", help="Folder with the tables of the updates.")],
     first: First = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    as_json: AsJson = False,
 ) -> None:
     """Build a model again from its first fit and its tables; the exit code is 1 if it differs."""
-    with sentences():
+    with output_of("replay", quiet, verbose, as_json) as out:
         from atlas_splines.cli.replay import replay_model
 
-        if not replay_model(model, data, first, typer.echo, note):
+        out.facts = replay_model(model, data, first, out.say, out.note)
+        if not out.facts["same"]:
             raise typer.Exit(1)

@@ -1,0 +1,167 @@
+"""`--json`, `-q`, `-v` and the progress line, as a user types them."""
+
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command import HEADER, app, homes, ok, run, write_csv
+
+from atlas_splines.cli import arena, demo, experiment_commands
+from atlas_splines.cli.output import output_of
+from atlas_splines.cli.play import PlayServer
+from atlas_splines.experiments.paper import reproduction
+
+MANUAL = Path(__file__).parents[2] / "docs" / "command.md"
+
+
+def documented_fields():
+    """Names of the fields of each command's object, from the manual."""
+    section = MANUAL.read_text(encoding="utf8").partition("| fields of the object |")[2].partition("\n\n")[0]
+    rows = re.findall(r"^\| `(\w+)` \| (.*) \|$", section, re.MULTILINE)
+    return {name: set(re.findall(r"`(\w+)`", re.sub(r"\([^)]*\)", "", cells))) for name, cells in rows}
+
+
+def told(*arguments, code=0):
+    """The object that a command prints, and nothing else."""
+    result = run(app, [*map(str, arguments), "--json"])
+    assert result.exit_code == code, result.output
+    (line,) = result.stdout.splitlines()
+    found = json.loads(line)
+    assert set(found) == documented_fields()[arguments[0]]
+    return found
+
+
+@pytest.mark.slow
+def test_every_command_prints_the_documented_object(work, monkeypatch):
+    covered = {"fit", "update", "predict", "inspect", "log", "verify", "diff", "patch", "apply", "merge"}
+    covered |= {"forget", "replay", "revert", "export", "demo", "play", "paper", "arena"}
+    commands = {command.name or command.callback.__name__ for command in app.registered_commands}
+    assert commands == set(documented_fields()) == covered
+    found = told("fit", "homes.csv", "-t", "price", "-o", "f.atlas", "--density", "0", "--terms", "0", "-v")
+    assert (found["output"], found["rows"], found["classes"]) == ("f.atlas", 120, None)
+    assert found["fit"]["measure"] == "RMSE"
+    found = told("update", "m.atlas", "new.csv", "--dry-run")
+    assert (found["output"], found["update"], found["after"]) == (None, None, None)
+    (work / "data").mkdir()
+    (work / "data" / "new.csv").write_bytes((work / "new.csv").read_bytes())
+    found = told("update", "m.atlas", "new.csv", "-o", "u.atlas", "--retention", "pool")
+    assert (found["update"], found["kind"], found["learned"]) == (1, "pool", 60)
+    assert found["after"]["rmse"] < found["before"]["rmse"]
+    found = told("predict", "u.atlas", "new.csv", "-o", "p.csv", "--support")
+    assert found == {"output": "p.csv", "rows": 60, "columns": ["price_predicted", "support"]}
+    found = told("inspect", "u.atlas")
+    assert (found["kind"], found["target"], len(found["updates"])) == ("AtlasRegressor", "price", 1)
+    assert told("log", "u.atlas")["entries"] == found["updates"]
+    assert told("verify", "u.atlas")["problems"] == []
+    assert told("diff", "m.atlas", "u.atlas", code=1)["only_second"] == [1]
+    version = told("patch", "m.atlas", "u.atlas", "-o", "u.patch")["result"]
+    assert told("apply", "m.atlas", "u.patch", "-o", "a.atlas")["version"] == version
+    assert told("merge", "m.atlas", "u.atlas", "a.atlas", "-o", "b.atlas")["conflicts"] == []
+    found = told("replay", "u.atlas", "--data", "data", "--first", "m.atlas")
+    assert found["updates"] == [{"update": 1, "same": True}]
+    write_csv("gone.csv", HEADER, homes(60, 80, 120, factor=3, seed=1)[:2])
+    assert told("forget", "u.atlas", "gone.csv", "--data", "data")["taken"][0]["rows"] == 2
+    assert told("revert", "a.atlas", "1")["rows"] == 60
+    assert told("export", "m.atlas", "m.onnx", "--support")["outputs"] == ["y", "support"]
+    monkeypatch.setattr(experiment_commands, "run_or_stop", lambda arguments: None)
+    monkeypatch.setattr(demo, "tell_and_draw", lambda output, say: print("by itself"))
+    assert told("demo", "-o", "d.png")["output"].endswith("d.png")
+    monkeypatch.setattr(PlayServer, "serve_forever", lambda server: None)
+    assert told("play", "--no-browser")["address"].startswith("http://127.0.0.1:")
+    monkeypatch.setattr(reproduction, "reproduce", lambda *_, **__: Path("report.html"))
+    assert told("paper") == {"report": "report.html"}
+    for name, value in (("compete", []), ("text_table", "a table"), ("findings", ["it is so"])):
+        monkeypatch.setattr(arena, name, lambda *_, value=value, **__: value)
+    assert told("arena", "-o", "folder")["findings"] == ["it is so"]
+
+
+def test_an_error_is_an_object_too(work):
+    result = run(app, ["predict", "none.atlas", "new.csv", "-o", "p.csv", "--json"])
+    says = "none.atlas does not exist or is not a file; check the name"
+    assert (result.exit_code, json.loads(result.stdout)) == (2, {"error": says})
+    assert result.stderr == f"atlas: {says}\n"
+    result = run(app, ["predict", "m.atlas", "new.csv", "--json"])
+    says = "--json needs standard output for itself; name a file with -o"
+    assert (result.exit_code, json.loads(result.stdout)) == (2, {"error": says})
+
+
+def test_quiet_prints_nothing_and_verbose_tells_steps(work):
+    write_csv("more.csv", [*HEADER, "other"], [(*row, 1) for row in homes(5)])
+    for command in (["predict", "m.atlas", "more.csv", "-o", "p.csv"], ["inspect", "m.atlas"], ["verify", "m.atlas"]):  # fmt: skip
+        assert ok(*command).output
+        assert ok(*command, "-q").output == ""
+    assert "size,age" in ok("predict", "m.atlas", "more.csv", "-q").stdout  # the result itself
+    result = ok("predict", "m.atlas", "more.csv", "-o", "p.csv", "--verbose")
+    assert re.search(r"^predicting: \d+\.\d s\n(.*\n)*atlas predict: \d+\.\d s$", result.stderr, re.MULTILINE)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="it has no pseudo-terminals")
+def test_on_a_terminal_a_line_tells_what_goes_on(work):
+    """As if two seconds had passed already."""
+    import fcntl
+    import pty
+    import struct
+    import termios
+
+    code = "from atlas_splines.cli import app, progress; progress.DELAY = 0; app.app(prog_name='atlas')"
+    command = [sys.executable, "-c", code, "predict", "m.atlas", "new.csv", "-o", "p.csv"]
+    terminal, end = pty.openpty()
+    fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=end) as process:
+        os.close(end)
+        shown = b""
+        while piece := read_terminal(terminal):
+            shown += piece
+        assert process.stdout.read() == b""
+    os.close(terminal)
+    assert b"atlas predict 00:0" in shown
+    assert shown.rstrip().endswith(b"60 rows predicted, written to p.csv.")  # the line is gone
+    piped = subprocess.run([*command, "--force"], capture_output=True, text=True, check=True)
+    assert piped.stderr == "60 rows predicted, written to p.csv.\n"
+
+
+def read_terminal(descriptor):
+    try:
+        return os.read(descriptor, 1000)
+    except OSError:  # so Linux says that nobody is there any more
+        return b""
+
+
+def test_the_line_counts_rows_and_gives_way_to_others(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr("atlas_splines.cli.progress.DELAY", 0)
+    with output_of("fit", False, False, False) as out:
+        for piece in out.progress.counted("adding", [700, 800], rows=int, total=1500):
+            while f"adding: {piece if piece == 700 else 1500:,} of 1,500 rows" not in terminal.getvalue():
+                pass
+        out.note("a note")
+    assert "\ra note" in terminal.getvalue()
+    with output_of("fit", True, False, False) as out:
+        assert out.progress._bar is None  # nothing with -q
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("atlas pre", ["predict"]),
+        ("atlas predict m", ["m.atlas", "models/"]),
+        ("atlas update m.atlas new.csv --re", ["--retention"]),
+    ],
+)
+def test_a_shell_completes_commands_options_and_model_files(work, words, offered):
+    (work / "models").mkdir()
+    (work / "more.csv").touch()
+    place = {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
+    result = run(app, [], prog_name="atlas", env={"_ATLAS_COMPLETE": "complete_bash", **place})
+    assert result.output.split() == offered
