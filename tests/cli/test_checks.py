@@ -1,4 +1,5 @@
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -161,3 +162,31 @@ def test_a_picture_is_replaced_with_force(work):
     (work / "p.png").write_bytes(b"a photograph")
     ok("inspect", "m.atlas", "--plot", "p.png", "--force")
     assert (work / "p.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "fit homes.csv -t price -o there.csv",
+        "update m.atlas new.csv -o there.csv",
+        "predict m.atlas new.csv -o there.csv",
+        "inspect m.atlas --plot there.png",
+        "log m.atlas -o there.csv",
+        "diff m.atlas m.atlas --plot there.png",
+        "patch m.atlas m.atlas -o there.csv",
+        "apply m.atlas there.onnx -o there.csv",
+        "merge m.atlas m.atlas m.atlas -o there.csv",
+        "forget m.atlas new.csv --receipt there.csv",
+        "export m.atlas there.onnx",
+        "demo -o there.png",
+    ],
+)
+def test_no_command_replaces_a_file_that_would_be_lost(work, command):
+    for ending in ("csv", "png", "onnx"):
+        (work / f"there.{ending}").write_text("all,my,notes\n1,2,3\n", encoding="utf8")
+    before = files(work)
+    says = refused(*command.split())
+    assert re.fullmatch(
+        r"there\.\w+ is there already.*; choose another name, or replace it with --force", says
+    )
+    assert files(work) == before
