@@ -98,6 +98,10 @@ def timed(told, name, function, *arguments):
     return answer
 
 
+def call_here(function, *arguments):
+    return function(*arguments)
+
+
 def used():
     """Seconds of processors, and the peak of memory in MB, of this process."""
     return time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -112,7 +116,8 @@ def run_one(method, rows, workers, noise, address):
     """One fit on a cluster that is there, in this process."""
     with Client(address) as client:
         client.wait_for_workers(workers)
-        client.run(__import__, LIBRARIES[method])  # no part of it
+        for everywhere in (client.run, client.run_on_scheduler, call_here):
+            everywhere(__import__, LIBRARIES[method])  # no part of it
         before = {"client": used()[0], "workers": sum(cpu for cpu, _ in client.run(used).values())}
         told, start = {}, time.perf_counter()
         predict = METHODS[method](client, *table(rows, noise), told)
@@ -152,6 +157,7 @@ def in_a_cluster(*run):
             stderr=subprocess.DEVNULL,
             env=environment,
             cwd=folder,
+            start_new_session=True,  # each process is scheduled for itself
         )
         common = ["--scheduler-file", str(file), "--no-dashboard"]
         scheduler = ["dask_scheduler", "--host", "127.0.0.1", "--port", "0"]

@@ -39,6 +39,22 @@ def test_errors_grow_by_no_more_than_the_tolerance(solved, tolerance):
     assert solved.features.with_only(kept).sizes == prior.sizes
 
 
+def test_errors_that_are_small_beside_the_target_may_grow():
+    clean = np.sin(6 * POINTS[:, :1]) * POINTS[:, 1:2]
+    every = solve_first(POINTS, clean, budget=250, looks_ahead=False)
+    kept = kept_features(every.features, every.statistics, every.readout, 0.01)
+    fewer = every.statistics.narrowed(np.flatnonzero(kept))
+    growth = endless_error(fewer, thinned_prior(every.readout.prior, kept)) / endless_error(
+        every.statistics, every.readout.prior
+    )
+    assert growth[0] > 1.01**2
+    said = (
+        every.features(POINTS)[:, kept]
+        @ sums_of(fewer).readout(thinned_prior(every.readout.prior, kept)).weights
+    )
+    assert np.sqrt(np.mean((said - clean) ** 2)) < 0.02 * clean.std()
+
+
 def test_the_bump_that_goes_first_is_missed_least(solved):
     """One step of the fast way beside solving without each bump."""
     bumps = sum(len(group.centres) for group in solved.features.bumps)

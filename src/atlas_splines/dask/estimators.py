@@ -382,8 +382,9 @@ class DaskAtlasRegressor(DaskEstimator):
     sample
         Rows that are learned at once. A table that has no more is learned like `AtlasRegressor` does.
     tolerance
-        Share by which the error may grow for the sake of fewer features, as the sample tells: the work for
-        each row is the square of their number. 0 keeps as many as `features` says.
+        Share by which the error may grow for the sake of fewer features, as the sample tells, or twice that
+        share of the target's standard deviation, which it may grow to: the work for each row is the square
+        of their number. 0 keeps as many as `features` says.
     parameters
         As in `AtlasRegressor`.
 

@@ -20,6 +20,7 @@ __all__ = ["kept_features", "thinned_prior"]
 
 Array = NDArray[np.float64]
 
+ENOUGH = 2.0  # times the tolerance, in standard deviations of a target: errors up to there may grow
 LEAST_BUMPS = 100  # that stay: what rows to come have to say is not known, and so few cost little
 
 
@@ -31,6 +32,7 @@ def kept_features(
     The bump goes that the readout misses least, one after the other: without feature j the squared errors
     grow by w_j²/(Λ⁻¹)_jj, (43). What counts is how large errors would be with endless rows, Σe²/(n − d) for
     d weights that the rows determine, so that features do not stay for the noise that they have learned.
+    Errors may grow by the tolerance, or up to twice that share of the target's standard deviation.
 
     Parameters
     ----------
@@ -61,6 +63,8 @@ def kept_features(
     weights = readout.weights.copy()
     left = statistics.square - np.einsum("ij,ij->j", weights, statistics.moment)  # (outputs,)
     usual = left / (statistics.count - determined(inverse, precision, kept))
+    variance = statistics.square / statistics.count - (statistics.moment[0] / statistics.count) ** 2
+    allowed = np.maximum((1 + tolerance) ** 2 * usual, (ENOUGH * tolerance) ** 2 * variance)
     may_go = np.arange(len(features)) >= len(features) - bumps
     for _ in range(bumps - LEAST_BUMPS):
         own = np.diag(inverse)
@@ -75,7 +79,7 @@ def kept_features(
         without = kept.copy()
         without[j] = False
         errors = left / (statistics.count - determined(inverse, precision, without))
-        if np.mean(errors / usual) > (1 + tolerance) ** 2:
+        if np.mean(errors / allowed) > 1:
             break
         kept = without
     return kept
