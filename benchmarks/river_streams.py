@@ -42,7 +42,10 @@ METHODS = {
     "atlas": RiverAtlasRegressor,
     "atlas, warm-up only": Stopped,
     "mean so far": lambda: dummy.StatisticRegressor(stats.Mean()),
-    "linear": lambda: preprocessing.StandardScaler() | linear_model.LinearRegression(),
+    "linear": lambda: (
+        preprocessing.StandardScaler()
+        | preprocessing.TargetStandardScaler(linear_model.LinearRegression())  # without it, it diverges
+    ),
     "Hoeffding adaptive tree": lambda: tree.HoeffdingAdaptiveTreeRegressor(seed=0),
     "AMF": lambda: forest.AMFRegressor(seed=0),
     "ARF": lambda: forest.ARFRegressor(seed=0),
@@ -52,20 +55,10 @@ METHODS = {
 def rows_of(folder, name, most):
     """Rows of a stream as dictionaries with their targets, and the standard deviation of these."""
     file, separator, named = STREAMS[name]
-    lines = (folder / file).read_text().splitlines()
-    header = lines.pop(0).split(separator) if named else range(len(lines[0].split(separator)))
-    cells = [
-        [
-            float(cell) if key not in DROPPED else 0.0
-            for key, cell in zip(header, line.split(separator), strict=True)
-        ]
-        for line in lines[:most]
-    ]
-    *keys, _ = header
-    rows = [
-        ({str(key): cell for key, cell in zip(keys, line, strict=False) if key not in DROPPED}, line[-1])
-        for line in cells
-    ]
+    lines = [line.split(separator) for line in (folder / file).read_text().splitlines() if line.strip()]
+    *keys, _ = lines.pop(0) if named else map(str, range(len(lines[0])))
+    kept = [(j, key) for j, key in enumerate(keys) if key not in DROPPED]
+    rows = [({key: float(line[j]) for j, key in kept}, float(line[-1])) for line in lines[:most]]
     return rows, np.std([y for _, y in rows])
 
 

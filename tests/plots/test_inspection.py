@@ -1,9 +1,11 @@
 import numpy as np
 import pytest
+from frames import QUICK, homes_frame
+from matplotlib.figure import Figure
 from pictures import PRODUCT, X, line
 
 from atlas_splines import AtlasRegressor
-from atlas_splines.plots import save_inspection
+from atlas_splines.plots import draw_shape, save_inspection
 from atlas_splines.plots.inspection import inspection, most_influential
 
 
@@ -59,3 +61,18 @@ def test_only_pictures_are_written(regressor, tmp_path):
     with pytest.raises(ValueError, match=r"out.gif: a picture ends in .png, .svg or .pdf$"):
         save_inspection(tmp_path / "out.gif", regressor)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_estimator_of_a_frame_is_drawn_by_its_inputs(tmp_path):
+    frame, price = homes_frame(rows=60)
+    frame = frame[["size", "city"]]
+    model = AtlasRegressor(**QUICK).fit(frame, price).partial_fit(frame[:20], price[:20])
+    axes = draw_shape(Figure().subplots(), model, "city=Cadiz", X=frame)
+    assert axes.get_xlabel() == "city=Cadiz"
+    with pytest.raises(
+        ValueError,
+        match="there is no column 'city'; the columns are size, city=Aarhus, city=Bergen, city=Cadiz",
+    ):
+        draw_shape(Figure().subplots(), model, "city", X=frame)
+    save_inspection(tmp_path / "model.png", model)
+    assert (tmp_path / "model.png").stat().st_size > 10_000

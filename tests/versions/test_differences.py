@@ -1,13 +1,16 @@
 """Which updates two models have, where they differ, and by how much."""
 
+import copy
+
 import numpy as np
 import pandas as pd
 import pytest
+from frames import QUICK, homes_frame
 from mutations import pooled_regressor, small_classifier, small_model, small_regressor, small_table_model
 
-from atlas_splines import Atlas, consolidate, train, update
+from atlas_splines import Atlas, AtlasRegressor, consolidate, train, update
 from atlas_splines.memory.footprints import RestFootprint
-from atlas_splines.versions import diff
+from atlas_splines.versions import diff, merge
 
 FEW = {"epochs": 3, "terms": 1, "density": 1, "random_state": 0}
 
@@ -126,3 +129,14 @@ def test_models_that_do_not_compare():
         diff(Atlas(inputs=1), Atlas(inputs=2))
     with pytest.raises(ValueError, match="one is another kind of model than the other"):
         diff(small_model(), small_table_model())
+
+
+def test_versions_of_an_estimator_of_a_frame():
+    frame, price = homes_frame(rows=60)
+    start = AtlasRegressor(**QUICK, retention="pool").fit(frame, price)
+    ours, theirs = (copy.deepcopy(start).partial_fit(frame[k : k + 20], price[k : k + 20]) for k in (0, 20))
+    merged = merge(start, ours, theirs)
+    both = copy.deepcopy(ours).partial_fit(frame[20:40], price[20:40])
+    assert (merged.predict(frame) == both.predict(frame)).all()
+    assert diff(merged, both).same
+    assert not diff(ours, theirs, rows=frame).same
