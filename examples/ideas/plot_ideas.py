@@ -102,8 +102,10 @@ plt.show()
 # which share of the domain. A plain step has one too: the cross.
 
 points = [[0.4, 0.5], [0.9, 0.5]]  # inside the box, and beside it
-print("chart:", footprint(model, X_new).contains(points), footprint(model, X_new).volume)
-print("plain:", footprint(model, X_new, retention="none").contains(points))
+chart = footprint(model, X_new)
+print("chart:", chart.contains(points), f"{chart.volume:.3f} of the domain")
+plain = footprint(model, X_new, retention="none")
+print("plain:", plain.contains(points), f"{plain.volume:.3f} of the domain")
 
 # %%
 # Evidence
