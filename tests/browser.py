@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-PATIENCE = 120  # seconds
+PATIENCE = 300  # seconds
 
 
 def open_browser(folder):
@@ -33,9 +33,10 @@ class Page:
         self.browser = browser
 
     def open(self, address):
-        """Load an address, also if only what follows # is new."""
+        """Load the playground, also if only what follows # is new, until it listens."""
         self.browser.get("about:blank")
         self.browser.get(address)
+        self.wait("document.getElementById('choice').options.length")
 
     def script(self, code, *values):
         """What a piece of JavaScript returns."""

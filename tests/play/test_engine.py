@@ -20,7 +20,7 @@ const slopes = (parameters, output) => Array.from(parameters, (value, k) => {
 
 @pytest.fixture(scope="module")
 def engine(page):
-    page.open(PAGE.as_uri() + "#f=peaks")
+    page.open(PAGE.as_uri() + "#tab=file")
     return page
 
 

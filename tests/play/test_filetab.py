@@ -40,8 +40,7 @@ def homes():
 @pytest.fixture
 def tab(page):
     """The page with the tab of files, which complains of nothing."""
-    page.open(PAGE.as_uri())
-    page.script("document.getElementById('tab-file').click()")
+    page.open(PAGE.as_uri() + "#tab=file")
     yield page
     assert page.errors() == []
 

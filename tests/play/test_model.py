@@ -35,7 +35,7 @@ PREDICT = f"""async (file, rows) => {{
 
 @pytest.fixture(scope="module", autouse=True)
 def opened(page):
-    page.open(PAGE.as_uri())
+    page.open(PAGE.as_uri() + "#tab=file")
 
 
 def ask(page, function, *values):

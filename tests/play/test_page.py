@@ -167,7 +167,7 @@ def test_the_keyboard_does_all_of_it(page):
 
 
 def test_the_parts_of_the_model_are_shown(page):
-    open_page(page, "f=sine&tab=inside")
+    page.open(f"{ADDRESS}#f=sine&tab=inside")
     page.wait("document.querySelectorAll('#parts canvas').length === 10")
     page.set("#basis-density", "1")
     page.set("#basis-place", "0.05")
@@ -183,6 +183,9 @@ def test_the_parts_of_the_model_are_shown(page):
             errors.append(float(re.search(r"is (\S+) % of the range off", text)[1]))
     assert errors == sorted(errors, reverse=True)
     assert errors[-1] < 0.01 < errors[0]
+    page.keys("#tab-inside", "ArrowLeft")  # what was put off while nobody looked is learned now
+    learned(page)
+    assert page.texts(".learner .lead") == ["The lesson can change:"] * 7
     zeros, outside = re.search(r"at (\d+) of (\d+) points", page.text("#fence-text")).groups()
     assert zeros == outside
 

@@ -82,7 +82,7 @@ function startPage() {
     drawTab();
   };
   const drawTab = () => {
-    if (tab === "teach") teachTab.drawAll();
+    if (tab === "teach") teachTab.shown();
     if (tab === "inside") insideTab.draw();
   };
   const teachTab = new TeachTab(page);

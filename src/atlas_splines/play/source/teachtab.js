@@ -16,7 +16,7 @@ function byId(id) {
 export class TeachTab {
   /** @param {{ask, say, fail, getTab, tabChanged}} page */
   constructor(page) {
-    Object.assign(this, { page, say: page.say, state: null, problem: null, timer: 0 });
+    Object.assign(this, { page, say: page.say, state: null, problem: null, isStale: false });
     this.fillMenus();
     this.cards = LEARNERS.map((learner) => new LearnerCard(learner, byId("learners")));
     this.addLegend();
@@ -215,6 +215,8 @@ export class TeachTab {
     this.writeControls();
     this.drawAll();
     this.page.addressChanged();
+    this.isStale = byId("panel-teach").hidden; // nobody looks: the engine is free for other tabs
+    if (this.isStale) return false;
     const { choice, lessons, position, doubt } = this.state;
     const payload = { choice, lessons: lessons.slice(0, position), doubt };
     byId("learners").setAttribute("aria-busy", "true");
@@ -275,6 +277,12 @@ export class TeachTab {
     item.className = place < this.state.position ? "" : "later";
     item.append(text, button);
     return item;
+  }
+
+  /** The tab is looked at again. */
+  shown() {
+    if (this.isStale) this.refresh();
+    else this.drawAll();
   }
 
   drawAll() {
