@@ -55,10 +55,9 @@ def choose(page, path):
 
 def type_row(page, *cells):
     """Fill in a row, and wait until what is said of it is there."""
-    page.script("document.getElementById('file-prediction').replaceChildren()")
     for k, cell in enumerate(cells):
         page.set(f"#file-field-{k}", cell)
-    page.wait("document.getElementById('file-prediction').childElementCount")
+    page.wait("document.getElementById('file-prediction').getAttribute('aria-busy') === 'false'")
 
 
 def inputs_of(size, city, garden):
@@ -72,6 +71,7 @@ def inputs_of(size, city, garden):
     )
 
 
+@pytest.mark.slow
 def test_a_file_of_python_has_the_same_predictions_on_the_page(tab, homes, path):
     save(homes, path)
     choose(tab, path)
@@ -165,6 +165,7 @@ def test_shapes_along_one_column_and_over_two(tab, homes, path):
     assert tab.script("return document.documentElement.scrollWidth <= innerWidth")
 
 
+@pytest.mark.slow
 def test_classes_have_probabilities(tab, path):
     X = np.random.default_rng(0).normal(size=(120, 2))
     y = np.where(X[:, 0] > 0, "hot", "cold")

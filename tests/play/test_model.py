@@ -146,6 +146,7 @@ def test_counts(page, data, path):
     check_against_python(page, path)
 
 
+@pytest.mark.slow
 def test_stacked_members_and_a_trained_chart(page, data, path):
     X, y = data
     model = AtlasRegressor(features=60, random_state=0).fit(X, y)

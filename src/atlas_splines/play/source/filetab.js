@@ -105,6 +105,8 @@ function fillFields(tab) {
     input.id = `file-field-${k}`;
     input.addEventListener("input", () => {
       view.row[k] = input.value;
+      view.asked += 1; // what was asked before is no longer shown
+      parts.prediction.setAttribute("aria-busy", "true");
       clearTimeout(tab.waiting);
       tab.waiting = setTimeout(() => refresh(tab), WAIT);
     });
@@ -196,12 +198,14 @@ function chooseUpdate(tab, entry, k, item) {
 async function refresh(tab) {
   const { view, parts, state } = tab;
   const ticket = (view.asked += 1);
+  parts.prediction.setAttribute("aria-busy", "true");
   const { row, axes, output } = view;
   const chosen = axes.filter((axis) => axis !== null);
   try {
     const said = await state.ask("fileRow", { row, coverage: COVERAGE });
     if (ticket !== view.asked) return;
     showPrediction(parts.prediction, view.description, said, COVERAGE);
+    parts.prediction.setAttribute("aria-busy", "false");
     const areas = view.update === null ? [] : await state.ask("fileAreas", { update: view.update, axes: chosen, row });
     const shape = await (chosen.length > 1
       ? state.ask("fileMap", { axes: chosen, row, output })
@@ -212,6 +216,7 @@ async function refresh(tab) {
   } catch (problem) {
     if (ticket !== view.asked) return;
     parts.prediction.replaceChildren(newElement("p", { className: "file-problem" }, problem.message));
+    parts.prediction.setAttribute("aria-busy", "false");
   }
 }
 
