@@ -49,6 +49,13 @@ def test_missing_values_monotone_bumps_and_several_targets(tmp_path):
         np.testing.assert_allclose(answer, right, rtol=0, atol=5e-5 * model.target_scale_.max())
 
 
+def test_counts(tmp_path):
+    model = AtlasRegressor(**SMALL, loss="poisson").fit(X, RANDOM.poisson(np.exp(X[:, 1])))
+    found = session_of(EstimatorModule(model, coverage=0.8), tmp_path).run(None, {"x": ROWS})
+    for answer, right in zip(found, [model.predict(ROWS), *model.predict_interval(ROWS, 0.8)], strict=True):
+        np.testing.assert_allclose(answer, right, rtol=1e-3, atol=1e-3)
+
+
 def test_what_an_estimator_refuses_is_nan(tmp_path):
     model = AtlasRegressor(**SMALL, extrapolation="error").fit(X, Y)
     rows = ROWS.copy()

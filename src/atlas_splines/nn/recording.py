@@ -213,8 +213,13 @@ def along(operation: str) -> Callable[..., str]:
     return record
 
 
-def subtract_from(recorder: Recorder, result: Tensor, x: Tensor, y: Any) -> str:
-    return elementwise("Sub")(recorder, result, y, x)
+def swapped(operation: str) -> Callable[..., str]:
+    """An operation on a number and a tensor, which come the other way round."""
+
+    def record(recorder: Recorder, result: Tensor, x: Tensor, y: Any) -> str:
+        return elementwise(operation)(recorder, result, y, x)
+
+    return record
 
 
 def square(recorder: Recorder, result: Tensor, x: Tensor) -> str:
@@ -328,7 +333,8 @@ OPERATIONS: dict[str, Callable[..., str | list[str]]] = {
     "__eq__": comparison("Equal"),
     "__getitem__": take,
     "__or__": elementwise("Or"),
-    "__rsub__": subtract_from,
+    "__rdiv__": swapped("Div"),
+    "__rsub__": swapped("Sub"),
     "abs": unary("Abs"),
     "add": elementwise("Add"),
     "all": every,
