@@ -6,7 +6,7 @@ Rows of Friedman's first function of ten columns are made on the workers, so tha
 is a run of its own: a scheduler, workers of one thread, and a client, each a new process that has nothing
 but its imports behind it. Time is told in seconds by the clock and in seconds of processors; peaks of memory
 are those of whole processes. The error is that on new rows without noise, in standard deviations of the target.
-Runs that `--out` has already are not repeated; at the end the goals are told for all runs in it.
+Runs that `--out` has already are not made again; at the end the goals are told for all runs in it.
 Needs the extras `dask` and `bench`.
 """
 
@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import dask.array as da
@@ -193,53 +194,61 @@ def command(program, *options):
 
 
 def goals(runs):
-    """Each goal as a line with the ratio that was measured; runs by (method, rows, workers, noise)."""
+    """Each goal as a line with the ratio that was measured, from means of runs by their keys."""
+    means = {key: mean_of(repeats) for key, repeats in sorted(runs.items())}
+    ours = {key: run for key, run in means.items() if key[0] == "atlas"}
     lines = []
-    for method, _, workers, noise in sorted(
-        {(key[0], 0, key[2], key[3]) for key in runs if key[0] == "atlas"}
-    ):
-        own = {
-            key[1]: run for key, run in sorted(runs.items()) if (key[0], *key[2:]) == (method, workers, noise)
-        }
-        large = [rows for rows in own if rows >= FEWEST_TO_COMPARE]
-        if len(large) > 1:
-            few, many = large[0], large[-1]
-            lines.append(
-                f"linear: {many / few:,.0f} times the rows, {own[many]['worker_cpu'] / own[few]['worker_cpu']:.1f} "
-                f"times the work, and {own[many]['client_mb'] / own[few]['client_mb']:.2f} times the client's "
-                f"memory ({few:,} to {many:,} rows, {workers} workers, noise {noise:g})"
-            )
-    for key, run in sorted(runs.items()):
-        method, rows, workers, noise = key
+    for workers, noise in sorted({key[2:] for key in ours}):
+        lines += linear(
+            {key[1]: run for key, run in ours.items() if key[2:] == (workers, noise)}, workers, noise
+        )
+    for (_, rows, workers, noise), run in ours.items():
         at = f"({rows:,} rows, {workers} workers, noise {noise:g})"
-        alone, other = runs.get((method, rows, 1, noise)), runs.get(("xgboost", rows, workers, noise))
-        if method == "atlas" and workers > 1 and alone:
-            whole, passes = (time_of(alone) / time_of(run) / workers for time_of in (whole_time, pass_time))
-            lines.append(f"parallel efficiency: {whole:.2f}, of the passes over rows {passes:.2f} {at}")
-        if method == "atlas" and other:
-            lines.append(
-                f"XGBoost over Atlas: {other['seconds'] / run['seconds']:.2f} times the seconds, "
-                f"{work(other) / work(run):.2f} times the work, {other['error'] / run['error']:.1f} times the error {at}"
-            )
+        alone, other = ours.get(("atlas", rows, 1, noise)), means.get(("xgboost", rows, workers, noise))
+        if workers > 1 and alone:
+            lines.append(efficiency(alone, run, workers) + " " + at)
+        if other:
+            lines.append(beside(other, run) + " " + at)
     return lines
 
 
-def whole_time(run):
-    return run["seconds"]
+def mean_of(repeats):
+    """The mean of each number of some runs."""
+    numbers = [name for name, value in repeats[0].items() if not isinstance(value, str)]
+    return {name: float(np.mean([run[name] for run in repeats])) for name in numbers}
 
 
-def pass_time(run):
-    """Seconds in which workers pass over the rows."""
-    return run["sample"] + run["sums"]
+def linear(runs, workers, noise):
+    """How work and memory grow with the rows; runs by their rows."""
+    large = [rows for rows in runs if rows >= FEWEST_TO_COMPARE]
+    if len(large) < 2:
+        return []
+    few, many = runs[large[0]], runs[large[-1]]
+    return [
+        f"linear: {large[-1] / large[0]:,.0f} times the rows, "
+        f"{many['worker_cpu'] / few['worker_cpu']:.1f} times the work, "
+        f"{many['client_mb'] / few['client_mb']:.2f} times the client's memory "
+        f"({large[0]:,} to {large[-1]:,} rows, {workers} workers, noise {noise:g})"
+    ]
 
 
-def work(run):
-    """Seconds of processors, of workers and client."""
-    return run["worker_cpu"] + run["client_cpu"]
+def efficiency(alone, run, workers):
+    """How much of a worker more workers are worth, each."""
+    whole = alone["seconds"] / run["seconds"] / workers
+    passes = (alone["sample"] + alone["sums"]) / (run["sample"] + run["sums"]) / workers
+    return (
+        f"parallel efficiency: {whole:.2f} by the clock, {passes:.2f} of the passes over rows, "
+        f"{alone['worker_cpu'] / run['worker_cpu']:.2f} by seconds of processors"
+    )
 
 
-def key_of(run):
-    return run["method"], run["rows"], run["workers"], run["noise"]
+def beside(other, run):
+    """What XGBoost takes, over what is taken here."""
+    work = [each["worker_cpu"] + each["client_cpu"] for each in (other, run)]
+    return (
+        f"XGBoost over Atlas: {other['seconds'] / run['seconds']:.2f} times the seconds, "
+        f"{work[0] / work[1]:.2f} times the work, {other['error'] / run['error']:.1f} times the error"
+    )
 
 
 def main():
@@ -250,23 +259,17 @@ def main():
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--noise", type=float, nargs="+", default=[1.0])
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
-    parser.add_argument(
-        "--out", type=Path, help="lines of runs: those there are not repeated, others are added"
-    )
+    parser.add_argument("--repeats", type=int, default=1, help="runs of each kind; goals are of their means")
+    parser.add_argument("--out", type=Path, help="lines of runs: those there are counted, others are added")
     options = parser.parse_args()
-    known = options.out.read_text().splitlines() if options.out and options.out.exists() else []
-    runs = {key_of(run): run for run in map(json.loads, known)}
-    asked = [
-        (method, rows, workers, noise)
-        for noise in options.noise
-        for rows in options.rows
-        for workers in options.workers
-        for method in options.methods
-    ]
-    for key in asked:
-        if key not in runs:
-            runs[key] = in_a_cluster(*key)
-            line = json.dumps(runs[key])
+    runs = {}
+    for line in options.out.read_text().splitlines() if options.out and options.out.exists() else []:
+        run = json.loads(line)
+        runs.setdefault(tuple(run[name] for name in ("method", "rows", "workers", "noise")), []).append(run)
+    for key in product(options.methods, options.rows, options.workers, options.noise):
+        while len(runs.setdefault(key, [])) < options.repeats:
+            runs[key].append(in_a_cluster(*key))
+            line = json.dumps(runs[key][-1])
             print(line, flush=True)
             if options.out:
                 with options.out.open("a") as file:

@@ -44,6 +44,7 @@ def test_all_rows_are_learned(fitted):
     assert record.score > 0.98
 
 
+@pytest.mark.slow
 def test_fewer_features_where_errors_hardly_grow(client):
     options = {"sample": 1500, "features": 250}
     every, fewer = (regressor(**options, tolerance=share).fit(*in_chunks(X, Y, 3000)) for share in (0, 0.01))
