@@ -75,8 +75,8 @@ sphinx_gallery_conf = {
 
 
 def check_extras(app: Sphinx) -> None:
-    """Modules that need PyTorch or Dask are in the manual too, so these have to be there."""
-    missing = [name for name in ("torch", "distributed") if find_spec(name) is None]
+    """Modules that need an extra are in the manual too, so it has to be there."""
+    missing = [name for name in ("torch", "distributed", "river") if find_spec(name) is None]
     if missing:
         raise SystemExit(f"the manual needs {' and '.join(missing)}; install it with: pip install '.[docs]'")
 

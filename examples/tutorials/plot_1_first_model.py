@@ -19,10 +19,9 @@ random = np.random.default_rng(0)
 
 
 def customers(hour, temperature):
-    rush = np.exp(-(((hour - 13) / 2) ** 2)) + 0.8 * np.exp(
-        -(((hour - 18) / 1.5) ** 2)
-    )
-    return 20 + 60 * rush * (0.3 + temperature / 35)
+    lunch = np.exp(-(((hour - 13) / 2) ** 2))
+    evening = 0.8 * np.exp(-(((hour - 18) / 1.5) ** 2))
+    return 20 + 60 * (lunch + evening) * (0.3 + temperature / 35)
 
 
 def some_hours(rows):
