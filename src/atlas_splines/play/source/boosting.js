@@ -1,9 +1,17 @@
-/** Gradient boosting: small trees, each fitted to what those before it left; a lesson adds more of them. */
+/**
+ * Gradient boosting: small trees, each fitted to what those before it left; a lesson adds more of them.
+ * All cuts are at edges of bins, so a sum of trees is a table with a value for each cell of bins.
+ */
 
 const DEPTH = 5;
 const SHRINKAGE = 0.15;
 const BINS = 64;
 const LEAST_ROWS = 3;
+
+/** @returns {number} the bin of a coordinate */
+function binOf(x) {
+  return Math.min(BINS - 1, Math.floor(x * BINS));
+}
 
 /** @returns {{input: number, edge: number, gain: number}|null} the best cut of some rows into two parts */
 function bestCut(points, inputs, residuals, rows) {
@@ -15,7 +23,7 @@ function bestCut(points, inputs, residuals, rows) {
     counts.fill(0);
     let total = 0;
     for (const row of rows) {
-      const bin = Math.min(BINS - 1, Math.floor(points[row * inputs + input] * BINS));
+      const bin = binOf(points[row * inputs + input]);
       sums[bin] += residuals[row];
       counts[bin] += 1;
       total += residuals[row];
@@ -55,23 +63,33 @@ function treeValue(tree, points, at) {
 }
 
 /** @returns {Float64Array} the sum of trees at points */
-function boostedPredictions({ inputs, trees }, points) {
+function boostedPredictions({ inputs, cells }, points) {
   return Float64Array.from({ length: points.length / inputs }, (_, place) => {
-    let sum = 0;
-    for (const tree of trees) sum += treeValue(tree, points, place * inputs);
-    return sum;
+    const first = binOf(points[place * inputs]);
+    return cells[inputs === 1 ? first : first * BINS + binOf(points[place * inputs + 1])];
+  });
+}
+
+/** @returns {Float64Array} a table of cells, with a tree added */
+function withTree(cells, tree, inputs) {
+  const middle = (bin) => (bin + 0.5) / BINS;
+  const point = new Float64Array(inputs);
+  return cells.map((value, cell) => {
+    point[0] = middle(inputs === 1 ? cell : Math.floor(cell / BINS));
+    if (inputs === 2) point[1] = middle(cell % BINS);
+    return value + treeValue(tree, point, 0);
   });
 }
 
 /** Add trees to a model; yields after every few of them. */
-function* moreTrees(model, points, values, count) {
-  let grown = model;
-  const residuals = boostedPredictions(model, points).map((value, row) => values[row] - value);
+function* moreTrees({ inputs, cells }, points, values, count) {
+  let grown = { inputs, cells };
+  const residuals = boostedPredictions(grown, points).map((value, row) => values[row] - value);
   const rows = Int32Array.from(values, (_, row) => row);
   for (let number = 1; number <= count; number += 1) {
-    const tree = grownTree(points, model.inputs, residuals, rows, DEPTH);
-    for (let row = 0; row < residuals.length; row += 1) residuals[row] -= treeValue(tree, points, row * model.inputs);
-    grown = { inputs: model.inputs, trees: [...grown.trees, tree] };
+    const tree = grownTree(points, inputs, residuals, rows, DEPTH);
+    for (let row = 0; row < residuals.length; row += 1) residuals[row] -= treeValue(tree, points, row * inputs);
+    grown = { inputs, cells: withTree(grown.cells, tree, inputs) };
     if (number % 8 === 0) yield grown;
   }
   return grown;
@@ -83,7 +101,7 @@ export const boostingLearner = {
   about: "New trees for the new rows; their outermost leaves reach to the edges.",
   footprint: () => ({ kind: "all" }),
   *fit(points, values, inputs) {
-    return yield* moreTrees({ inputs, trees: [] }, points, values, 128);
+    return yield* moreTrees({ inputs, cells: new Float64Array(BINS ** inputs) }, points, values, 128);
   },
   *learn(model, lesson) {
     return yield* moreTrees(model, lesson.points, lesson.values, 32);

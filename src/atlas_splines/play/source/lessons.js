@@ -51,7 +51,8 @@ function resultOf(after, before, lesson, problem, points) {
   const inside = new Uint8Array(after.length);
   let [error, errorBefore] = [0, 0];
   for (let place = 0; place < after.length; place += 1) {
-    const [x, y] = [points[place * inputs], points[place * inputs + 1]];
+    const x = points[place * inputs];
+    const y = points[place * inputs + 1];
     if (!isInBox(lesson.box, x, y)) continue;
     const truth = lessonValue(problem, lesson, x, y);
     inside[place] = 1;
