@@ -173,7 +173,7 @@ def test_verbose_tells_each_stage(capsys):
         ),
         (
             {"loss": "log_loss"},
-            "loss must be one of auto, squared_error, absolute_error, huber, quantile, not 'log_loss'",
+            "loss must be one of auto, squared_error, absolute_error, huber, quantile, poisson, not 'log_loss'",
         ),
         ({"learning_rate": 0}, "learning_rate must be a finite number"),
         ({"validation_fraction": 0.7}, r"validation_fraction must be in \(0, 0.5\], not 0.7"),
