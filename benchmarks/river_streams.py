@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from river import dummy, evaluate, forest, linear_model, metrics, preprocessing, stats, tree
+from river import dummy, evaluate, forest, linear_model, metrics, optim, preprocessing, stats, tree
 
 from atlas_splines.river import RiverAtlasRegressor
 
@@ -43,8 +43,8 @@ METHODS = {
     "atlas, warm-up only": Stopped,
     "mean so far": lambda: dummy.StatisticRegressor(stats.Mean()),
     "linear": lambda: (
-        preprocessing.StandardScaler()
-        | preprocessing.TargetStandardScaler(linear_model.LinearRegression())  # without it, it diverges
+        preprocessing.StandardScaler()  # with river's usual step of 0.01 it diverges on bikes
+        | preprocessing.TargetStandardScaler(linear_model.LinearRegression(optim.SGD(0.001)))
     ),
     "Hoeffding adaptive tree": lambda: tree.HoeffdingAdaptiveTreeRegressor(seed=0),
     "AMF": lambda: forest.AMFRegressor(seed=0),
