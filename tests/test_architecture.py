@@ -21,9 +21,9 @@ LEVELS = [
     ["evidence", "analysis", "files"],
     ["memory", "tables"],
     ["estimators"],
-    ["storage", "nn", "plots", "dask", "river"],
+    ["storage", "nn", "plots", "river"],
     ["versions"],
-    ["experiments", "play"],
+    ["dask", "experiments", "play"],
     ["cli"],
 ]
 ONLY_IMPORTER = {

@@ -12,7 +12,6 @@ from command import COMMAND, HEADER, SMALL, estimator_of, files, homes, ok, reco
 
 from atlas_splines import AtlasClassifier, AtlasRegressor
 from atlas_splines.cli import fit
-from atlas_splines.core.model import model_in, state_of
 
 
 def test_fit_tells_and_writes(work):
@@ -220,12 +219,10 @@ def test_large_tables_are_learned_from_a_sample_and_the_evidence_of_all_rows(wor
 def test_evidence_that_would_harm_does_not_speak(work, streams, monkeypatch):
     write_csv("large.csv", HEADER, homes(1500))
 
-    def spoil(self, X, y):
-        state = state_of(self.model_)
-        self.model_ = model_in(replace(state, table=1.1 * state.table))
-        return self
+    def spoil(self, state, rows):
+        return self._take_state(replace(state, table=2 * state.table))
 
-    monkeypatch.setattr(AtlasRegressor, "fit_more", spoil)
+    monkeypatch.setattr(AtlasRegressor, "_take_first", spoil)
     output = ok("fit", "large.csv", "-t", "price", "-o", "l.atlas", *SMALL).output
     spoiled = float(re.search(r"would not predict better \(MAE ([\d.]+)", output)[1])
     kept = float(

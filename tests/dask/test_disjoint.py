@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from cluster_rows import in_chunks, rows_and_targets
 
-from atlas_splines.dask import DaskAtlasRegressor
-from atlas_splines.dask import estimators as module
+from atlas_splines.dask import DaskAtlasRegressor, disjoint
 from atlas_splines.dask.disjoint import fences_of, waves
 
 X, Y = rows_and_targets(1000)
@@ -47,25 +46,24 @@ def test_the_result_is_that_of_one_after_the_other(fitted, monkeypatch):
     alone = copy_of(fitted)
     for pair in lazy:
         alone.partial_fit(*pair)
-    installed, really = [], module.install
+    merged, really = [], disjoint.merge
 
     def noted(*arguments):
-        installed.append(arguments)
+        merged.append(arguments)
         return really(*arguments)
 
-    monkeypatch.setattr(module, "install", noted)
+    monkeypatch.setattr(disjoint, "merge", noted)
     together = copy_of(fitted).partial_fit_each(lazy)
-    assert len(installed) == 2  # the third one waits for the second, and is trained here
+    assert len(merged) == 2  # the third one waits for the second, and is trained here
     assert together.model_.fingerprint() == alone.model_.fingerprint()
     logs = [
-        [
-            (done.id, done.kind, done.rows, done.before, done.after, done.error_after)
-            for done in model.update_log_
-        ]
+        [(done.id, done.kind, done.rows, done.error_after, done.data) for done in model.update_log_]
         for model in (together, alone)
     ]
     assert logs[0] == logs[1]
     assert [done.id for done in together.update_log_] == [1, 2, 3]
+    before = [done.before for done in together.update_log_]
+    assert before[0] == before[1] == fitted.model_.fingerprint()  # both were made from it, as versions are
     assert together.revert(2).model_.fingerprint() == alone.revert(2).model_.fingerprint()
 
 

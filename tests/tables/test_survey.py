@@ -74,3 +74,36 @@ def test_too_many_texts_are_refused(table):
         TableError, match=r"column 'a': there are more than 10,000 different texts; leave the column"
     ):
         survey(source, "a")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_joined"),
+    [
+        (["1", ""], ["2", "3.5"], True),
+        (["", "NA"], ["b", "a"], True),
+        (["b", "True"], ["a", ""], True),
+        (["31.12.2024", "01.02.2024"], ["2.1.2023"], True),
+        (["01/02/2024"], ["31/12/2024"], True),  # day first, as the second part tells
+        (["1", "2"], ["a"], False),
+        (["a"], ["1"], False),
+        (["a"], ["2024-12-31"], False),
+        (["2024-12-31"], ["31.12.2024"], False),
+        (["a", "1,5"], ["1,6", "b"], False),  # it depends on what came before
+    ],
+)
+def test_surveys_that_were_made_apart_are_joined_or_made_again(table, first, second, is_joined):
+    parts = [
+        table("a;b\n" + ";\n".join(cells) + ";\n", f"{k}.csv") for k, cells in enumerate((first, second))
+    ]
+    one, other = (survey(part, "a") for part in parts)
+    assert one.followed_by(other) == is_joined
+    if is_joined:
+        whole = survey(table("a;b\n" + ";\n".join([*first, *second]) + ";\n"), "a")
+        assert one.column("a") == whole.column("a")
+        assert one.categories == whole.categories
+
+
+def test_forced_categories_are_joined_however_they_look(table):
+    one, other = (survey(table(f"a\n{cell}\n", f"{cell}.csv"), "a", category=True) for cell in ("x", "1"))
+    assert one.followed_by(other)
+    assert one.column("a").categories == ("1", "x")

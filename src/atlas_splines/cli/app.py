@@ -170,7 +170,7 @@ def fit(
         if classify and regress:
             fail("--classify and --regress exclude each other; give one of them")
         from atlas_splines.cli.fit import fit_table
-        from atlas_splines.cli.workers import workers_of
+        from atlas_splines.cli.workers import Workers
 
         size = {"density": density, "terms": terms, "loss": loss and loss.value}
         size["class_weight"] = class_weight and class_weight.value
@@ -190,7 +190,7 @@ def fit(
             told={"separator": separator, "header": header, "missing": na or (), "decimal": decimal},
             force=force,
             seed=seed,
-            workers=workers_of(jobs, scheduler),
+            workers=Workers(jobs, scheduler, out.progress),
             say=out.say,
             progress=out.progress,
             members=members,
@@ -239,7 +239,7 @@ def update(
     """Teach a model new rows, and tell what can change and what cannot."""
     with output_of("update", quiet, verbose, as_json) as out:
         from atlas_splines.cli.update import update_model
-        from atlas_splines.cli.workers import workers_of
+        from atlas_splines.cli.workers import Workers
 
         out.facts = update_model(
             model,
@@ -256,7 +256,7 @@ def update(
             seed=seed,
             message=message,
             author=author,
-            workers=workers_of(jobs, scheduler),
+            workers=Workers(jobs, scheduler, out.progress),
             wait=wait,
             say=out.say,
             note=out.note,
@@ -294,7 +294,7 @@ def predict(
     """Write a table again with a column of predictions, and if wanted with how sure they are."""
     with output_of("predict", quiet, verbose, as_json) as out:
         from atlas_splines.cli.predict import predict_table
-        from atlas_splines.cli.workers import workers_of
+        from atlas_splines.cli.workers import Workers
 
         out.need_file(output)
         out.facts = predict_table(
@@ -307,9 +307,8 @@ def predict(
             support=support,
             refuse_unknown=unknown is Unknown.error,
             force=force,
-            workers=workers_of(jobs, scheduler),
+            workers=Workers(jobs, scheduler, out.progress),
             note=out.note,
-            progress=out.progress,
         )
 
 

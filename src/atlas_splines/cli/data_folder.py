@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from atlas_splines.cli.messages import Say
-from atlas_splines.cli.rows import Labels, labelled_pieces
+from atlas_splines.cli.rows import Labelling, Labels
 from atlas_splines.estimators.table_model import TableModel
 from atlas_splines.tables.encoding import frame
 from atlas_splines.tables.reading import Source, Table, TableError, opened
@@ -35,8 +35,9 @@ def read_table(source: Source, model: TableModel) -> tuple[Table, Labels]:
     """Inputs and targets of a table, without rows that lack a target; new categories are missing ones."""
     encoding = model.encoding
     source.need([*encoding.names, encoding.target])
-    pieces = list(labelled_pieces(source, encoding, skip_missing=True, unknown=None))
+    labelling = Labelling(encoding, skip_missing=True, unknown=None)
+    pieces = list(map(labelling, source.pieces(labelling.columns)))
     if not pieces:
         raise TableError(f"{source.name} has no rows; check the file")
-    columns = np.vstack([model.estimator._inputs(X) for X, _ in pieces])
-    return frame(encoding.inputs, list(columns.T)), np.concatenate([y for _, y in pieces])
+    columns = np.vstack([model.estimator._inputs(rows.X) for rows in pieces])
+    return frame(encoding.inputs, list(columns.T)), np.concatenate([rows.y for rows in pieces])

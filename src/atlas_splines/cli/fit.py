@@ -15,22 +15,27 @@ from atlas_splines.cli.checks import check_folder, check_other, check_replaceabl
 from atlas_splines.cli.messages import Say
 from atlas_splines.cli.model_files import alone_with
 from atlas_splines.cli.output import Facts
+from atlas_splines.cli.passes import Summing, survey_table
 from atlas_splines.cli.progress import Progress
-from atlas_splines.cli.rows import Labels, labelled_pieces, sample_size
+from atlas_splines.cli.rows import Labelling, Labels, sample_size
 from atlas_splines.cli.scores import Score, has_answer
 from atlas_splines.cli.workers import Workers
+from atlas_splines.core.model import state_of
 from atlas_splines.estimators.classifier import AtlasClassifier
 from atlas_splines.estimators.groups import group_folds
 from atlas_splines.estimators.regressor import AtlasRegressor
+from atlas_splines.estimators.row_sums import RowsToSum
 from atlas_splines.estimators.table_model import Estimator, TableModel
+from atlas_splines.memory.summing import add_first_sums
 from atlas_splines.storage.saving import save
 from atlas_splines.tables.cells import Cells, as_narrow
 from atlas_splines.tables.dates import DateChoice
 from atlas_splines.tables.dialects import PLAIN
+from atlas_splines.tables.drawing import Sample
 from atlas_splines.tables.encoding import UNKNOWN, Encoding
 from atlas_splines.tables.reading import Piece, Source, Table, TableError, opened
-from atlas_splines.tables.sampling import Reservoir, random_numbers
-from atlas_splines.tables.survey import Task, survey_table
+from atlas_splines.tables.sampling import random_numbers
+from atlas_splines.tables.survey import TableSurvey, Task
 from atlas_splines.tables.wording import counted
 
 __all__ = ["fit_table"]
@@ -59,7 +64,7 @@ def fit_table(
     told: Mapping[str, Any] = MappingProxyType({}),
     force: bool = False,
     seed: int = 0,
-    workers: Workers | None = None,
+    workers: Workers,
     say: Say,
     progress: Progress,
     **parameters: Any,
@@ -71,7 +76,7 @@ def fit_table(
         check_replaceable(output)
     if groups == target:
         raise TableError(f"--groups and --target both name {target!r}; give another column to one of them")
-    with opened(data, PLAIN.told(**told)) as source:
+    with workers, opened(data, PLAIN.told(**told)) as source:
         if source.looks_headless:
             say(f"{source.name}: the first row, taken as names, looks like data; if it is, add --no-header.")
         ways = column_ways(named(source, increasing), named(source, decreasing))
@@ -83,32 +88,29 @@ def fit_table(
             if task == "regress":
                 raise TableError(f"--category {target} and --regress exclude each other; give one of them")
             task = "classify"
-        reservoir = Reservoir(sample_size(len(names)), seed)
+        survey = TableSurvey(
+            names,
+            target,
+            task=task,
+            category=category,
+            stored=source.categories,
+            skip_missing=skip_missing,
+            dates=choices,
+        )
         with progress.step(f"reading {source.name}"):
-            encoding = survey_table(
-                source,
-                names,
-                target,
-                task=task,
-                category=category,
-                skip_missing=skip_missing,
-                reservoir=reservoir,
-                beside=beside,
-                dates=choices,
-            )
+            encoding, sample = survey_table(source, survey, beside, sample_size(len(names)), seed, workers)
         refuse_ways(ways, encoding, source)
         maker = AtlasRegressor if encoding.classes is None else AtlasClassifier
         estimator = maker(missing="learn", random_state=seed, monotonic_cst=ways or None, **parameters)
-        say(f"{source.name}: {counted(reservoir.seen, 'row')}, target {target!r}, {described(encoding)}.")
+        say(f"{source.name}: {counted(sample.seen, 'row')}, target {target!r}, {described(encoding)}.")
         tell_dates(encoding, say)
-        if reservoir.seen > reservoir.capacity:
-            learn_large(
-                estimator, encoding, source, reservoir, skip_missing, seed, say, progress, groups, workers
-            )
+        if sample.is_whole:
+            learn_small(estimator, encoding, source, sample, say, progress, groups)
         else:
-            learn_small(estimator, encoding, source, reservoir, say, progress, groups)
+            labelling = Labelling(encoding, skip_missing, UNKNOWN)
+            learn_large(estimator, labelling, source, sample, seed, say, progress, groups, workers)
     if isinstance(estimator, AtlasClassifier):
-        estimator.classes_ = as_narrow(estimator.classes_, reservoir.sample()[0], target)
+        estimator.classes_ = as_narrow(estimator.classes_, sample.rows, target)
     with alone_with(output, WAIT, say):
         if not force:
             check_replaceable(output)  # it may have been updated meanwhile
@@ -117,7 +119,7 @@ def fit_table(
     return {
         "output": output,
         "data": source.name,
-        "rows": reservoir.seen,
+        "rows": sample.seen,
         "target": target,
         "classes": encoding.classes,
         "inputs": list(encoding.inputs),
@@ -218,35 +220,35 @@ def learn_small(
     estimator: Estimator,
     encoding: Encoding,
     source: Source,
-    reservoir: Reservoir,
+    sample: Sample,
     say: Say,
     progress: Progress,
     groups: str | None = None,
 ) -> None:
     """Learn all rows at once."""
-    X, y = sampled_rows(encoding, source, reservoir)
+    X, y = sampled_rows(encoding, source, sample)
     with progress.step("fitting"):
-        learn(estimator, encoding, X, y, sampled_groups(source, reservoir, groups))
+        learn(estimator, encoding, X, y, sampled_groups(source, sample, groups))
     say(f"{estimator.fit_record_}.")
 
 
-def sampled_rows(encoding: Encoding, source: Source, reservoir: Reservoir) -> tuple[Table, Labels]:
+def sampled_rows(encoding: Encoding, source: Source, sample: Sample) -> tuple[Table, Labels]:
     """Inputs and targets of the sample; its cells were checked when they were read."""
-    sample = Piece(source, 1, reservoir.sample()[0])
-    return encoding.encode(sample), encoding.targets(sample, skip=True)[0]
+    rows = Piece(source, 1, sample.rows)
+    return encoding.encode(rows), encoding.targets(rows, skip=True)[0]
 
 
-def sampled_groups(source: Source, reservoir: Reservoir, name: str | None) -> Labels | None:
+def sampled_groups(source: Source, sample: Sample, name: str | None) -> Labels | None:
     """The group of each row of the sample, if a column names them."""
     if name is None:
         return None
-    rows, numbers = reservoir.sample()
-    cells = Cells.of(Piece(source, 1, rows), name)  # rows of a sample: their numbers are beside it
+    cells = Cells.of(Piece(source, 1, sample.rows), name)  # rows of a sample: their numbers are beside it
     categories = tuple(cells.spellings())
     codes = cells.codes(categories, None)
     if (codes < 0).any():
         raise TableError(
-            f"{source.name}, row {numbers[codes < 0][0]:,}, column {name!r}: the group is missing; fill it in"
+            f"{source.name}, row {sample.numbers[codes < 0][0]:,}, column {name!r}: the group is missing; "
+            "fill it in"
         )
     if len(categories) < 2:
         raise TableError(f"{source.name}, column {name!r}: there is one group only; two are needed")
@@ -266,41 +268,32 @@ def several_groups(groups: Labels | None, learned: NDArray[np.bool_]) -> Labels 
 
 def learn_large(
     estimator: Estimator,
-    encoding: Encoding,
+    labelling: Labelling,
     source: Source,
-    reservoir: Reservoir,
-    skip_missing: bool,
+    sample: Sample,
     seed: int,
     say: Say,
     progress: Progress,
-    groups: str | None = None,
-    workers: Workers | None = None,
+    groups: str | None,
+    workers: Workers,
 ) -> None:
     """Learn a sample of the rows, then add the evidence of all others, which speaks if that helps."""
-    X, y = sampled_rows(encoding, source, reservoir)
-    _, row_numbers = reservoir.sample()
+    X, y = sampled_rows(labelling.encoding, source, sample)
     random = random_numbers(seed, 1)
-    numbers = sampled_groups(source, reservoir, groups)
+    numbers = sampled_groups(source, sample, groups)
     aside = rows_aside(len(y), numbers, random)
     learned_X, learned_y = X.filter(~aside), y[~aside]
     with progress.step("fitting a sample"):
-        learn(estimator, encoding, learned_X, learned_y, several_groups(numbers, ~aside))
+        learn(estimator, labelling.encoding, learned_X, learned_y, several_groups(numbers, ~aside))
     judged_X, judged_y = X.filter(aside), y[aside]
     inside = has_answer(estimator, judged_X)
     judged_X, judged_y = judged_X.filter(inside), judged_y[inside]
     before = Score().add(estimator, judged_X, judged_y)
     say(f"Learned a sample of {len(learned_y):,} rows; on {before.rows:,} others: {before}.")
-    others = labelled_pieces(
-        source, encoding, skip_missing=skip_missing, unknown=UNKNOWN, without=row_numbers
-    )
-    some = ((more_X, more_y) for more_X, more_y in others if len(more_y))
-    left = reservoir.seen - len(row_numbers)
-    more = progress.counted("adding all other rows", some, rows=lambda piece: len(piece[1]), total=left)
-    if workers is None:
-        for more_X, more_y in more:
-            estimator.fit_more(more_X, more_y)
-    else:
-        workers.add_first_rows(estimator, more)
+    summing = Summing(RowsToSum(estimator), labelling, sample.numbers)
+    sums = workers.summed(summing, source, labelling.columns, sample.before)
+    state = add_first_sums(state_of(estimator.model_), sums)
+    estimator._take_first(state, sum(sums.rows.values()))
     after = Score().add(estimator, judged_X, judged_y)
     if after.badness > before.badness:
         estimator._speak_as_fitted()

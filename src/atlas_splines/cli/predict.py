@@ -22,17 +22,16 @@ from atlas_splines.cli.checks import (
 from atlas_splines.cli.messages import Say
 from atlas_splines.cli.model_files import load_table_model
 from atlas_splines.cli.output import Facts
-from atlas_splines.cli.progress import Progress
+from atlas_splines.cli.predicted_files import is_several, write_folder, write_table
 from atlas_splines.cli.rows import note_unused_columns
 from atlas_splines.cli.scores import has_answer
 from atlas_splines.cli.workers import Workers
 from atlas_splines.estimators.regressor import AtlasRegressor
 from atlas_splines.estimators.table_model import TableModel
 from atlas_splines.tables.cells import Cells
-from atlas_splines.tables.encoding import UNKNOWN
+from atlas_splines.tables.encoding import UNKNOWN, frame
 from atlas_splines.tables.reading import Piece, Table, TableError, opened
 from atlas_splines.tables.wording import counted
-from atlas_splines.tables.writing import TableWriter
 
 __all__ = ["predict_table"]
 
@@ -48,9 +47,8 @@ def predict_table(
     support: bool = False,
     refuse_unknown: bool = True,
     force: bool = False,
-    workers: Workers | None = None,
+    workers: Workers,
     note: Say,
-    progress: Progress,
 ) -> Facts:
     """Write a table with its predictions beside it, and if wanted with how sure they are.
 
@@ -58,28 +56,27 @@ def predict_table(
     """
     check_there(path)
     check_coverages(coverages)
-    if output != "-":
+    to_folder = is_several(rows) and output != "-" and not Path(output).suffix
+    if output != "-" and not to_folder:
         check_folder(Path(output))
         check_other(rows, Path(output), "the predictions")
         check_other(str(path), Path(output), "the predictions", "the model")
     model = load_table_model(path)
     if coverages or support:
         check_knows_doubt(path, model.estimator, support)
-    if output != "-" and not force:
+    if output != "-" and not to_folder and not force:
         check_predictions(Path(output), predicted_name(model))
-    with opened(rows, model.encoding.dialect.told(**told)) as source, TableWriter(output) as writer:
+    with workers, opened(rows, model.encoding.dialect.told(**told)) as source:
         source.need(model.encoding.names)
         note_unused_columns(source, model.encoding, note)
-        count, asked = 0, Asked(model, probabilities, tuple(coverages), support, refuse_unknown)
-        predicted = map(asked, source.pieces()) if workers is None else workers.told(asked, source.pieces())
-        for table in progress.counted("predicting", predicted, rows=lambda table: table.num_rows):
-            writer.write(table)
-            count += table.num_rows
-            columns = [name for name in table.column_names if name not in source.columns]
-        if not count:
-            raise TableError(f"{source.name} has no rows below its header; check the file")
+        asked = Asked(model, probabilities, tuple(coverages), support, refuse_unknown)
+        if to_folder:
+            column = None if force else predicted_name(model)
+            count = write_folder(asked, source, Path(output), column, workers)
+        else:
+            count = write_table(asked, source, output, workers)
     note(f"{counted(count, 'row')} predicted{'' if output == '-' else f', written to {output}'}.")
-    return {"output": output, "rows": count, "columns": columns}
+    return {"output": output, "rows": count, "columns": new_columns(model, probabilities, coverages, support)}
 
 
 @dataclass(frozen=True)
@@ -104,6 +101,17 @@ class Asked:
                 raise TableError(f"{piece.source.name} has a column {name!r} already; rename it")
             table = table.append_column(name, [values])
         return table
+
+
+def new_columns(
+    model: TableModel, probabilities: bool, coverages: Sequence[float], support: bool
+) -> list[str]:
+    """Names of the columns that are added to a table."""
+    middle = np.array([0.5])
+    names = model.encoding.inputs
+    X = frame(names, [model.estimator.domain_.to_raw(j, middle) for j in range(len(names))])
+    columns = prediction_columns(model, X, probabilities)
+    return [*columns, *doubt_columns(model, X, coverages, support)]
 
 
 def predicted_name(model: TableModel) -> str:

@@ -76,6 +76,17 @@ class Progress:
             self._text = before
         self._finished(f"{name}: {time.perf_counter() - start:.1f} s")
 
+    @contextlib.contextmanager
+    def watched(self, name: str, total: int) -> Iterator[Callable[[int], None]]:
+        """Tell how many of so many parts of a table are done."""
+        with self.step(name):
+
+            def tell(done: int) -> None:
+                self._text = f"{name}: {done:,} of {total:,} parts"
+
+            tell(0)
+            yield tell
+
     def counted(
         self, name: str, pieces: Iterable[Piece], rows: Callable[[Piece], int], total: int | None = None
     ) -> Iterator[Piece]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from atlas_splines.cli.messages import Say
 from atlas_splines.tables.encoding import Encoding
-from atlas_splines.tables.reading import Source, Table
+from atlas_splines.tables.reading import Piece, Source, Table
 from atlas_splines.tables.wording import listed
 
-__all__ = ["Labels", "labelled_pieces", "note_unused_columns", "sample_size"]
+__all__ = ["LabelledRows", "Labelling", "Labels", "note_unused_columns", "sample_size"]
 
 Labels = NDArray[Any]
 
@@ -29,22 +29,52 @@ def sample_size(columns: int) -> int:
     return min(SAMPLE_ROWS, SAMPLE_CELLS // columns)
 
 
-def labelled_pieces(
-    source: Source,
-    encoding: Encoding,
-    *,
-    skip_missing: bool,
-    unknown: str | None,
-    without: NDArray[np.int64] | tuple[()] = (),
-) -> Iterator[tuple[Table, Labels]]:
-    """Inputs and targets of a table, piece by piece, without the rows of some numbers.
+@dataclass(frozen=True)
+class LabelledRows:
+    """Rows of a piece that have a target: inputs, targets, and their numbers in the table, from 1."""
 
-    For a category that was not there in fit `unknown` says what to do, or is None to treat it as missing.
+    X: Table
+    y: Labels
+    numbers: NDArray[np.int64]
+
+    def without(self, numbers: NDArray[np.int64]) -> LabelledRows:
+        """Those rows that have other numbers."""
+        others = ~np.isin(self.numbers, numbers)
+        return LabelledRows(self.X.filter(others), self.y[others], self.numbers[others])
+
+
+@dataclass(frozen=True)
+class Labelling:
+    """How a piece of a table becomes inputs and targets.
+
+    Attributes
+    ----------
+    encoding
+        Of the table.
+    skip_missing
+        Whether rows without a target are left out, or else refused.
+    unknown
+        What to do about a category that was not there in fit, or None to treat it as missing.
     """
-    for piece in source.pieces([*encoding.names, encoding.target]):
-        targets, there = encoding.targets(piece, skip_missing)
-        there &= ~np.isin(piece.row_numbers, without)
-        yield encoding.encode(piece, unknown).filter(there), targets[there]
+
+    encoding: Encoding
+    skip_missing: bool
+    unknown: str | None
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns that are read."""
+        return [*self.encoding.names, self.encoding.target]
+
+    def there(self, piece: Piece) -> NDArray[np.bool_]:
+        """Which rows of a piece have a target."""
+        return self.encoding.targets(piece, self.skip_missing)[1]
+
+    def __call__(self, piece: Piece) -> LabelledRows:
+        """Rows of a piece."""
+        targets, there = self.encoding.targets(piece, self.skip_missing)
+        X = self.encoding.encode(piece, self.unknown).filter(there)
+        return LabelledRows(X, targets[there], piece.row_numbers[there])
 
 
 def note_unused_columns(source: Source, encoding: Encoding, note: Say) -> None:

@@ -47,6 +47,16 @@ class Score:
             self.squared += float(((predicted - y) ** 2).sum())
         return self
 
+    def __add__(self, other: Score) -> Score:
+        return Score(
+            self.rows + other.rows,
+            self.outside + other.outside,
+            self.absolute + other.absolute,
+            self.squared + other.squared,
+            self.right + other.right,
+            self.of_classes or other.of_classes,
+        )
+
     @property
     def badness(self) -> float:
         """The smaller, the better."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -17,8 +17,9 @@ from atlas_splines.cli.footprint_lines import share_of_domain
 from atlas_splines.cli.messages import Say
 from atlas_splines.cli.model_files import alone_with, load_table_model
 from atlas_splines.cli.output import Facts
+from atlas_splines.cli.passes import NewRows, news_of
 from atlas_splines.cli.progress import Progress
-from atlas_splines.cli.rows import Labels, labelled_pieces, note_unused_columns, sample_size
+from atlas_splines.cli.rows import Labelling, Labels, note_unused_columns, sample_size
 from atlas_splines.cli.scores import Score
 from atlas_splines.cli.workers import Workers
 from atlas_splines.core.model import state_of
@@ -32,11 +33,13 @@ from atlas_splines.memory.doubt import spread_of
 from atlas_splines.memory.footprints import BoxFootprint, RestFootprint
 from atlas_splines.memory.log import Update
 from atlas_splines.memory.plans import BY_EVIDENCE, Retention
+from atlas_splines.memory.row_digest import sorted_hashes
+from atlas_splines.memory.summing import add_to_newest_update
 from atlas_splines.storage.saving import save
+from atlas_splines.tables.drawing import Sample
 from atlas_splines.tables.encoding import UNKNOWN, Encoding
-from atlas_splines.tables.reading import Located, Source, Table, TableError
-from atlas_splines.tables.sampling import Reservoir
-from atlas_splines.tables.survey import News, find_news
+from atlas_splines.tables.reading import Located, Piece, Source, Table, TableError
+from atlas_splines.tables.survey import News
 from atlas_splines.tables.wording import counted, listed
 
 __all__ = ["update_model"]
@@ -67,7 +70,7 @@ def update_model(
     seed: int = 0,
     message: str = "",
     author: str = "",
-    workers: Workers | None = None,
+    workers: Workers,
     wait: float = 600,
     say: Say,
     note: Say,
@@ -86,22 +89,27 @@ def update_model(
     check_other(data, output)
     if not (dry_run or replaces):
         check_replaceable(output)
-    with Located(data) as located, contextlib.nullcontext() if dry_run else alone_with(output, wait, note):
-        model, source = open_both(path, located, told, None if strict else unknown, say)
+    with (
+        workers,
+        Located(data) as located,
+        contextlib.nullcontext() if dry_run else alone_with(output, wait, note),
+    ):
+        model, source = open_both(path, located, told, None if strict else unknown, workers, say)
         note_unused_columns(source, model.encoding, note)
-        rows = NewRows(model, source, skip_missing, unknown == "missing" and not strict)
+        advice = None if unknown == "missing" and not strict else UNKNOWN
+        rows = NewRows(model.estimator, source, Labelling(model.encoding, skip_missing, advice), workers)
         with progress.step(f"reading {source.name}"):
             plan = plan_learning(rows, retention or model.estimator.retention, far, seed)
-        tell_plan(rows, plan, dry_run, say, note)
+        tell_plan(model, source, plan, dry_run, say, note)
         if dry_run:
             say(f"Error on these rows: {plan.before}. Nothing was written.")
             return facts_of(None, plan, None, None)
         old_domain = model.estimator.model_.domain.copy()
         with progress.step("learning"):
-            done = learn(rows, plan, seed, message, author, workers)
+            done = learn(rows, plan, seed, message, author)
         tell_reason(done, say)
         with progress.step("looking at the errors"):
-            after = error_on(rows)
+            after = rows.score()
         tell_extension(model.estimator, model.encoding, old_domain, say)
         say(f"Error on these rows before: {plan.before}")
         say(f"Error on these rows after:  {after}")
@@ -113,28 +121,11 @@ def update_model(
 
 
 @dataclass(frozen=True)
-class NewRows:
-    """A table of new rows, as a model reads them."""
-
-    model: TableModel
-    source: Source
-    skip_missing: bool
-    unknown_is_missing: bool
-
-    def pieces(self) -> Iterator[tuple[Table, Labels]]:
-        """Inputs and targets, piece by piece."""
-        advice = None if self.unknown_is_missing else UNKNOWN
-        return labelled_pieces(
-            self.source, self.model.encoding, skip_missing=self.skip_missing, unknown=advice
-        )
-
-
-@dataclass(frozen=True)
 class Plan:
     """What is learned of new rows, and how.
 
-    `X` and `sample` are a sample of the rows: inputs; numbers and targets. `learned` is how many rows are
-    learned, of so many `rows`: evidence needs no more than a piece at a time, whatever trains needs a sample.
+    `X` and `y` are inputs and targets of a sample of the rows. `learned` is how many rows are learned, of so
+    many `rows`: evidence needs no more than a piece at a time, whatever trains needs a sample.
     """
 
     retention: Retention
@@ -142,13 +133,14 @@ class Plan:
     before: Score
     rows: int
     learned: int
+    sample: Sample
     X: Table
-    sample: Labels
+    y: Labels
 
     @property
     def learns_more(self) -> bool:
         """Whether more than the sample is learned."""
-        return len(self.sample) < self.learned
+        return len(self.y) < self.learned
 
 
 def open_both(
@@ -156,6 +148,7 @@ def open_both(
     located: Located,
     told: Mapping[str, Any],
     unknown: Unknown | None,
+    workers: Workers,
     say: Say,
 ) -> tuple[TableModel, Source]:
     """The model and the table; the model gets room for what is new there, except if `unknown` is None."""
@@ -164,56 +157,49 @@ def open_both(
     source.need([*model.encoding.names, model.encoding.target])
     if unknown is None:
         return model, source
-    news = find_news(source, model.encoding)
+    news = news_of(source, model.encoding, workers)
     return with_news(model, news if unknown == "learn" else replace(news, categories={}), say), source
 
 
 def plan_learning(rows: NewRows, retention: Retention, far: bool, seed: int) -> Plan:
-    """Read the table once, to see how much of it is learned."""
-    before, X, sample = score_and_sample(rows, seed)
+    """Read the table, to see how much of it is learned."""
+    before, sample = rows.score_and_sample(sample_size(len(rows.labelling.encoding.inputs)), seed)
+    chosen = rows.labelling(Piece(rows.source, 1, sample.rows))
     count = before.rows + before.outside
-    by_evidence = retention in BY_EVIDENCE and state_of(rows.model.estimator.model_).evidence is not None
-    return Plan(retention, far, before, count, count if by_evidence else len(sample), X, sample)
+    by_evidence = retention in BY_EVIDENCE and state_of(rows.estimator.model_).evidence is not None
+    learned = count if by_evidence else len(chosen.y)
+    return Plan(retention, far, before, count, learned, sample, chosen.X, chosen.y)
 
 
-def tell_plan(rows: NewRows, plan: Plan, dry_run: bool, say: Say, note: Say) -> None:
+def tell_plan(model: TableModel, source: Source, plan: Plan, dry_run: bool, say: Say, note: Say) -> None:
     """Say how much is learned, and what that can change."""
-    name = rows.source.name
+    name = source.name
     say(f"{name}: {counted(plan.rows, 'row')}, {learned_from(plan.learned, plan.rows, dry_run)}.")
     try:
-        tell_footprint(rows.model, plan.X, plan.retention, plan.far, plan.learns_more, say)
+        tell_footprint(model, plan.X, plan.retention, plan.far, plan.learns_more, say)
     except FarRowError as error:
         raise TableError(
             f"{name}: {error.what}; correct it or leave it out, or let the domain grow that far with --far"
         ) from None
-    note_nothing_known(rows.model.estimator, plan.X, plan.rows, note)
+    note_nothing_known(model.estimator, plan.X, plan.rows, note)
 
 
-def learn(rows: NewRows, plan: Plan, seed: int, message: str, author: str, workers: Workers | None) -> Record:
+def learn(rows: NewRows, plan: Plan, seed: int, message: str, author: str) -> Record:
     """Learn as planned; the entry of the log."""
-    estimator = rows.model.estimator
-    rest = rest_of(rows.pieces(), plan.sample["number"]) if plan.learns_more else ()
-    checked = estimator._checked(plan.X, plan.sample["target"], None)
+    estimator = rows.estimator
+    checked = estimator._checked(plan.X, plan.y, None)
     estimator._update(
         *checked,
         retention=plan.retention,
         random_state=seed,
         far=plan.far,
-        rest=() if workers else rest,
         message=message,
         author=author,
     )
-    if workers and plan.learns_more:
-        workers.add_to_update(estimator, checked, rest)
+    if plan.learns_more:
+        sums, digest = rows.others(plan.sample, sorted_hashes(*checked))
+        add_to_newest_update(estimator.model_, estimator._rows(*checked), sums, estimator._loss, digest)
     return estimator.update_log_[-1]
-
-
-def error_on(rows: NewRows) -> Score:
-    """The error of the model on the rows, as it is now."""
-    score = Score()
-    for X, y in rows.pieces():
-        score.add(rows.model.estimator, X, y)
-    return score
 
 
 def facts_of(output: Path | None, plan: Plan, done: Record | None, after: Score | None) -> Facts:
@@ -248,32 +234,6 @@ def with_news(model: TableModel, news: News, say: Say) -> TableModel:
     assert isinstance(model.estimator, AtlasClassifier)
     say(f"New in column {encoding.target!r}: {listed(news.classes, 6)}, learned as classes.")
     return TableModel(model.estimator.add_classes(list(news.classes)), encoding)
-
-
-def score_and_sample(rows: NewRows, seed: int) -> tuple[Score, Table, Labels]:
-    """Read a table once: the model's error on it, and a sample of its rows: inputs, numbers and targets."""
-    model = rows.model
-    score, reservoir = Score(), Reservoir(sample_size(len(model.encoding.inputs)), seed)
-    for X, y in rows.pieces():
-        score.add(model.estimator, X, y)
-        numbered = np.empty(len(y), [("number", np.int64), ("target", y.dtype)])
-        numbered["number"], numbered["target"] = reservoir.seen + np.arange(len(y)), y
-        reservoir.add(X, numbered)
-    if not reservoir.seen:
-        raise TableError(f"{rows.source.name} has no rows with a target below its header; check the file")
-    return score, *reservoir.sample()
-
-
-def rest_of(
-    pieces: Iterator[tuple[Table, Labels]], numbers: NDArray[np.int64]
-) -> Iterator[tuple[Table, Labels]]:
-    """Rows that are not in a sample, piece by piece; `numbers` are those of the sample, from 0."""
-    seen = 0
-    for X, y in pieces:
-        others = ~np.isin(seen + np.arange(len(y)), numbers)
-        seen += len(y)
-        if others.any():
-            yield X.filter(others), y[others]
 
 
 def learned_from(learned: int, rows: int, dry_run: bool) -> str:

@@ -1,93 +1,134 @@
-"""Workers that large tables are learned and predicted with: processes of this machine, or of a cluster."""
+"""Workers that large tables are learned and predicted with: processes of this machine, or of a cluster.
+
+What is asked of a table is a function of its pieces. Alone, this process asks it of all of them; workers read
+shares of the table by themselves, and only their answers come here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from functools import cached_property
+from types import TracebackType
 from typing import Any, TypeVar
 
 from atlas_splines.cli.messages import fail
-from atlas_splines.cli.rows import Labels
-from atlas_splines.core.model import state_of
-from atlas_splines.estimators.base import Array
-from atlas_splines.estimators.table_model import Estimator
-from atlas_splines.memory.row_digest import RowDigest
-from atlas_splines.memory.summing import add_first_sums, add_to_newest_update
-from atlas_splines.tables.reading import Table
+from atlas_splines.cli.progress import Progress
+from atlas_splines.estimators.row_sums import SummedRows
+from atlas_splines.memory.row_digest import Hashes, RowDigest
+from atlas_splines.memory.summing import RowSums
+from atlas_splines.tables.reading import Piece, Share, Source
 
-__all__ = ["Workers", "workers_of"]
+__all__ = ["Workers"]
 
-Piece = TypeVar("Piece")
 Answer = TypeVar("Answer")
-Rows = Iterable[tuple[Table, Labels]]
+Asked = Callable[[Iterable[Piece]], Answer]
 
 
-def workers_of(jobs: int | None, scheduler: str | None) -> Workers | None:
-    """The workers that options ask for, or None if this process does all by itself."""
-    if jobs is not None and scheduler is not None:
-        fail("--jobs and --scheduler exclude each other; give one of them")
-    return None if jobs is None and scheduler is None else Workers(jobs, scheduler)
-
-
-@dataclass(frozen=True)
 class Workers:
-    """Where workers are: so many processes, or at the address of a scheduler."""
+    """So many processes, those of a scheduler, or just this one; they are called when they are needed.
 
-    jobs: int | None
-    scheduler: str | None
+    Parameters
+    ----------
+    jobs
+        Number of processes.
+    scheduler
+        Address of a Dask scheduler.
+    progress
+        Tells how far the work is.
+    """
 
-    def connected(self) -> AbstractContextManager[Any]:
-        """A client of the workers, as long as it is needed."""
-        from atlas_splines.dask.feeding import connected
+    def __init__(self, jobs: int | None, scheduler: str | None, progress: Progress) -> None:
+        if jobs is not None and scheduler is not None:
+            fail("--jobs and --scheduler exclude each other; give one of them")
+        self.jobs, self.scheduler, self.progress = jobs, scheduler, progress
 
-        return connected(self.jobs, self.scheduler)
+    @property
+    def are_others(self) -> bool:
+        """Whether other processes than this one do the work."""
+        return self.jobs is not None or self.scheduler is not None
 
-    def add_first_rows(self, estimator: Estimator, rows: Rows) -> None:
-        """What `fit_more` does with each piece of rows."""
-        from atlas_splines.dask.asking import RowsToSum
-        from atlas_splines.dask.feeding import sums_of_pieces
+    def __enter__(self) -> Workers:
+        self._connection = ExitStack()
+        return self
 
-        with self.connected() as client:
-            sums = sums_of_pieces(client, RowsToSum(estimator), shown(rows))
-        if sums.statistics:
-            state = add_first_sums(state_of(estimator.model_), sums)
-            estimator._take_first(state, sum(sums.rows.values()))
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        return self._connection.__exit__(kind, error, trace)
 
-    def add_to_update(self, estimator: Estimator, learned: tuple[Array, Array, Array], rows: Rows) -> None:
-        """Let further rows join the newest update, which has learned some."""
-        from atlas_splines.dask.asking import RowsToSum
-        from atlas_splines.dask.feeding import sums_of_pieces
+    @cached_property
+    def _client(self) -> Any:
+        from atlas_splines.dask.clusters import connected
 
-        digest = RowDigest()
-        digest.add(*learned)
-        with self.connected() as client:
-            sums = sums_of_pieces(client, RowsToSum(estimator), shown(noted(digest, estimator, rows)))
-        judged = estimator._rows(*learned)
-        add_to_newest_update(estimator.model_, judged, sums, estimator._loss, digest.text)
+        return self._connection.enter_context(connected(self.jobs, self.scheduler))
 
-    def told(self, asked: Callable[[Piece], Answer], pieces: Iterable[Piece]) -> Iterator[Answer]:
-        """What is said of each piece, in their order."""
-        from atlas_splines.dask.feeding import fed
+    @property
+    def count(self) -> int:
+        """How many can work at the same time."""
+        return sum(self._client.nthreads().values()) if self.are_others else 1
 
-        with self.connected() as client:
-            yield from fed(client, answered, asked, shown(pieces))
+    def counted_pieces(
+        self, what: str, source: Source, columns: Sequence[str] | None = None
+    ) -> Iterator[Piece]:
+        """All pieces of a table, read here, and counted on the terminal."""
+        return self.progress.counted(what, source.pieces(columns), lambda piece: int(piece.table.num_rows))
 
+    def each(
+        self,
+        asked: Asked[Answer],
+        shares: Sequence[Share],
+        combine: Callable[[Answer, Answer], Answer],
+        what: str,
+    ) -> Answer:
+        """What is said of each share by a worker that reads it, combined in their order."""
+        from atlas_splines.dask.shares import asked_of_each, told
 
-def noted(digest: RowDigest, estimator: Estimator, rows: Rows) -> Iterator[tuple[Table, Labels]]:
-    """The rows, which a digest takes in as they pass."""
-    for X, y in rows:
-        digest.add(*estimator._checked(X, y, None)[:2])
-        yield X, y
+        with self.progress.watched(what, len(shares)) as watch:
+            return told(self._client, asked_of_each(asked, shares), combine, watch)
 
+    def told(
+        self,
+        asked: Asked[Answer],
+        source: Source,
+        columns: Sequence[str],
+        combine: Callable[[Answer, Answer], Answer],
+        what: str,
+    ) -> Answer:
+        """What is said of a table."""
+        if not self.are_others:
+            return asked(self.counted_pieces(what, source, columns))
+        return self.each(asked, source.shares(columns, self.count), combine, what)
 
-def answered(piece: Piece, asked: Callable[[Piece], Answer]) -> Answer:
-    """What is said of a piece, on a worker."""
-    return asked(piece)
+    def summed(
+        self, asked: Asked[SummedRows], source: Source, columns: Sequence[str], before: Sequence[int]
+    ) -> RowSums:
+        """Sums of rows of a table, of which so many rows come before each file."""
+        if not self.are_others:
+            return asked(self.counted_pieces("adding all other rows", source, columns)).sums
+        from atlas_splines.dask.shares import asked_of_each, summed
 
+        shares = source.shares(columns, self.count, before)
+        with self.progress.watched("adding all other rows", len(shares)) as watch:
+            return summed(self._client, asked_of_each(asked, shares), watch)
 
-def shown(pieces: Iterable[Piece]) -> Iterator[Piece]:
-    """The pieces, with a line on the terminal that tells how many have come."""
-    from tqdm import tqdm
+    def digested(
+        self,
+        asked: Asked[SummedRows],
+        source: Source,
+        columns: Sequence[str],
+        before: Sequence[int],
+        more: Hashes,
+    ) -> tuple[RowSums, str]:
+        """Sums of rows of a table, and the digest of them and some more."""
+        if not self.are_others:
+            done = asked(self.counted_pieces("adding all other rows", source, columns))
+            digest = RowDigest()
+            digest.add_hashes(done.hashes)
+            digest.add_hashes(more)
+            return done.sums, digest.text
+        from atlas_splines.dask.shares import asked_of_each, digested
 
-    yield from tqdm(pieces, desc="sent to workers", unit=" pieces", disable=None)
+        shares = source.shares(columns, self.count, before)
+        with self.progress.watched("adding all other rows", len(shares)) as watch:
+            return digested(self._client, asked_of_each(asked, shares), more, watch)

@@ -1,6 +1,7 @@
 """Tables larger than a machine: fit, update and predict on a Dask cluster, with the same bits.
 
-Imports `core`, `memory` and `estimators`. The only folder that imports Dask, besides the experiments.
+Imports `core` to `versions`, but neither `nn` nor `plots`. The only folder that imports Dask, besides the
+experiments.
 """
 
 try:
@@ -12,6 +13,7 @@ except ModuleNotFoundError as missing:
         "atlas_splines.dask needs Dask; install it with: pip install 'atlas-splines[dask]'", name=missing.name
     ) from None
 
-from atlas_splines.dask.estimators import DaskAtlasClassifier, DaskAtlasRegressor
+from atlas_splines.dask.classifier import DaskAtlasClassifier
+from atlas_splines.dask.regressor import DaskAtlasRegressor
 
 __all__ = ["DaskAtlasClassifier", "DaskAtlasRegressor"]

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from atlas_splines.core.extension import extended
-from atlas_splines.core.model import Atlas, model_in, state_of
+from atlas_splines.core.model import model_in, state_of
 from atlas_splines.dask.partitions import as_numbers
 from atlas_splines.dask.sketches import EVERY, Sketch, sketch_of
 from atlas_splines.estimators.base import AtlasEstimator
-from atlas_splines.memory.summing import RowSums, Summer, without_sums
+from atlas_splines.estimators.row_sums import RowsToSum, SummedRows
+from atlas_splines.memory.summing import without_sums
 
 __all__ = [
-    "RowsToSum",
     "Scored",
     "Sketching",
     "errors_of",
@@ -31,7 +29,6 @@ __all__ = [
 Array = NDArray[Any]
 
 MARGIN = 4  # a part of so many times the usual size still has enough rows below its limit
-ROWS_AT_ONCE = 65_536  # that are held more than once; a multiple of what is summed together
 
 
 @dataclass(frozen=True)
@@ -85,45 +82,9 @@ def sketched(X: Any, y: Any = None, weights: Any = None, *, asked: Sketching) ->
     )
 
 
-class RowsToSum:
-    """What a part needs to sum its rows: checks and map of an estimator, and the features of its model.
-
-    Parameters
-    ----------
-    estimator
-        A fitted estimator.
-    confined
-        Whether rows outside the domain are refused.
-    """
-
-    def __init__(self, estimator: AtlasEstimator, confined: bool = False) -> None:
-        self.estimator, self.confined = copy.copy(estimator), confined
-        self.summer = Summer(state_of(estimator.model_))
-        self.estimator.model_ = bare(estimator.model_)
-
-    def __call__(self, X: Any, y: Array, weights: Array | None) -> RowSums:
-        """Sums of rows."""
-        checked = self.estimator._checked(X, y, weights)
-        if self.confined and not self.estimator._inside(checked[0]).all():
-            raise ValueError("some rows of X lie outside the domain that was given; widen it")
-        return self.summer(self.estimator._rows(*checked))
-
-
-def bare(model: Atlas) -> Atlas:
-    """A model of the same domain that has learned nothing."""
-    small = Atlas(model.inputs, model.outputs, terms=0, density=0, dtype=model.dtype.name)
-    return model_in(extended(state_of(small), *model.domain.T))
-
-
-def summed_rows(X: Any, y: Any, weights: Any = None, *, asked: RowsToSum) -> RowSums:
-    """Sums of the rows of a part, some rows at a time."""
-    total = RowSums({}, {})
-    targets, counted = np.asarray(y), None if weights is None else np.asarray(weights)
-    for begin in range(0, len(X), ROWS_AT_ONCE):
-        rows = slice(begin, begin + ROWS_AT_ONCE)
-        some = X.iloc[rows] if hasattr(X, "iloc") else X[rows]
-        total += asked(some, targets[rows], None if counted is None else counted[rows])
-    return total
+def summed_rows(X: Any, y: Any, weights: Any = None, *, asked: RowsToSum) -> SummedRows:
+    """Sums of the rows of a part."""
+    return asked(X, y, weights)
 
 
 def predictor(estimator: AtlasEstimator) -> AtlasEstimator:

@@ -1,30 +1,31 @@
 """Disjoint updates: charts whose boxes do not meet are trained at the same time, each on a worker.
 
-A chart says nothing outside its box, so what one of them learns does not depend on the others: the result is
-that of training one after the other, to the bit.
+A chart says nothing outside its box, so what one of them learns does not depend on the others: predictions
+are those of training one after the other, to the bit.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from datetime import datetime, timezone
 from typing import Any
 
+from distributed import Client
 from numpy.typing import NDArray
 
-from atlas_splines.core.charts import Chart, Fence
-from atlas_splines.core.model import Atlas, commit, model_in, state_of
-from atlas_splines.core.records import next_id
+from atlas_splines.core.charts import Fence
+from atlas_splines.core.model import snapshot_of
 from atlas_splines.estimators.base import AtlasEstimator
+from atlas_splines.estimators.threads import ONE_THREAD_EACH
 from atlas_splines.memory.footprints import BoxFootprint
-from atlas_splines.memory.log import Update
+from atlas_splines.versions.merging import merge
+from atlas_splines.versions.versioned import with_model
 
-__all__ = ["charted", "fences_of", "install", "waves"]
+__all__ = ["fences_of", "trained_apart", "waves"]
 
 Array = NDArray[Any]
 Rows = tuple[Array, Array, Array]  # inputs, targets and weights, checked
-Charted = tuple[tuple[Chart, ...], Update]
 
 
 def fences_of(estimator: AtlasEstimator, X: Any) -> tuple[Fence, ...] | None:
@@ -68,21 +69,27 @@ def is_apart(one: Array, other: Array) -> bool:
     return bool(((one[:, 1] < other[:, 0]) | (other[:, 1] < one[:, 0])).any())
 
 
-def charted(rows: Rows, estimator: AtlasEstimator) -> Charted:
-    """The charts of an update, and its entry in the log."""
-    known = len(estimator.model_.charts)
-    learned = estimator._now()._update(*rows)
-    (done,) = learned.model_.updates
-    assert isinstance(done, Update)
-    return tuple(learned.model_.charts[known:]), done
+def trained_apart(client: Client, estimator: Any, updates: Sequence[Rows]) -> Any:
+    """The estimator with several updates, each trained on a worker: they come together as versions do."""
+    if len(updates) == 1:
+        return learned(estimator, updates[0])
+    base = client.submit(handed_on, estimator, pure=False)
+    futures = [client.submit(learned, base, rows, pure=False) for rows in updates]
+    together = estimator
+    for future in futures:
+        theirs = future.result()
+        theirs.model_.updates[-1].time = datetime.now(timezone.utc)  # of one clock, so that their order stays
+        together = merge(estimator, together, theirs)
+    return together
 
 
-def install(model: Atlas, new: Charted) -> Atlas:
-    """The model with the charts of an update, as if it had learned that by itself."""
-    charts, done = new
-    grown, id = model_in(state_of(model), model.updates), next_id(model.updates)
-    own = (replace(chart, update=id) for chart in charts)
-    state = state_of(model).with_charts((*state_of(model).charts, *own))
-    entry = replace(done, id=id, before=model.fingerprint(), after=model_in(state).fingerprint())
-    commit(grown, state, entry)
-    return grown
+def handed_on(estimator: Any) -> Any:
+    """What all tasks share: a result of a task, which can be computed again if a worker dies."""
+    return estimator
+
+
+def learned(estimator: Any, rows: Rows) -> Any:
+    """An estimator that has learned an update; the one that was given stays as it is."""
+    own: Any = with_model(estimator, snapshot_of(estimator.model_))
+    with ONE_THREAD_EACH:
+        return own._update(*rows)

@@ -87,12 +87,16 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
         """
         if not hasattr(self, "model_"):
             return self._fit_announced(X, y, classes, sample_weight)
-        if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
-            raise ValueError(f"classes is {classes!r}, but the first call said {self.classes_.tolist()}")
+        self._check_announced(classes)
         draft = self._knowing(X)
         return self._become(
             draft._update(*draft._checked(X, y, sample_weight), message=message, author=author)
         )
+
+    def _check_announced(self, classes: ArrayLike | None) -> None:
+        """Refuse other classes than those that the first call has announced."""
+        if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+            raise ValueError(f"classes is {classes!r}, but the first call said {self.classes_.tolist()}")
 
     def _fit_announced(
         self,

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["RowDigest", "digest_text", "row_hashes"]
+__all__ = ["Hashes", "RowDigest", "digest_text", "row_hashes", "sorted_hashes"]
 
 ROW_BYTES = 16  # of the hash of a row
+Hashes = NDArray[np.bytes_]  # of rows, of 16 bytes each, sorted
 
 
 class RowDigest:
@@ -28,11 +29,15 @@ class RowDigest:
     """
 
     def __init__(self) -> None:
-        self._hashes: list[bytes] = []
+        self._parts: list[Hashes] = []
 
     def add(self, X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> None:
         """Take in rows: inputs, targets and, if they differ from one, weights."""
-        self._hashes += row_hashes(X, y, weights)
+        self.add_hashes(sorted_hashes(X, y, weights))
+
+    def add_hashes(self, hashes: Hashes) -> None:
+        """Take in rows of which the hashes are known."""
+        self._parts.append(hashes)
 
     def watching(self, pieces: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
         """The same pieces, (X, y) or (X, y, weights), taken in as they pass."""
@@ -41,14 +46,29 @@ class RowDigest:
             yield piece
 
     @property
+    def hashes(self) -> Hashes:
+        """The hashes of all rows so far."""
+        return np.sort(np.concatenate([packed([]), *self._parts]))
+
+    @property
     def text(self) -> str:
         """The digest of all rows so far."""
-        return digest_text(self._hashes)
+        return hashlib.sha256(self.hashes.tobytes()).hexdigest()
 
 
 def digest_text(hashes: Iterable[bytes]) -> str:
     """The SHA-256 over the sorted hashes of rows, as 64 hexadecimal digits."""
     return hashlib.sha256(b"".join(sorted(hashes))).hexdigest()
+
+
+def sorted_hashes(X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> Hashes:
+    """The hashes of rows, sorted: 16 bytes for each of them, and nothing else."""
+    return np.sort(packed(row_hashes(X, y, weights)))
+
+
+def packed(hashes: Iterable[bytes]) -> Hashes:
+    """Hashes as an array."""
+    return np.frombuffer(b"".join(hashes), f"S{ROW_BYTES}")
 
 
 def row_hashes(X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> list[bytes]:

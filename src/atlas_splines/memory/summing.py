@@ -196,7 +196,8 @@ def add_to_newest_update(model: Atlas, judged: Rows, sums: RowSums, loss: str, d
     joins = sum(sums.rows[k] for k in sums.rows if k != MODEL and model.charts[k].update != done.id)
     done.rows += sum(sums.rows.values())
     done.reason += f"; {joins} rows joined a chart" if joins else ""
-    done.reason += f"; decided on a sample of {len(judged):,} of {done.rows:,} rows, all learned"
+    if done.settings.get("retention") == "auto":
+        done.reason += f"; decided on a sample of {len(judged):,} of {done.rows:,} rows, all learned"
     done.data = data
     done.after = draft.fingerprint()
     done.footprint = RestFootprint(draft.domain, draft.dtype, ())

@@ -105,6 +105,12 @@ class Cells:
             return self
         self.fail(None, f"values of type {kind} are not understood; {self.ways_out.leave_out}")
 
+    @property
+    def emptied(self) -> Cells:
+        """None of the cells: what messages about the column need."""
+        piece = replace(self.piece, table=self.piece.table.schema.empty_table())
+        return replace(self, piece=piece, values=pa.array([], self.values.type))
+
     def fail(self, at: int | None, what: str) -> NoReturn:
         """Say what is wrong with a cell, or with the column."""
         row = "" if at is None else f"row {self.piece.first_row + at}, "

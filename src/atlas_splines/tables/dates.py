@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -195,10 +195,11 @@ class DateSurvey:
         layouts = LAYOUTS if choice is None else (*LAYOUTS, COMPACT)
         self.spans = {layout: Span() for layout in layouts if self.choice.allows(layout)}
         self.zones: set[str | None] = set()
+        self.latest: Cells | None = None  # none of them, but what messages need
 
     def add(self, cells: Cells) -> None:
         """See one piece."""
-        self.latest = cells
+        self.latest = cells.emptied
         if cells.is_temporal:
             self._add_typed(cells)
             return
@@ -222,18 +223,31 @@ class DateSurvey:
         self.zones.add(kind.tz if pa.types.is_timestamp(kind) else None)
         self.spans = {layout: self.spans[layout].with_more(typed_moments(cells.values, None))}
 
+    def followed_by(self, later: DateSurvey) -> bool:
+        """Take in what was found apart in later pieces; False if no way of writing dates suits both."""
+        both = [layout for layout in self.spans if layout in later.spans]
+        self.spans = {layout: self.spans[layout].joined(later.spans[layout]) for layout in both}
+        self.zones |= later.zones
+        self.latest = later.latest or self.latest
+        return bool(both)
+
     def calendar(self) -> Calendar:
         """The column as inputs; refused if its texts can be read in several ways."""
         layout, *others = self.spans
         if any(not self.spans[other].is_like(self.spans[layout]) for other in others):
+            assert self.latest is not None
             way_out = self.latest.ways_out.day_first.format(column=self.column)
-            self.latest.fail(None, f"each date can be read with day or month first; {way_out}")
+            self._fail(f"each date can be read with day or month first; {way_out}")
         span = self.spans[layout]
         parts = self.choice.parts or (span.parts if layout else ("hour",))
         if not layout and parts != ("hour",):
-            self.latest.fail(None, f"times of day have an hour only; say --date {self.column}=hour")
+            self._fail(f"times of day have an hour only; say --date {self.column}=hour")
         zone = next(iter(self.zones)) if len(self.zones) == 1 else None
         return Calendar(parts, layout, span.start, zone) if layout else Calendar(parts, layout)
+
+    def _fail(self, what: str) -> NoReturn:
+        assert self.latest is not None
+        self.latest.fail(None, what)
 
 
 class Span:
@@ -246,10 +260,14 @@ class Span:
 
     def with_more(self, moments: pa.Array) -> Span:
         """The span with more dates in it."""
-        more = Span(moments.drop_null().cast(pa.int64()).to_numpy(zero_copy_only=False))
-        more.days = np.union1d(self.days, more.days)
-        more.clocks = np.union1d(self.clocks, more.clocks)[:2]
-        return more
+        return self.joined(Span(moments.drop_null().cast(pa.int64()).to_numpy(zero_copy_only=False)))
+
+    def joined(self, other: Span) -> Span:
+        """The span of the dates of both."""
+        both = Span()
+        both.days = np.union1d(self.days, other.days)
+        both.clocks = np.union1d(self.clocks, other.clocks)[:2]
+        return both
 
     def is_like(self, other: Span) -> bool:
         """Whether dates read in another way are the same ones."""

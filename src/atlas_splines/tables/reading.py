@@ -11,6 +11,7 @@ import csv
 import glob
 import gzip
 import io
+import itertools
 import json
 import re
 import shutil
@@ -34,7 +35,7 @@ from atlas_splines.tables.dialects import BLANKS, PLAIN, Dialect
 from atlas_splines.tables.whole_files import WHOLE_ENDINGS, as_parquet, numbered
 from atlas_splines.tables.wording import COMMAND, TableError, WaysOut, counted, listed, one_line
 
-__all__ = ["Located", "Piece", "Source", "Table", "TableError", "is_parquet", "opened"]
+__all__ = ["Located", "Piece", "Share", "Source", "Table", "TableError", "is_parquet", "opened"]
 
 Table = pa.Table
 
@@ -151,16 +152,28 @@ class Source:
 
     def pieces(self, columns: Sequence[str] | None = None) -> Iterator[Piece]:
         """Pieces of the table, in order: text in CSV, typed values in Parquet."""
-        names = list(self.columns if columns is None else columns)
-        schema = self._common_schema(names) if self.is_parquet else None
         before = 0
-        for part in self.parts or (self,):
-            row = 1
-            for table in part._csv_tables(names) if schema is None else part._parquet_tables(names, schema):
-                if table.num_rows:
-                    yield Piece(part, row, table, before)
-                row += table.num_rows
-            before += row - 1
+        for share in self.shares(columns):
+            rows = 0
+            for piece in replace(share, before=before).pieces():
+                yield piece
+                rows += piece.table.num_rows
+            before += rows
+
+    def shares(
+        self, columns: Sequence[str] | None = None, readers: int = 1, before: Sequence[int] = ()
+    ) -> list[Share]:
+        """The table in shares that can be read apart: its files, or parts of them for so many readers.
+
+        `before` are the rows that come before each file, if these are known.
+        """
+        names = tuple(self.columns if columns is None else columns)
+        schema = self._common_schema(list(names)) if self.is_parquet else None
+        files = self.parts or (self,)
+        step = -(-readers // len(files))
+        known = [*before, *[0] * len(files)]  # where none is known nobody asks for it
+        every = itertools.product(enumerate(files), range(step))
+        return [Share(file, k, names, schema, first, step, known[k]) for (k, file), first in every]
 
     def _common_schema(self, names: list[str]) -> pa.Schema:
         """Types of columns that hold the values of all files."""
@@ -230,6 +243,54 @@ class Source:
                 yield pa.BufferReader((text + "\n").encode()), 0
 
 
+@dataclass(frozen=True)
+class Share:
+    """Pieces of a table that one process reads by itself: every so many-th of one of its files.
+
+    Attributes
+    ----------
+    file
+        The file.
+    number
+        Number of the file in the table, from 0.
+    columns
+        Names of the columns to read.
+    schema
+        Their types in all files of the table; None for CSV.
+    first, step
+        Which of its pieces these are: the first of them, from 0, and how far it is to the next.
+    before
+        Rows in files that come before it, if that is known.
+    """
+
+    file: Source
+    number: int
+    columns: tuple[str, ...]
+    schema: pa.Schema | None
+    first: int = 0
+    step: int = 1
+    before: int = 0
+
+    def pieces(self) -> Iterator[Piece]:
+        """The pieces, in order."""
+        names = list(self.columns)
+        tables = (
+            self.file._csv_tables(names)
+            if self.schema is None
+            else self.file._parquet_tables(names, self.schema)
+        )
+        row = 1
+        for number, table in enumerate(filter(pa.Table.__len__, tables)):
+            if number % self.step == self.first:
+                yield Piece(self.file, row, table, self.before, self.number)
+            row += table.num_rows
+
+    @property
+    def apart(self) -> Share:
+        """The share as another process finds it, whatever folder that is in."""
+        return replace(self, file=replace(self.file, path=self.file.path.absolute()))
+
+
 def _with_single_blanks(line: str) -> str:
     """A line with one space wherever spaces and tabs are, but as it is inside quotes."""
     return OUTSIDE_QUOTES.sub(lambda found: found[1] or " ", line.strip())
@@ -271,12 +332,20 @@ class Piece:
         The rows.
     before
         Rows in files that come before it in a table of several ones.
+    file
+        Number of its file there, from 0.
     """
 
     source: Source
     first_row: int
     table: pa.Table
     before: int = 0
+    file: int = 0
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Where it is: pieces of a table are in the order of their places."""
+        return self.file, self.first_row
 
     @property
     def row_numbers(self) -> NDArray[np.int64]:

@@ -8,12 +8,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-__all__ = ["Reservoir", "random_numbers"]
+__all__ = ["Reservoir", "chosen_rows", "random_numbers"]
 
 Array = NDArray[np.float64]
 
 # Goes with the user's seed: data is often made with default_rng(seed) too, and no sample may depend on it.
 OWN_SEED = 0x61746C6173
+
+# Rows that draw their keys at once where no other process may know how many came before.
+ROWS_AT_ONCE = 1_000_000
 
 
 def random_numbers(seed: int, *use: int) -> np.random.Generator:
@@ -71,3 +74,18 @@ class Reservoir:
         """The rows and their values, in the order in which they came."""
         self._shrink()
         return self.parts[0][2], self.parts[0][1]
+
+
+def chosen_rows(count: int, capacity: int, seed: int) -> NDArray[np.int64]:
+    """Which of so many rows a reservoir would hold, in order, from 0: so others can fetch them.
+
+    Examples
+    --------
+    >>> chosen_rows(30, 3, seed=0).tolist() == chosen_rows(30, 4, seed=0).tolist()
+    False
+    """
+    reservoir = Reservoir(capacity, seed)
+    for begin in range(0, count, ROWS_AT_ONCE):
+        numbers = np.arange(begin, min(begin + ROWS_AT_ONCE, count))
+        reservoir.add(pa.table({"number": numbers}), numbers)
+    return reservoir.sample()[1]

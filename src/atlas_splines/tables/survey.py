@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Literal
@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 from atlas_splines.tables.cells import WITH_COMMA, Cells, Label, as_labels, has_comma
 from atlas_splines.tables.dates import DateChoice, DateSurvey, looks_like_dates
 from atlas_splines.tables.encoding import MOST_ONE_HOT, Column, Encoding
-from atlas_splines.tables.reading import Piece, Source, TableError
-from atlas_splines.tables.sampling import Reservoir
-from atlas_splines.tables.wording import listed
+from atlas_splines.tables.reading import Piece, Source, Table, TableError
+from atlas_splines.tables.wording import COMMAND, listed
 
-__all__ = ["News", "Survey", "Task", "find_news", "new_categories", "survey_frame", "survey_table"]
+__all__ = [
+    *("News", "Survey", "TableSurvey", "Task", "checked_news", "find_news", "new_categories"),
+    *("news_columns", "survey_frame"),
+]
 
 Array = NDArray[np.float64]
 
@@ -96,6 +98,33 @@ class Survey:
         text = values[at]
         cells.fail(at, f"{text!r} {what}; correct it, leave it empty, or {self.way_out}")
 
+    def followed_by(self, later: Survey) -> bool:
+        """Take in what was found apart in later pieces; False if these have to be seen from here.
+
+        That is so where the one part holds another kind of cells than the other, and where texts could be
+        numbers with commas: it depends on what came before whether these are refused.
+        """
+        if later.is_blank:
+            return True
+        if self.is_blank:
+            vars(self).update(vars(later))
+            return True
+        if self.dates is not None and later.dates is not None:
+            return self.dates.followed_by(later.dates)
+        is_alike = self.is_text == later.is_text and (self.dates is None) == (later.dates is None)
+        new = {name: text for name, text in later.categories.items() if name not in self.categories}
+        self.categories |= new
+        if not is_alike or len(self.categories) > MOST_CATEGORIES:
+            return False
+        self.any_number |= later.any_number
+        self.stored = later.stored
+        return self.forced or not any(map(has_comma, new))
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether nothing but missing values was seen, and nothing was said."""
+        return not self.is_text and not self.any_number and self.dates is None
+
     @property
     def labels(self) -> list[Label]:
         """The categories as they are in the file."""
@@ -117,55 +146,84 @@ def is_number(text: str) -> bool:
     return True
 
 
-def survey_table(
-    source: Source,
-    names: Sequence[str],
-    target: str,
-    *,
-    task: Task,
-    category: Collection[str],
-    skip_missing: bool,
-    reservoir: Reservoir,
-    beside: Sequence[str] = (),
-    dates: Mapping[str, DateChoice] = MappingProxyType({}),
-) -> Encoding:
-    """Read a table once: how its columns become inputs and targets; a sample of its rows fills the reservoir.
+class TableSurvey:
+    """Finds out, piece by piece, how the columns of a table become inputs and targets.
 
-    Beside each row of the sample is its number in the table. Columns `beside` come with it as they are.
+    Surveys of parts of a table can be made apart, and joined.
+
+    Parameters
+    ----------
+    names
+        Columns that are inputs.
+    target
+        Column to predict.
+    task
+        What to take it as.
+    category
+        Columns that are categories in any case.
+    stored
+        Columns that the table stores as categories.
+    skip_missing
+        Whether rows without a target are left out, or else refused.
+    dates
+        What is said of columns of dates.
     """
-    category = {*category, *source.categories}
-    surveys = {
-        name: Survey(
-            category=name in category and name not in dates,
-            way_out=source.ways_out.category.format(column=name),
-            dates=DateSurvey(name, dates[name]) if name in dates else None,
-        )
-        for name in names
-    }
-    if task == "auto" and target in source.categories:
-        task = "classify"
-    of_target = Survey(category=task == "classify", way_out="add --classify")
-    for piece in source.pieces([*names, target, *beside]):
-        for name, seen in surveys.items():
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        target: str,
+        *,
+        task: Task = "auto",
+        category: Collection[str] = (),
+        stored: Collection[str] = (),
+        skip_missing: bool = False,
+        dates: Mapping[str, DateChoice] = MappingProxyType({}),
+    ) -> None:
+        category = {*category, *stored}
+        self.columns = {
+            name: Survey(
+                category=name in category and name not in dates,
+                way_out=COMMAND.category.format(column=name),
+                dates=DateSurvey(name, dates[name]) if name in dates else None,
+            )
+            for name in names
+        }
+        self.task: Task = "classify" if task == "auto" and target in stored else task
+        self.target, self.skip_missing = target, skip_missing
+        self.of_target = Survey(category=self.task == "classify", way_out="add --classify")
+
+    def add(self, piece: Piece) -> NDArray[np.bool_]:
+        """See one piece; returns which of its rows have a target."""
+        for name, seen in self.columns.items():
             seen.add(Cells.of(piece, name))
-        cells = Cells.of(piece, target)
-        if task == "regress":
+        cells = Cells.of(piece, self.target)
+        if self.task == "regress":
             cells.numbers()
-        of_target.add(cells)
-        if of_target.dates is not None:
+        self.of_target.add(cells)
+        if self.of_target.dates is not None:
             cells.fail(None, DATES_AS_TARGET)
-        there = cells.present(skip_missing)
-        reservoir.add(piece.table.filter(there), piece.row_numbers[there])
-    if not reservoir.seen:
-        raise TableError(f"{source.name} has no rows with a target below its header; check the file")
-    classes = check_classes(source, target, of_target) if of_target.is_text else None
-    columns = tuple(seen.column(name) for name, seen in surveys.items())
-    encoding = Encoding(columns, target, classes, source.dialect)
-    sample = Piece(source, 1, reservoir.sample()[0])
-    y, _ = encoding.targets(sample, skip=True)
-    if classes is not None:
-        y = np.searchsorted(classes, y)
-    return with_ordered_categories(encoding, sample, y.astype(np.float64), reservoir.seen)
+        return cells.present(self.skip_missing)
+
+    def present(self, piece: Piece) -> NDArray[np.bool_]:
+        """Which rows of a piece have a target."""
+        return Cells.of(piece, self.target).present(self.skip_missing)
+
+    def followed_by(self, later: TableSurvey) -> bool:
+        """Take in what was found apart in later pieces; False if these have to be seen from here."""
+        pairs = [(seen, later.columns[name]) for name, seen in self.columns.items()]
+        return all([seen.followed_by(other) for seen, other in [*pairs, (self.of_target, later.of_target)]])
+
+    def encoding(self, source: Source, sample: Table, rows: int) -> Encoding:
+        """How columns become inputs and targets, by all that was seen and a sample of so many rows."""
+        classes = check_classes(source, self.target, self.of_target) if self.of_target.is_text else None
+        columns = tuple(seen.column(name) for name, seen in self.columns.items())
+        encoding = Encoding(columns, self.target, classes, source.dialect)
+        piece = Piece(source, 1, sample)
+        y, _ = encoding.targets(piece, skip=True)
+        if classes is not None:
+            y = np.searchsorted(classes, y)
+        return with_ordered_categories(encoding, piece, y.astype(np.float64), rows)
 
 
 def survey_frame(piece: Piece, target: str, y: Array) -> Encoding:
@@ -230,6 +288,14 @@ class News:
     categories: Mapping[str, tuple[str, ...]]
     classes: tuple[Label, ...] = ()
 
+    def __or__(self, other: News) -> News:
+        names = {*self.categories, *other.categories}
+        categories = {
+            name: tuple(sorted({*self.categories.get(name, ()), *other.categories.get(name, ())}))
+            for name in names
+        }
+        return News(categories, tuple(np.unique([*self.classes, *other.classes]).tolist()))
+
     def added_to(self, encoding: Encoding) -> Encoding:
         """The encoding that knows them."""
         columns = tuple(
@@ -251,20 +317,35 @@ def new_categories(piece: Piece, column: Column, others: Collection[str] = ()) -
     return new
 
 
-def find_news(source: Source, encoding: Encoding) -> News:
-    """Read a table once: which of its categories and classes are new."""
+def news_columns(encoding: Encoding) -> list[str]:
+    """Columns that can have something new."""
+    coded = [column.name for column in encoding.columns if column.categories is not None]
+    return [*coded, *([encoding.target] if encoding.classes else [])]
+
+
+def find_news(pieces: Iterable[Piece], encoding: Encoding) -> News:
+    """Which categories and classes of some pieces of a table are new."""
     coded = [column for column in encoding.columns if column.categories is not None]
-    classes = encoding.classes or ()
     new: dict[str, set[str]] = {column.name: set() for column in coded}
     labels: set[Label] = set()
-    names = [*new, *([encoding.target] if classes else [])]
-    for piece in source.pieces(names) if names else ():
+    for piece in pieces:
         for column in coded:
             new[column.name] |= new_categories(piece, column, new[column.name])
-        if classes:
-            labels.update(Cells.of(piece, encoding.target).unknown_classes(classes))
-    if len(classes) + len(labels) > MOST_CLASSES:
-        count, where = len(classes) + len(labels), f"{source.name}, column {encoding.target!r}"
-        raise TableError(f"{where}: {count:,} classes are too many, at most {MOST_CLASSES}; check the column")
+        if encoding.classes:
+            labels.update(Cells.of(piece, encoding.target).unknown_classes(encoding.classes))
     found = {name: tuple(sorted(texts)) for name, texts in new.items() if texts}
     return News(found, tuple(np.unique([*labels]).tolist()))
+
+
+def checked_news(source: Source, encoding: Encoding, news: News) -> News:
+    """The news, unless these are more categories, or more classes, than there may be."""
+    for column in encoding.columns:
+        known = len(column.categories or ()) + len(column.others)
+        if known + len(news.categories.get(column.name, ())) > MOST_CATEGORIES:
+            where, what = f"{source.name}, column {column.name!r}", f"more than {MOST_CATEGORIES:,}"
+            raise TableError(f"{where}: there are {what} different texts; check the column")
+    count = len(encoding.classes or ()) + len(news.classes)
+    if count > MOST_CLASSES:
+        where, what = f"{source.name}, column {encoding.target!r}", f"at most {MOST_CLASSES}"
+        raise TableError(f"{where}: {count:,} classes are too many, {what}; check the column")
+    return news

@@ -21,7 +21,7 @@ from atlas_splines.files.writer import whole_file
 from atlas_splines.tables.reading import TableError, is_parquet
 from atlas_splines.tables.wording import one_line
 
-__all__ = ["TableWriter"]
+__all__ = ["TableWriter", "read_scratch", "write_scratch"]
 
 
 class TableWriter:
@@ -112,6 +112,28 @@ class TableWriter:
         text = io.StringIO(newline="")
         csv.writer(text, delimiter=self.delimiter, lineterminator="\n").writerows(lines)
         self._file.write(text.getvalue().encode())
+
+
+def write_scratch(path: Path, tables: Iterable[pa.Table]) -> list[int]:
+    """Keep tables of the same columns in a file for a while; returns in how many batches each one is."""
+    batches, writer = [], None
+    with whole_file(path) as file, contextlib.ExitStack() as stack:
+        for table in tables:
+            if writer is None:
+                writer = stack.enter_context(pa.ipc.new_stream(file, table.schema))
+            found = table.combine_chunks().to_batches()
+            for batch in found:
+                writer.write_batch(batch)
+            batches.append(len(found))
+    return batches
+
+
+def read_scratch(path: Path, batches: Iterable[int]) -> Iterator[pa.Table]:
+    """The tables that were kept in a file, each of which is in so many batches."""
+    with pa.OSFile(str(path)) as file, pa.ipc.open_stream(file) as reader:
+        for count in batches:
+            found = [reader.read_next_batch() for _ in range(count)]
+            yield pa.Table.from_batches(found, reader.schema)
 
 
 @contextlib.contextmanager

@@ -5,20 +5,20 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
-from cluster_rows import in_chunks, killing, rows_and_targets
-from distributed import Client, LocalCluster
+from cluster_rows import in_chunks, rows_and_targets
+from distributed import Client
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
 
-from atlas_splines import AtlasClassifier, AtlasRegressor
+from atlas_splines import AtlasRegressor
 from atlas_splines.core.model import state_of
-from atlas_splines.dask import DaskAtlasClassifier, DaskAtlasRegressor
-from atlas_splines.dask import estimators as module
+from atlas_splines.dask import DaskAtlasClassifier, DaskAtlasRegressor, digests
+from atlas_splines.dask import base as module
 from atlas_splines.memory.pooling import needed_pool
+from atlas_splines.memory.row_digest import RowDigest
 
 SMALL = {"sample": 800, "features": 50, "members": 1, "random_state": 0}
 X, Y = rows_and_targets()
-LABELS = np.array(["high", "low", "rare"])[np.where(X[:, 0] < 1e-3, 2, (Y < 0.5).astype(int))]
 
 
 def regressor(**options):
@@ -88,20 +88,27 @@ def test_intervals_are_lazy_and_hold_what_they_promise(fitted):
 
 
 def test_what_comes_to_the_client_does_not_grow_with_the_rows(client, monkeypatch):
-    sizes, computed = [], module.DaskEstimator._computed
+    sizes, gather = [], Client._gather
 
-    def weighed(self, answer):
-        found = computed(self, answer)
+    async def weighed(self, *arguments, **options):
+        found = await gather(self, *arguments, **options)
         sizes.append(len(pickle.dumps(found)))
         return found
 
-    monkeypatch.setattr(module.DaskEstimator, "_computed", weighed)
+    monkeypatch.setattr(Client, "_gather", weighed)
+    monkeypatch.setattr(digests, "RANGE_ROWS", 500)
     for rows in (3000, 6000):
-        regressor(random_state=1, sample=1000).fit(*in_chunks(X[:rows], Y[:rows], 500))
-    sample, sums = sizes[:2]
-    assert sample < 1000 * 9 * 8 + 2000  # inputs, target, weight, hashes, count and what names them
-    assert sums < 60**2 * 8 / 2 + 5000
-    assert [abs(a - b) < 6000 for a, b in zip(sizes[:2], sizes[2:], strict=True)] == [True, True]
+        model = regressor(random_state=1, sample=1000).fit(*in_chunks(X[:rows], Y[:rows], 500))
+        sample, sums = sizes
+        assert sample < 1000 * 9 * 8 + 2000  # inputs, target, weight, hashes, count and what names them
+        assert sums < 60**2 * 8 / 2 + 5000
+        sizes.clear()
+        model.partial_fit(*in_chunks(X[:rows], Y[:rows], 500))
+        assert sizes[0] < 1000 * 9 * 8 + 2000
+        assert sizes[1] < 60**2 * 8 / 2 + 5000
+        assert len(sizes[2:]) == rows / 500
+        assert max(sizes[2:]) < 700 * 16  # ranges of hashes, of about so many rows
+        sizes.clear()
 
 
 @pytest.mark.parametrize("rows", [6000, 999, 3001])
@@ -111,6 +118,12 @@ def test_partitions_and_order_do_not_matter(fitted, rows):
     assert other.model_.fingerprint() == fitted.model_.fingerprint()
     bits = needed_pool(state_of(other.model_)).total
     assert bits == needed_pool(state_of(fitted.model_)).total
+
+
+def digest_of(model, X, y):
+    digest = RowDigest()
+    digest.add(*model.to_local()._checked(X, y, None))
+    return digest.text
 
 
 @pytest.mark.parametrize("retention", ["auto", "pool"])
@@ -124,7 +137,10 @@ def test_updates_do_not_depend_on_partitions_or_order(fitted, retention):
         model.partial_fit(*in_chunks(new_X, new_y + 0.1, rows, chosen))
         (done,) = model.update_log_
         assert (done.rows, done.kind) == (2001, "pool")
-        assert "decided on a sample of 800 of 2,001 rows, all learned" in done.reason
+        assert ("decided on a sample of 800 of 2,001 rows, all learned" in done.reason) == (
+            retention == "auto"
+        )
+        assert done.data == digest_of(model, new_X, new_y + 0.1)
         prints.add(model.model_.fingerprint())
         assert model.revert(1).model_.fingerprint() == before
     assert len(prints) == 1
@@ -201,32 +217,6 @@ def test_several_targets_and_weights(client):
     assert model.score(*lazy) > 0.9
     local = model.to_local()
     assert model.score(*lazy) == pytest.approx(local.score(X, both, weights), abs=1e-9)
-
-
-@pytest.mark.slow
-def test_classes_of_all_rows_are_known(client):
-    lazy_X, lazy_y = in_chunks(X, LABELS, 1500)
-    model = DaskAtlasClassifier(**SMALL).fit(lazy_X, lazy_y)
-    assert model.classes_.tolist() == ["high", "low", "rare"]  # the last one is not in the sample
-    assert model.score(lazy_X, lazy_y) > 0.9
-    local = model.to_local()
-    assert type(local) is AtlasClassifier
-    assert (model.predict(lazy_X).compute() == local.predict(X)).all()
-    assert (model.predict_proba(lazy_X).compute() == local.predict_proba(X)).all()
-    other = DaskAtlasClassifier(**SMALL).fit(*in_chunks(X, LABELS, 4000, slice(None, None, -1)))
-    assert other.model_.fingerprint() == model.model_.fingerprint()
-    model.partial_fit(*in_chunks(X, LABELS, 2500))
-    assert model.update_log_[0].rows == 6000
-    with pytest.raises(ValueError, match=r"but the first call said \['high', 'low', 'rare'\]"):
-        model.partial_fit(lazy_X, lazy_y, classes=["high"])
-
-
-def test_classes_that_are_announced(client):
-    model = DaskAtlasClassifier(**SMALL).partial_fit(
-        *in_chunks(X, (Y > 0.5).astype(int), 3000), classes=[0, 1, 2]
-    )
-    assert model.classes_.tolist() == [0, 1, 2]
-    assert model.classes_.dtype.kind == model.predict(in_chunks(X, Y, 3000)[0]).dtype.kind == "i"
 
 
 def test_conventions(client, fitted):
@@ -307,34 +297,3 @@ def test_more_rows_than_can_be_summed_are_refused_before_they_are(client, monkey
     monkeypatch.setattr(module, "MOST_ROWS", 5000)
     with pytest.raises(OverflowError, match="X has 6,000 rows, and sums of more than 5,000 do not fit"):
         regressor().fit(*in_chunks(X, Y, 3000))
-
-
-def test_numbers_are_no_classes(client):
-    with pytest.raises(ValueError, match="y has numbers that are no classes; use DaskAtlasRegressor"):
-        DaskAtlasClassifier(**SMALL).fit(*in_chunks(X, Y, 3000))
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
-def test_workers_do_not_matter_nor_does_their_death(client, fitted, tmp_path):
-    new_X, new_y = rows_and_targets(2001, seed=5)
-    expected = copy_of(fitted).partial_fit(*in_chunks(new_X, new_y, 2001)).model_.fingerprint()
-    flags = [str(tmp_path / str(k)) for k in range(2)]
-    prints = []
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
-        Client(cluster, set_as_default=False) as other,
-    ):
-        killed_X, killed_y = in_chunks(X, Y, 1500)
-        killed_X = killed_X.map_blocks(killing, flags, dtype=float)
-        model = regressor(client=other).fit(killed_X, killed_y)
-        prints.append(model.model_.fingerprint())
-        assert all((tmp_path / str(k)).exists() for k in range(2))  # two workers have died
-        updated = [model.partial_fit(*in_chunks(new_X, new_y, 700)).model_.fingerprint()]
-        cluster.scale(5)
-        other.wait_for_workers(5, timeout=60)
-        model = regressor(client=other).fit(*in_chunks(X, Y, 401))
-        prints.append(model.model_.fingerprint())
-        updated.append(model.partial_fit(*in_chunks(new_X, new_y, 100)).model_.fingerprint())
-    assert set(prints) == {fitted.model_.fingerprint()}
-    assert set(updated) == {expected}

@@ -1,8 +1,9 @@
-"""DaskAtlasRegressor and DaskAtlasClassifier."""
+"""What both estimators share."""
 
 from __future__ import annotations
 
 import copy
+from abc import abstractmethod
 from collections.abc import Sequence
 from functools import reduce
 from operator import add
@@ -17,31 +18,29 @@ from atlas_splines.core.checks import check_number, check_size
 from atlas_splines.core.model import state_of
 from atlas_splines.core.records import Record
 from atlas_splines.dask.asking import (
-    RowsToSum,
     Scored,
     Sketching,
     errors_of,
-    interval_ends,
     predicted,
     predictor,
     sketched,
     summed_rows,
 )
-from atlas_splines.dask.disjoint import charted, fences_of, install, waves
-from atlas_splines.dask.feeding import fed
+from atlas_splines.dask.disjoint import fences_of, trained_apart, waves
 from atlas_splines.dask.partitions import Partitions, tree
 from atlas_splines.dask.partitions import each as each_part
+from atlas_splines.dask.shares import digested, summed
 from atlas_splines.dask.sketches import Sample, Sketch, merged
 from atlas_splines.estimators.base import AtlasEstimator
 from atlas_splines.estimators.classifier import AtlasClassifier
 from atlas_splines.estimators.column_footprint import ColumnFootprint
 from atlas_splines.estimators.parameters import Parameters
-from atlas_splines.estimators.regressor import AtlasRegressor
+from atlas_splines.estimators.row_sums import RowsToSum
 from atlas_splines.estimators.threads import ONE_THREAD_EACH
 from atlas_splines.memory.plans import BY_EVIDENCE
-from atlas_splines.memory.summing import RowSums, Summer, add_to_newest_update, of_all_rows
+from atlas_splines.memory.summing import Summer, add_to_newest_update, of_all_rows
 
-__all__ = ["DaskAtlasClassifier", "DaskAtlasRegressor"]
+__all__ = ["DaskEstimator"]
 
 Array = NDArray[Any]
 Self = TypeVar("Self", bound="DaskEstimator")
@@ -197,11 +196,6 @@ class DaskEstimator(Parameters):
     def _computed(self, answer: Any) -> Any:
         return self.client_.compute(answer, sync=True)
 
-    def _summed(self, data: Partitions, asked: RowsToSum) -> RowSums:
-        """Sums of all rows, made where they are."""
-        sums: RowSums = self._computed(tree(data.map(summed_rows, asked), added))
-        return sums
-
     def _fitted(self, local: Any, data: Partitions, sketch: Sketch, classes: ArrayLike | None) -> Any:
         sample, given = sketch.sample(self._size(data)), local.get_params()
         learned = sample if sample.is_whole else sample.take(~sample.judging)
@@ -217,7 +211,8 @@ class DaskEstimator(Parameters):
         local.set_params(**given)
         if sample.is_whole:
             return local
-        sums = self._summed(data, RowsToSum(local, confined=not isinstance(local.domain, str)))
+        asked = RowsToSum(local, confined=not isinstance(local.domain, str))
+        sums = summed(self.client_, data.map(summed_rows, asked))
         judging = sample.take(sample.judging)
         judged = local._rows(*self._checked(local, judging, data))
         whole, ahead = of_all_rows(state_of(local.model_), sums, judged, local._loss)
@@ -228,7 +223,29 @@ class DaskEstimator(Parameters):
         checked: tuple[Array, Array, Array] = local._checked(frame_of(sample, data), sample.y, sample.weights)
         return checked
 
-    def _update(self: Self, X: Any, y: Any, sample_weight: Any) -> Self:
+    # --- updates --------------------------------------------------------------------------------------
+
+    def partial_fit(
+        self: Self, X: Any, y: Any, sample_weight: Any = None, *, message: str = "", author: str = ""
+    ) -> Self:
+        """Learn new data without forgetting; the first call is a `fit`.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in `fit`.
+        message, author
+            Why, and by whom: for the entry in the log.
+
+        Returns
+        -------
+        the estimator itself
+        """
+        if not hasattr(self, "_local"):
+            return self._fit(X, y, sample_weight)
+        return self._update(X, y, sample_weight, message=message, author=author)
+
+    def _update(self: Self, X: Any, y: Any, sample_weight: Any, **notes: str) -> Self:
         """Learn new rows: by a sample it is decided what to do, and then the sums of all rows are added."""
         local, data = self._estimator(), Partitions(X, (y, sample_weight))
         sample = self._sample_or_all(data, local)
@@ -236,16 +253,16 @@ class DaskEstimator(Parameters):
             sample = sample.take(slice(0, DECIDING_ROWS))
         with ONE_THREAD_EACH:
             checked = self._checked(local, sample, data)
-            local._update(*checked)
+            local._update(*checked, **notes)
             if len(sample) < sample.of:
                 self._add_others(local, data, checked)
         return self._take(local)
 
     def partial_fit_each(self: Self, updates: Sequence[tuple[Any, Any]]) -> Self:
-        """Learn several updates, one after the other; charts that do not meet are trained at the same time.
+        """Learn several updates; charts that do not meet are trained at the same time, and merged.
 
-        That is for ``retention="chart"`` and updates no larger than a sample; others take turns. The result
-        is that of `partial_fit` with each of them in this order, to the bit.
+        That is for ``retention="chart"`` and updates no larger than a sample; others take turns. What is
+        predicted is what `partial_fit` with each of them in this order would predict, to the bit.
 
         Parameters
         ----------
@@ -268,16 +285,8 @@ class DaskEstimator(Parameters):
         rows = [self._checked(local, sample, data) for sample, data in pairs]
         boxes = [fences_of(local, frame_of(sample, data)) for sample, data in pairs]
         for wave in waves(boxes):
-            self._learn_wave(local, [rows[k] for k in wave])
+            local = trained_apart(self.client_, local, [rows[k] for k in wave])
         return self._take(local)
-
-    def _learn_wave(self, local: Any, updates: list[tuple[Array, Array, Array]]) -> None:
-        """Train charts that do not meet at the same time, and take them in their order."""
-        if len(updates) == 1:
-            local._update(*updates[0])
-            return
-        for new in list(fed(self.client_, charted, predictor(local), updates)):
-            local.model_ = install(local.model_, new)
 
     def _sample_or_all(self, data: Partitions, local: Any) -> Sample:
         """Rows of an update: all of them, or a sample if that is enough for how it learns."""
@@ -297,8 +306,9 @@ class DaskEstimator(Parameters):
     def _add_others(self, local: Any, data: Partitions, checked: tuple[Array, Array, Array]) -> None:
         """Let all rows but those of the sample join the newest update."""
         judged, model = local._rows(*checked), local.model_
-        others = self._summed(data, RowsToSum(local)) - Summer(state_of(model))(judged)
-        add_to_newest_update(model, judged, others, local._loss)
+        sums, digest = digested(self.client_, data.map(summed_rows, RowsToSum(local, hashed=True)))
+        others = sums - Summer(state_of(model))(judged)
+        add_to_newest_update(model, judged, others, local._loss, digest)
 
     # --- memory ---------------------------------------------------------------------------------------
 
@@ -334,6 +344,25 @@ class DaskEstimator(Parameters):
 
     # --- prediction -----------------------------------------------------------------------------------
 
+    def predict(self, X: Any) -> da.Array:
+        """Predict the target, or the most probable class, of each row, lazily.
+
+        Parameters
+        ----------
+        X
+            Inputs, a Dask array or data frame.
+
+        Returns
+        -------
+        Dask array of shape (rows,), or (rows, targets) if there were several
+        """
+        learned = self._learned()
+        return self._lazily(learned, "predict", X, *self._kind_of_prediction(learned))
+
+    @abstractmethod
+    def _kind_of_prediction(self, learned: Any) -> tuple[tuple[int, ...], Any]:
+        """Shape and dtype of the prediction for one row."""
+
     def _learned(self) -> Any:
         """What predicts: the fitted estimator without Dask and without sums."""
         return predictor(self._estimator())
@@ -342,11 +371,21 @@ class DaskEstimator(Parameters):
         """What a method of the estimator says of all rows, computed where they are, once it is asked for."""
         return each_part(predicted, (asked, method, shape, dtype), X, shape, dtype)
 
-    def _score(self, X: Any, y: Any, sample_weight: Any) -> Scored:
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R² of the predictions, averaged over targets, or the share of rows whose class is right.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in `fit`.
+        """
         asked = self._learned(), self._kind is AtlasClassifier
         answers = Partitions(X, (y, sample_weight)).map(errors_of, asked)
-        scored: Scored = self._computed(tree(answers, added))
-        return scored
+        return self._score_of(self._computed(tree(answers, added)))
+
+    @abstractmethod
+    def _score_of(self, scored: Scored) -> float:
+        """The score of all rows."""
 
 
 def added(answers: list[Any]) -> Any:
@@ -361,204 +400,3 @@ def frame_of(sample: Sample, data: Partitions) -> Any:
     from pandas import DataFrame  # only those who have data frames need it
 
     return DataFrame(sample.X, columns=data.names)
-
-
-def shape_of(regressor: Any) -> tuple[int, ...]:
-    """Shape of the prediction for one row."""
-    return () if regressor._one_column else (len(regressor.target_scale_),)
-
-
-class DaskAtlasRegressor(DaskEstimator):
-    """`AtlasRegressor` for tables larger than a machine.
-
-    Features are chosen, and a model is fitted, on a sample of the rows; then one pass over all rows gives
-    their evidence, exactly, and its weights speak if they predict better. Only the sample and sums of rows
-    leave the workers. The result depends neither on workers, nor on partitions, nor on the order of rows.
-
-    Parameters
-    ----------
-    client
-        A `distributed.Client`; by default the current one.
-    sample
-        Rows that are learned at once. A table that has no more is learned like `AtlasRegressor` does.
-    tolerance
-        Share by which the error may grow for the sake of fewer features, as the sample tells, or twice that
-        share of the target's standard deviation, which it may grow to: the work for each row is the square
-        of their number. 0 keeps as many as `features` says.
-    parameters
-        As in `AtlasRegressor`.
-
-    Attributes
-    ----------
-    client_
-        The client that is used.
-    model_, domain_, update_log_, feature_importances_, n_iter_, validation_loss_, fit_record_
-        As in `AtlasRegressor`.
-
-    Examples
-    --------
-    >>> import dask.array as da
-    >>> from distributed import Client
-    >>> client = Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0")
-    >>> X = da.random.default_rng(0).random((3000, 2), chunks=(500, 2))
-    >>> y = X[:, 0] * X[:, 1]
-    >>> model = DaskAtlasRegressor(sample=1000, features=60, members=1, random_state=0).fit(X, y)
-    >>> round(model.score(X, y), 2)
-    1.0
-    >>> model.predict(X)
-    dask.array<predicted, shape=(3000,), dtype=float64, chunksize=(500,), chunktype=numpy.ndarray>
-    >>> model.to_local()
-    AtlasRegressor(features=60, members=1, random_state=0)
-    >>> client.close()
-    """
-
-    _kind = AtlasRegressor
-
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> DaskAtlasRegressor:
-        """Learn new data without forgetting; the first call is a `fit`.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            As in `fit`.
-
-        Returns
-        -------
-        the estimator itself
-        """
-        return (self._update if hasattr(self, "_local") else self._fit)(X, y, sample_weight)
-
-    def predict(self, X: Any) -> da.Array:
-        """Predict the target of each row, lazily.
-
-        Parameters
-        ----------
-        X
-            Inputs, a Dask array or data frame.
-
-        Returns
-        -------
-        Dask array of shape (rows,), or (rows, targets) if there were several
-        """
-        learned = self._learned()
-        return self._lazily(learned, "predict", X, shape_of(learned), np.float64)
-
-    def predict_interval(
-        self, X: Any, coverage: float | Sequence[float] | NDArray[np.float64] = 0.9
-    ) -> tuple[da.Array, da.Array]:
-        """Predict where the target of each row lies, lazily; see `AtlasRegressor.predict_interval`.
-
-        Parameters
-        ----------
-        X
-            Inputs, a Dask array or data frame.
-        coverage
-            Share of rows whose target shall lie in their interval, between 0 and 1; or several.
-
-        Returns
-        -------
-        two Dask arrays with the low and the high ends
-        """
-        learned = self._learned()
-        shape = (*shape_of(learned), *np.shape(coverage), 2)
-        ends = each_part(interval_ends, (learned, coverage, shape), X, shape, np.float64)
-        return ends[..., 0], ends[..., 1]
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """R² of the predictions, averaged over targets; 1 is perfect.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            As in `fit`.
-        """
-        scored = self._score(X, y, sample_weight)
-        return float(np.mean(1 - scored.errors / np.maximum(scored.spread, 1e-300)))
-
-
-class DaskAtlasClassifier(DaskEstimator):
-    """`AtlasClassifier` for tables larger than a machine; see `DaskAtlasRegressor`.
-
-    Parameters
-    ----------
-    client, sample, tolerance, parameters
-        As in `DaskAtlasRegressor`.
-
-    Attributes
-    ----------
-    classes_
-        The labels, sorted: those of all rows.
-    client_, model_, domain_, update_log_, feature_importances_, n_iter_, validation_loss_, fit_record_
-        As in `DaskAtlasRegressor`.
-
-    Examples
-    --------
-    >>> import dask.array as da
-    >>> from distributed import Client
-    >>> client = Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0")
-    >>> X = da.random.default_rng(0).normal(size=(3000, 2), chunks=(500, 2))
-    >>> y = X[:, 0] * X[:, 1] > 0
-    >>> model = DaskAtlasClassifier(sample=1000, features=60, members=1, random_state=0).fit(X, y)
-    >>> model.score(X, y) > 0.95
-    True
-    >>> model.predict_proba(X)
-    dask.array<predicted, shape=(3000, 2), dtype=float64, chunksize=(500, 2), chunktype=numpy.ndarray>
-    >>> client.close()
-    """
-
-    _kind = AtlasClassifier
-
-    def partial_fit(
-        self, X: Any, y: Any, classes: ArrayLike | None = None, sample_weight: Any = None
-    ) -> DaskAtlasClassifier:
-        """Learn new data without forgetting; the first call is a `fit`.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            As in `fit`.
-        classes
-            All classes that will ever come, in the first call; later it may be left out.
-
-        Returns
-        -------
-        the estimator itself
-        """
-        if not hasattr(self, "_local"):
-            return self._fit(X, y, sample_weight, classes)
-        if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
-            raise ValueError(f"classes is {classes!r}, but the first call said {self.classes_.tolist()}")
-        return self._update(X, y, sample_weight)
-
-    def predict(self, X: Any) -> da.Array:
-        """Predict the most probable class of each row, lazily.
-
-        Parameters
-        ----------
-        X
-            Inputs, a Dask array or data frame.
-        """
-        learned = self._learned()
-        return self._lazily(learned, "predict", X, (), learned.classes_.dtype)
-
-    def predict_proba(self, X: Any) -> da.Array:
-        """Probability of each class, lazily: a Dask array of shape (rows, classes).
-
-        Parameters
-        ----------
-        X
-            Inputs, a Dask array or data frame.
-        """
-        learned = self._learned()
-        return self._lazily(learned, "predict_proba", X, (len(learned.classes_),), np.float64)
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of the rows whose class is predicted right.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            As in `fit`.
-        """
-        scored = self._score(X, y, sample_weight)
-        return float(1 - scored.errors[0] / scored.weight)

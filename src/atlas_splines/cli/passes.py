@@ -1,0 +1,217 @@
+"""Passes over a table: what is asked of its pieces, here or by workers that read them.
+
+Whatever a pass finds out is the same, whoever read which pieces.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from operator import add, or_
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atlas_splines.cli.rows import Labelling
+from atlas_splines.cli.scores import Score
+from atlas_splines.cli.workers import Workers
+from atlas_splines.estimators.row_sums import RowsToSum, SummedRows
+from atlas_splines.estimators.table_model import Estimator
+from atlas_splines.memory.row_digest import Hashes, RowDigest
+from atlas_splines.memory.summing import RowSums
+from atlas_splines.tables.drawing import Counts, Picking, Sample
+from atlas_splines.tables.encoding import Encoding
+from atlas_splines.tables.reading import Piece, Source, TableError
+from atlas_splines.tables.sampling import Reservoir
+from atlas_splines.tables.survey import News, TableSurvey, checked_news, find_news, news_columns
+
+__all__ = ["NewRows", "Summing", "news_of", "survey_table"]
+
+
+def check_rows(source: Source, rows: int) -> None:
+    """Refuse a table of which there is nothing to learn."""
+    if not rows:
+        raise TableError(f"{source.name} has no rows with a target below its header; check the file")
+
+
+# --- surveys ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Surveyed:
+    """What was found out about some pieces, and the number of their rows."""
+
+    survey: TableSurvey
+    counts: Counts
+
+    def __add__(self, later: Surveyed) -> Surveyed:
+        both = copy.deepcopy(self.survey)  # the answer of a worker may be needed again
+        if not both.followed_by(later.survey):
+            raise TableError("parts of the table differ")
+        return Surveyed(both, Counts(self.counts | later.counts))
+
+
+@dataclass(frozen=True)
+class Surveying:
+    """Find out what pieces hold, with a survey that has seen nothing."""
+
+    start: TableSurvey
+
+    def __call__(self, pieces: Iterable[Piece]) -> Surveyed:
+        """The survey of some pieces."""
+        survey, counts = copy.deepcopy(self.start), Counts()
+        for piece in pieces:
+            counts[piece.place] = piece.table.num_rows, int(survey.add(piece).sum())
+        return Surveyed(survey, counts)
+
+
+def survey_table(
+    source: Source, survey: TableSurvey, beside: Sequence[str], capacity: int, seed: int, workers: Workers
+) -> tuple[Encoding, Sample]:
+    """How the columns of a table become inputs and targets, and a sample of its rows.
+
+    Columns `beside` come with the sample as they are.
+    """
+    columns = [*survey.columns, survey.target, *beside]
+    if workers.are_others and has_more_rows(source, survey.target, capacity):
+        # what is wrong is said by who reads the table in order: only so the first wrong row is known
+        with suppress(TableError):
+            return survey_apart(source, survey, columns, capacity, seed, workers)
+    reservoir = Reservoir(capacity, seed)
+    for piece in source.pieces(columns):
+        there = survey.add(piece)
+        reservoir.add(piece.table.filter(there), piece.row_numbers[there])
+    check_rows(source, reservoir.seen)
+    sample = Sample.held_by(reservoir)
+    return survey.encoding(source, sample.rows, sample.seen), sample
+
+
+def has_more_rows(source: Source, column: str, count: int) -> bool:
+    """Whether a table has more rows than that; not many more of them are read."""
+    rows = 0
+    for piece in source.pieces([column]):
+        rows += piece.table.num_rows
+        if rows > count:
+            return True
+    return False
+
+
+def survey_apart(
+    source: Source, survey: TableSurvey, columns: Sequence[str], capacity: int, seed: int, workers: Workers
+) -> tuple[Encoding, Sample]:
+    """The same by workers, each of which reads whole files: to a survey the order of pieces matters."""
+    found = workers.each(Surveying(survey), source.shares(columns), add, "survey")
+    check_rows(source, found.counts.labelled)
+    picking = Picking.of(found.counts, capacity, seed, survey.present)
+    shares = source.shares(columns, workers.count, found.counts.before_files)
+    sample = Sample.of_picked(workers.each(picking, shares, add, "sample"), found.counts)
+    return found.survey.encoding(source, sample.rows, sample.seen), sample
+
+
+def news_of(source: Source, encoding: Encoding, workers: Workers) -> News:
+    """Which categories and classes of a table are new."""
+    columns = news_columns(encoding)
+    if not columns:
+        return News({})
+    if workers.are_others:
+        with suppress(TableError):  # as above
+            asked, shares = partial(find_news, encoding=encoding), source.shares(columns)
+            return checked_news(source, encoding, workers.each(asked, shares, or_, "survey"))
+    return checked_news(source, encoding, find_news(source.pieces(columns), encoding))
+
+
+# --- scores -----------------------------------------------------------------------------------------------
+
+# of each piece its place, its rows, and how well they are predicted
+Scored = list[tuple[tuple[int, int], int, Score]]
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """Find out how well an estimator predicts pieces."""
+
+    estimator: Estimator
+    labelling: Labelling
+
+    def __call__(self, pieces: Iterable[Piece]) -> Scored:
+        """The score of each piece."""
+        scores = []
+        for piece in pieces:
+            rows = self.labelling(piece)
+            score = Score().add(self.estimator, rows.X, rows.y)
+            scores.append((piece.place, piece.table.num_rows, score))
+        return scores
+
+
+def total_score(scores: Scored) -> Score:
+    """The score of all pieces, added up in their order."""
+    return sum((score for _, _, score in sorted(scores, key=lambda scored: scored[0])), Score())
+
+
+# --- sums -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Summing:
+    """Sum the rows of pieces, but for some numbers of rows."""
+
+    asked: RowsToSum
+    labelling: Labelling
+    without: NDArray[np.int64]
+
+    def __call__(self, pieces: Iterable[Piece]) -> SummedRows:
+        """Sums, and hashes if they are asked for, of the rows of some pieces."""
+        total, digest = RowSums({}, {}), RowDigest()
+        for piece in pieces:
+            rows = self.labelling(piece).without(self.without)
+            done = self.asked(rows.X, rows.y)
+            total += done.sums
+            digest.add_hashes(done.hashes)
+        return SummedRows(total, digest.hashes)
+
+
+@dataclass(frozen=True)
+class NewRows:
+    """A table of new rows, as an estimator reads them, and who reads it."""
+
+    estimator: Estimator
+    source: Source
+    labelling: Labelling
+    workers: Workers
+
+    def score(self) -> Score:
+        """How well the estimator predicts the rows, as it is now."""
+        return total_score(self._scores())
+
+    def _scores(self) -> Scored:
+        asked = Scoring(self.estimator, self.labelling)
+        return self.workers.told(asked, self.source, self.labelling.columns, add, "scores")
+
+    def score_and_sample(self, capacity: int, seed: int) -> tuple[Score, Sample]:
+        """How well the estimator predicts the rows, and a sample of them."""
+        if self.workers.are_others:
+            return self._score_and_sample_apart(capacity, seed)
+        asked, reservoir, scores = Scoring(self.estimator, self.labelling), Reservoir(capacity, seed), []
+        for piece in self.source.pieces(self.labelling.columns):
+            scores += asked([piece])
+            there = self.labelling.there(piece)
+            reservoir.add(piece.table.filter(there), piece.row_numbers[there])
+        check_rows(self.source, reservoir.seen)
+        return total_score(scores), Sample.held_by(reservoir)
+
+    def _score_and_sample_apart(self, capacity: int, seed: int) -> tuple[Score, Sample]:
+        scores = self._scores()
+        counts = Counts({place: (rows, score.rows + score.outside) for place, rows, score in scores})
+        check_rows(self.source, counts.labelled)
+        picking = Picking.of(counts, capacity, seed, self.labelling.there)
+        shares = self.source.shares(self.labelling.columns, self.workers.count, counts.before_files)
+        picked = self.workers.each(picking, shares, add, "sample")
+        return total_score(scores), Sample.of_picked(picked, counts)
+
+    def others(self, sample: Sample, learned: Hashes) -> tuple[RowSums, str]:
+        """Sums of the rows that are not in a sample, and the digest of all."""
+        summing = Summing(RowsToSum(self.estimator, hashed=True), self.labelling, sample.numbers)
+        return self.workers.digested(summing, self.source, self.labelling.columns, sample.before, learned)

@@ -1,0 +1,82 @@
+"""Sums of rows for an estimator, made where the rows are: by another process, or on another machine."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atlas_splines.core.extension import extended
+from atlas_splines.core.model import Atlas, model_in, state_of
+from atlas_splines.estimators.base import AtlasEstimator
+from atlas_splines.memory.row_digest import Hashes, RowDigest
+from atlas_splines.memory.summing import RowSums, Summer
+
+__all__ = ["RowsToSum", "SummedRows"]
+
+Array = NDArray[Any]
+
+ROWS_AT_ONCE = 65_536  # that are held more than once; a multiple of what is summed together
+
+
+@dataclass(frozen=True, eq=False)
+class SummedRows:
+    """What is left of rows where they are: their sums and, for the digest of an update, their hashes."""
+
+    sums: RowSums
+    hashes: Hashes
+
+
+class RowsToSum:
+    """What is needed to sum rows: checks and map of an estimator, and the features of its model.
+
+    Parameters
+    ----------
+    estimator
+        A fitted estimator.
+    confined
+        Whether rows outside the domain are refused.
+    hashed
+        Whether the hashes of rows are wanted too.
+    """
+
+    def __init__(self, estimator: AtlasEstimator, confined: bool = False, hashed: bool = False) -> None:
+        self.estimator, self.confined, self.hashed = copy.copy(estimator), confined, hashed
+        self.summer = Summer(state_of(estimator.model_))
+        self.estimator.model_ = bare(estimator.model_)
+
+    def __call__(self, X: Any, y: Any, weights: Any = None) -> SummedRows:
+        """Sums of rows, some of them at a time."""
+        total, digest = RowSums({}, {}), RowDigest()
+        targets, counted = np.asarray(y), None if weights is None else np.asarray(weights)
+        for begin in range(0, len(targets), ROWS_AT_ONCE):
+            rows = slice(begin, begin + ROWS_AT_ONCE)
+            checked = self._checked(
+                rows_of(X, rows), targets[rows], None if counted is None else counted[rows]
+            )
+            total += self.summer(self.estimator._rows(*checked))
+            if self.hashed:
+                digest.add(*checked)
+        return SummedRows(total, digest.hashes)
+
+    def _checked(self, X: Any, y: Array, weights: Array | None) -> tuple[Array, Array, Array]:
+        checked: tuple[Array, Array, Array] = self.estimator._checked(X, y, weights)
+        if self.confined and not self.estimator._inside(checked[0]).all():
+            raise ValueError("some rows of X lie outside the domain that was given; widen it")
+        return checked
+
+
+def rows_of(X: Any, rows: slice) -> Any:
+    """Some rows of an array, of a data frame, or of a table of Arrow."""
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    return X.slice(rows.start, rows.stop - rows.start) if hasattr(X, "slice") else X[rows]
+
+
+def bare(model: Atlas) -> Atlas:
+    """A model of the same domain that has learned nothing."""
+    small = Atlas(model.inputs, model.outputs, terms=0, density=0, dtype=model.dtype.name)
+    return model_in(extended(state_of(small), *model.domain.T))
