@@ -27,6 +27,11 @@ def commands(page):
             yield command, output
 
 
+def scripts(page):
+    """Python that needs the files which the commands have made; what has prompts is a doctest."""
+    return re.findall(r"^```python\n(?!>>>)(.*?)^```", page.read_text(encoding="utf8"), re.M | re.S)
+
+
 def words(text):
     return NUMBER.sub("#", text).split()
 
@@ -41,13 +46,23 @@ def typed(command):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "page", ["README.md", "docs/guides/tables.md", "docs/guides/undoing.md", "docs/guides/patches.md"]
+    "page",
+    [
+        "README",
+        "docs/command",
+        "docs/guides/tables",
+        "docs/guides/undoing",
+        "docs/guides/patches",
+        "docs/guides/onnx",
+    ],
 )
 def test_commands_print_what_is_shown(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shutil.copytree(ROOT / "examples", "examples")
-    for command, shown in commands(ROOT / page):
+    for command, shown in commands(ROOT / f"{page}.md"):
         assert words(typed(command)) == words(shown), command
+    for script in scripts(ROOT / f"{page}.md"):
+        exec(compile(script, page, "exec"), {})
 
 
 def anchors(page):
@@ -69,15 +84,17 @@ def test_links_lead_somewhere(page):
             assert not anchor or anchor in anchors(target), f"{link}: there is no such heading"
 
 
-def test_the_manual_has_every_page():
-    """Each page stands in a table of contents; Sphinx tells too, but takes longer."""
-    listed = {ROOT / "docs" / "index.md"}
+def test_the_manual_has_every_page_once():
+    """Each page stands in one table of contents; Sphinx tells too, but takes longer."""
+    listed = []
     for page in PAGES:
         for tree in re.findall(r"^```\{toctree\}\n(.*?)^```", page.read_text(encoding="utf8"), re.M | re.S):
-            listed |= {
+            listed += [
                 (page.parent / f"{name}.md").resolve() for name in re.findall(r"^[\w./]+$", tree, re.M)
-            }
-    assert set(PAGES[1:]) - listed == {ROOT / "docs" / "arena" / "table.md"}
+            ]
+    assert len(listed) == len(set(listed))
+    apart = {ROOT / "docs" / "index.md", ROOT / "docs" / "arena" / "table.md"}
+    assert set(PAGES[1:]) - set(listed) == apart
 
 
 @pytest.mark.parametrize("module", ["", ".plots", ".versions", ".dask", ".river", ".nn"])
