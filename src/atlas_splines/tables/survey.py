@@ -168,13 +168,17 @@ def survey_table(
     return with_ordered_categories(encoding, sample, y.astype(np.float64), reservoir.seen)
 
 
-def survey_frame(piece: Piece, target: str, y: Array) -> Encoding:
+def survey_frame(piece: Piece, target: str, y: Array, dates: Mapping[str, DateChoice]) -> Encoding:
     """How the columns of a data frame become inputs; y are its targets as numbers, or numbers of classes."""
     ways_out = piece.source.ways_out
     columns = []
     for name in piece.source.columns:
         way_out = ways_out.category.format(column=name)
-        seen = Survey(category=name in piece.source.categories, way_out=way_out)
+        seen = Survey(
+            category=name in piece.source.categories and name not in dates,
+            way_out=way_out,
+            dates=DateSurvey(name, dates[name]) if name in dates else None,
+        )
         seen.add(Cells.of(piece, name))
         columns.append(seen.column(name))
     encoding = Encoding(tuple(columns), target, of_frame=True)
