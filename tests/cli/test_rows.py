@@ -66,7 +66,7 @@ def test_parts_of_dates_are_chosen(work):
     update = ok("update", "s.atlas", "new.csv", "--retention", "chart", "--dry-run").output
     assert "  when.hour   " in update
     assert "  when.trend  " in update
-    wrong = "--date does not know 'minute'; it knows hour, weekday, yearday, trend, day-first and month-first"
+    wrong = "dates have no 'minute'; name some of hour, weekday, yearday, trend, day-first and month-first"
     assert refused(*fit_it, "--date", "when=minute") == wrong
     assert refused(*fit_it, "--date", "then=hour") == "shop.csv has no column 'then'; it has 'when', 'sales'"
     assert (

@@ -130,6 +130,26 @@ def test_ways_to_go_along_columns_of_a_frame():
         AtlasRegressor(**QUICK, monotonic_cst=[0, 0, 1]).fit(X, PRICE)
 
 
+def test_parts_of_dates_are_chosen(tmp_path):
+    random = np.random.default_rng(0)
+    days = random.permutation(60) + 1
+    texts = [f"{day % 28 + 1}/{day % 12 + 1}/2024" for day in days]
+    frame = pd.DataFrame(
+        {"sold": pd.Timestamp("2024-01-01") + pd.to_timedelta(days, unit="h"), "paid": texts}
+    )
+    dates = {"sold": "hour,trend", "paid": "day-first,trend"}
+    model = AtlasRegressor(dates=dates, members=1, random_state=0).fit(frame, days)
+    assert model.encoding_.inputs == ["sold.hour", "sold.trend", "paid.trend"]
+    save(model, tmp_path / "m.atlas")
+    assert load(tmp_path / "m.atlas").dates == dates
+    with pytest.raises(ValueError, match="dates names the column 'told', which X does not have"):
+        AtlasRegressor(dates={"told": "hour"}).fit(frame, days)
+    with pytest.raises(ValueError, match="dates have no 'minute'; name some of hour, weekday"):
+        AtlasRegressor(dates={"sold": "minute"}).fit(frame, days)
+    with pytest.raises(ValueError, match="dates must be a dict of parts by column"):
+        AtlasRegressor(dates=["sold"]).fit(frame, days)
+
+
 def test_limits_are_of_the_columns_of_numbers():
     X = FRAME[["size", "city"]].fillna({"size": 90})
     model = AtlasRegressor(**QUICK, domain=[(0, 900), (0, 0.1)]).fit(X, PRICE)

@@ -169,7 +169,7 @@ def test_the_clock_of_a_zone_is_kept_and_others_are_put_to_it(tmp_path, table):
     [
         (
             "minute",
-            "--date does not know 'minute'; it knows hour, weekday, yearday, trend, day-first and month-first",
+            "dates have no 'minute'; name some of hour, weekday, yearday, trend, day-first and month-first",
         ),
         ("day-first,month-first", "day-first and month-first exclude each other; give one of them"),
     ],

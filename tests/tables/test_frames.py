@@ -98,7 +98,7 @@ def test_rows_that_are_dictionaries():
         ),
         (
             {"a": ["01/02/2024", "02/03/2024", "03/04/2024"]},
-            "X, column 'a': each date can be read with day or month first; turn the column into dates first",
+            "X, column 'a': each date can be read with day or month first; say which, with dates={'a': 'day-first'} or 'month-first'",
         ),
         (
             {"a": ["x", "y", "z"], "a=x": ["u", "v", "u"]},

@@ -133,12 +133,13 @@ class Inputs(Parameters):
     def _start_columns(self, X: Any, y: Any, target: str) -> None:
         """Learn how the columns of a frame become inputs, if some hold more than numbers."""
         self.__dict__.pop("encoding_", None)  # of an earlier fit
-        if not holds_more_than_numbers(X):
+        self._check_dates()
+        if not holds_more_than_numbers(X) and not (self.dates and names_of(X)):
             return
         from atlas_splines.tables.frames import learn_encoding  # it loads pyarrow, which numbers do without
 
         _, targets = check_X_y(np.zeros((X.shape[0], 1)), y, estimator=self, **self._target_options)
-        found = learn_encoding(X, names_of(X), target, self._heights(targets))
+        found = learn_encoding(X, names_of(X), target, self._heights(targets), self.dates or {})
         if found is not None:
             self.encoding_ = found
 

@@ -59,6 +59,7 @@ class Parameters(BaseEstimator, ABC):
         loss: str = "auto",
         quantile: float = 0.5,
         class_weight: ClassWeight = None,
+        dates: Mapping[str, str] | None = None,
         learning_rate: float = 0.01,
         max_iter: int = 200,
         batch_size: int = 100,
@@ -84,6 +85,7 @@ class Parameters(BaseEstimator, ABC):
         self.loss = loss
         self.quantile = quantile
         self.class_weight = class_weight
+        self.dates = dates
         self.learning_rate = learning_rate
         self.max_iter = max_iter
         self.batch_size = batch_size
@@ -123,10 +125,19 @@ class Parameters(BaseEstimator, ABC):
             if getattr(self, name) not in known:
                 raise ValueError(f"{name} must be one of {', '.join(known)}, not {getattr(self, name)!r}")
         self._check_class_weight()
+        self._check_dates()
         if self.monotonic_cst is not None and self.extrapolation == "linear":
             raise ValueError(
                 "monotonic_cst does not go with extrapolation='linear', whose slopes along other columns "
                 "could turn predictions around; use 'constant' or 'error'"
+            )
+
+    def _check_dates(self) -> None:
+        """Refuse what tells no parts of dates."""
+        if self.dates is not None and not is_texts_by_name(self.dates):
+            raise ValueError(
+                "dates must be a dict of parts by column, such as {'sold': 'hour,trend'}, "
+                f"not {self.dates!r}"
             )
 
     def _check_class_weight(self) -> None:
@@ -165,3 +176,8 @@ class Parameters(BaseEstimator, ABC):
             verbose=bool(self.verbose),
             signs=signs,
         )
+
+
+def is_texts_by_name(value: object) -> bool:
+    """Whether something is a dict of texts."""
+    return isinstance(value, Mapping) and all(isinstance(text, str) for text in (*value, *value.values()))

@@ -81,6 +81,10 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
         mean, which is never negative, nor below 0.5 % of their mean in the first data.
     quantile
         Which quantile: a share of the rows, between 0 and 1, whose target lies below its prediction.
+    dates
+        Which parts of the calendar columns of dates become, in a data frame: a dict by column of words with
+        commas between them, some of "hour", "weekday", "yearday" and "trend", and "day-first" or
+        "month-first" for dates in texts. By default those that vary.
     learning_rate
         First step size of the optimiser; it falls to a tenth of that. This and the next three are for models
         whose size or loss is given, and for charts.

@@ -36,8 +36,8 @@ LABELS = ("dtype", "values")
 NUMERIC = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64")
 TEXT = ("str", "object")
 LARGEST_SCALE = 1e154  # of targets: fit refuses those whose squares no float holds
-MONOTONE, CLASS_WEIGHT = "monotonic_cst", "class_weight"
-OPTIONAL = (MONOTONE, CLASS_WEIGHT)  # parameters that files lack if they are None
+MONOTONE, CLASS_WEIGHT, DATES = "monotonic_cst", "class_weight", "dates"
+OPTIONAL = (MONOTONE, CLASS_WEIGHT, DATES)  # parameters that files lack if they are None
 LARGEST_WEIGHT = 1e30  # of a class
 FLAGS, WHOLE_OR_NULL = ("early_stopping", "warm_start"), ("n_jobs", "random_state")
 
@@ -106,6 +106,8 @@ def parameter_to_json(name: str, value: Any) -> Any:
         return [[float(low), float(high)] for low, high in value]
     if name == MONOTONE and isinstance(value, Mapping):
         return {str(column): int(way) for column, way in value.items()}
+    if name == DATES and value is not None:
+        return dict(value)
     if name == CLASS_WEIGHT and isinstance(value, Mapping):
         return [[label_to_json(label), float(weight)] for label, weight in value.items()]
     if name == MONOTONE and value is not None:

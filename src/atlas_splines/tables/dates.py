@@ -166,7 +166,7 @@ class DateChoice:
         for word in given:
             if word not in (*PARTS, "day-first", "month-first"):
                 known = f"{', '.join(PARTS)}, day-first and month-first"
-                raise TableError(f"--date does not know {word!r}; it knows {known}")
+                raise TableError(f"dates have no {word!r}; name some of {known}")
         if "day-first" in given and "month-first" in given:
             raise TableError("day-first and month-first exclude each other; give one of them")
         parts = tuple(part for part in PARTS if part in given)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from atlas_splines.tables.cells import Cells, trimmed
+from atlas_splines.tables.dates import DateChoice
 from atlas_splines.tables.encoding import Encoding
 from atlas_splines.tables.reading import Piece, Source
 from atlas_splines.tables.survey import News, new_categories, survey_frame
@@ -28,7 +30,9 @@ Array = NDArray[np.float64]
 NAME = "X"
 
 
-def learn_encoding(X: Any, names: Sequence[str], target: str, y: Array) -> Encoding | None:
+def learn_encoding(
+    X: Any, names: Sequence[str], target: str, y: Array, dates: Mapping[str, str] = MappingProxyType({})
+) -> Encoding | None:
     """How the columns of a frame become inputs, or None if all of them are numbers.
 
     Parameters
@@ -41,6 +45,8 @@ def learn_encoding(X: Any, names: Sequence[str], target: str, y: Array) -> Encod
         Name of the target, for tables in which it is a column too.
     y
         Targets as numbers, or numbers of classes, by which many categories are put in an order.
+    dates
+        What is said of columns of dates, as the command's option has it behind the equals sign.
 
     Examples
     --------
@@ -51,7 +57,11 @@ def learn_encoding(X: Any, names: Sequence[str], target: str, y: Array) -> Encod
     for name in names:
         if list(names).count(name) > 1:
             raise TableError(f"{NAME} has two columns {name!r}; rename one")
-    found = survey_frame(piece_of(X, names), unused_name(target, names), y)
+    for name in dates:
+        if name not in names:
+            raise TableError(f"dates names the column {name!r}, which {NAME} does not have; correct it")
+    choices = {name: DateChoice.of(words) for name, words in dates.items()}
+    found = survey_frame(piece_of(X, names), unused_name(target, names), y, choices)
     is_plain = all(column.categories is None and column.calendar is None for column in found.columns)
     return None if is_plain else found
 

@@ -226,13 +226,17 @@ class TableSurvey:
         return with_ordered_categories(encoding, piece, y.astype(np.float64), rows)
 
 
-def survey_frame(piece: Piece, target: str, y: Array) -> Encoding:
+def survey_frame(piece: Piece, target: str, y: Array, dates: Mapping[str, DateChoice]) -> Encoding:
     """How the columns of a data frame become inputs; y are its targets as numbers, or numbers of classes."""
     ways_out = piece.source.ways_out
     columns = []
     for name in piece.source.columns:
         way_out = ways_out.category.format(column=name)
-        seen = Survey(category=name in piece.source.categories, way_out=way_out)
+        seen = Survey(
+            category=name in piece.source.categories and name not in dates,
+            way_out=way_out,
+            dates=DateSurvey(name, dates[name]) if name in dates else None,
+        )
         seen.add(Cells.of(piece, name))
         columns.append(seen.column(name))
     encoding = Encoding(tuple(columns), target, of_frame=True)

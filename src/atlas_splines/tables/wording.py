@@ -43,7 +43,7 @@ COMMAND = WaysOut(
 FRAME = WaysOut(
     leave_out="leave the column out",
     category="turn the column into categories",
-    day_first="turn the column into dates first",
+    day_first="say which, with dates={{'{column}': 'day-first'}} or 'month-first'",
     decimal="",
 )
 
