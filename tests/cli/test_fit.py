@@ -220,7 +220,7 @@ def test_evidence_that_would_harm_does_not_speak(work, streams, monkeypatch):
     write_csv("large.csv", HEADER, homes(1500))
 
     def spoil(self, state, rows):
-        return self._take_state(replace(state, table=state.table + 0.5))
+        return self._take_state(replace(state, table=0 * state.table))
 
     monkeypatch.setattr(AtlasRegressor, "_take_first", spoil)
     output = ok("fit", "large.csv", "-t", "price", "-o", "l.atlas", *SMALL).output
