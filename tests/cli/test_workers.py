@@ -35,7 +35,7 @@ def test_workers_make_the_same_model(work, streams, scheduler):
     ok("update", "alone.atlas", "large.csv", "--retention", "pool")
     output = ok("update", "m2.atlas", "large.csv", "--retention", "pool", "--scheduler", scheduler).output
     assert "large.csv: 2,000 rows, all of them learned." in output
-    assert re.search(r"Error on these rows after: +MAE", output)
+    assert re.search(r"\nCross-validated RMSE [\d.]+ \(R² .* on these rows after\.\n", output)
     logs = [estimator_of(name).update_log_ for name in ("m2.atlas", "alone.atlas")]
     assert without_seconds(logs[0]) == without_seconds(logs[1])
 
