@@ -67,8 +67,8 @@ def error_growth(moves: Array, errors: Array) -> float:
 
     Examples
     --------
-    >>> error_growth(np.array([[3.0], [0.0]]), np.array([[1.0], [1.0]]))
-    2.3452078799117149
+    >>> error_growth(np.array([[4.0], [0.0]]), np.array([[1.0], [1.0]]))
+    3.0
     """
     return float(np.sqrt(1 + np.square(moves).mean() / np.square(errors).mean()))
 
