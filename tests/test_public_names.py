@@ -33,9 +33,9 @@ MEMBERS = {
         *("revert", "expand", "extend", "copy"),
     },
     Chart: {"update", "fence", "content", "size", "replaces"},
-    Footprint: {"domain", "dtype", "inputs", "contains", "intervals", "volume", "share"},
+    Footprint: {"domain", "dtype", "inputs", "contains", "intervals", "volume", "share", "known_rows"},
     ColumnFootprint: {
-        *("domain", "dtype", "inputs", "contains", "intervals", "volume", "share"),
+        *("domain", "dtype", "inputs", "contains", "intervals", "volume", "share", "known_rows"),
         *("area", "columns", "names", "known"),
     },
     AtlasRegressor: ESTIMATOR | {"predict_interval", "set_predict_request"},

@@ -137,7 +137,7 @@ def test_classes_come_back_as_they_were(work, labels, kind):
     fractions = labels[0] == "0.5"
     assert predicted.type == (pa.string() if fractions else kind)
     assert set(predicted.to_pylist()) <= set(labels if fractions else values.to_pylist())
-    assert "% right\n" in ok("update", "n.atlas", "n.parquet").output
+    assert "% right, log loss " in ok("update", "n.atlas", "n.parquet").output
     write_csv("n.csv", ["x", "y"], [(k, labels[k % len(labels)]) for k in range(90)])
     ok("fit", "n.csv", "--target", "y", "--classify", "-o", "c.atlas", *SMALL)
     ok("predict", "c.atlas", "n.csv", "-o", "out.csv")

@@ -20,9 +20,17 @@ def test_inspect_shows_configuration_domain_and_log(work, monkeypatch):
     assert "options: density=1, members=1, missing='learn', random_state=0, terms=2" in output
     assert re.search(r"age +number +-4\.\d+ to 9\d\.\d+, or missing\n", output)
     assert re.search(r"city +category  3: 'Aarhus', 'Bergen', 'Cadiz'\n", output)
-    assert re.search(r"\n1 .* chart  60    RMSE [\d.]+ +RMSE [\d.]+ +[\d.]+%\n2 .* reverted 20", output)
-    ok("inspect", "m.atlas", "--plot", "picture.png")
+    assert re.search(
+        r"\n1 .* chart  60    RMSE [\d.]+ +RMSE [\d.]+ +about \d+% +[\d.]+%\n2 .* reverted 20", output
+    )
+    ok("inspect", "m.atlas", "--plot", "picture.png", "--data", "homes.csv")
     assert (work / "picture.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_rows_are_for_a_picture(work):
+    assert refused("inspect", "m.atlas", "--data", "homes.csv") == (
+        "--data is for a picture; name one with --plot, or leave it out"
+    )
 
 
 def test_inspect_of_other_files(work):

@@ -38,7 +38,19 @@ def told(*arguments, code=0):
 
 @pytest.mark.slow
 def test_every_command_prints_the_documented_object(work, monkeypatch):
-    covered = {"fit", "update", "predict", "inspect", "log", "verify", "diff", "patch", "apply", "merge"}
+    covered = {
+        "fit",
+        "update",
+        "predict",
+        "evaluate",
+        "inspect",
+        "log",
+        "verify",
+        "diff",
+        "patch",
+        "apply",
+        "merge",
+    }
     covered |= {"forget", "replay", "revert", "export", "demo", "play", "paper", "arena"}
     commands = {command.name or command.callback.__name__ for command in app.registered_commands}
     assert commands == set(documented_fields()) == covered
@@ -51,9 +63,10 @@ def test_every_command_prints_the_documented_object(work, monkeypatch):
     (work / "data" / "new.csv").write_bytes((work / "new.csv").read_bytes())
     found = told("update", "m.atlas", "new.csv", "-o", "u.atlas", "--retention", "pool")
     assert (found["update"], found["kind"], found["learned"]) == (1, "pool", 60)
-    assert found["after"]["rmse"] < found["before"]["rmse"]
+    assert found["after"]["error"] < found["before"]["rmse"]
     found = told("predict", "u.atlas", "new.csv", "-o", "p.csv", "--support")
     assert found == {"output": "p.csv", "rows": 60, "columns": ["price_predicted", "support"]}
+    assert told("evaluate", "u.atlas", "new.csv")["models"][0]["rows"] == 60
     found = told("inspect", "u.atlas")
     assert (found["kind"], found["target"], len(found["updates"])) == ("AtlasRegressor", "price", 1)
     assert told("log", "u.atlas")["entries"] == found["updates"]

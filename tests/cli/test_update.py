@@ -38,12 +38,15 @@ def test_update_tells_what_it_did(work):
     output = ok("update", "m.atlas", "new.csv", "--retention", "chart").output
     assert "new.csv: 60 rows, all of them learned." in output
     assert re.search(
-        r"Can change: rows with all of these.*, [\d.]+% of the domain:\n  size    (?:79|80)\.\d+ to 1\d\d\.\d+",
+        r"Can change: rows with all of these.*, about \d+% of the known rows, [\d.]+% of the domain:\n  size    (?:79|80)\.\d+ to 1\d\d\.\d+",
         output,
     )
     assert "Cannot change: every other prediction; it stays the same to the bit." in output
-    (mae_before, mae_after) = map(float, re.findall(r"Error on these rows \w+: +MAE ([\d.]+)", output))
-    assert mae_after < mae_before / 3
+    before_and_after = (
+        r"before: MAE [\d.]+, RMSE ([\d.]+) .*\nCross-validated RMSE ([\d.]+) \(R² .* on these rows"
+    )
+    rmse_before, rmse_after = map(float, re.search(before_and_after, output).groups())
+    assert rmse_after < rmse_before / 3
     assert "This is update 1 of m.atlas; atlas revert m.atlas 1 takes it back." in output
     after = estimator_of("m.atlas")
     X = np.column_stack(
@@ -55,12 +58,16 @@ def test_update_tells_what_it_did(work):
 
 
 def test_errors_are_those_of_the_estimator(work):
-    output = ok("update", "m.atlas", "new.csv").output
     ok("predict", "m.atlas", "new.csv", "-o", "out.csv")
     rows = records("out.csv")
     errors = np.array([float(row["price"]) - float(row["price_predicted"]) for row in rows])
     mae, rmse = np.abs(errors).mean(), np.sqrt((errors**2).mean())
-    assert f"after:  MAE {mae:.4g}, RMSE {rmse:.4g}" in output
+    output = ok("update", "m.atlas", "new.csv").output
+    assert f"before: MAE {mae:.4g}, RMSE {rmse:.4g} (R²" in output
+    done = estimator_of("m.atlas").update_log_[0]
+    assert (done.measure, done.unit, done.held_out.crossed) == ("RMSE", "target", True)
+    assert f"Cross-validated RMSE {done.held_out.error:.4g} (R² {done.held_out.score:.4g}; the mean" in output
+    assert done.error_after < done.held_out.error < done.error_before
 
 
 def test_dry_run_writes_nothing(work):
@@ -83,8 +90,9 @@ def test_by_default_the_data_decides_and_the_command_says_what_it_did(work):
     output = ok("update", "m.atlas", "new.csv").output
     assert "Can change: every prediction; --retention chart confines it to boxes around the rows." in output
     assert re.search(r"\nDone: the rows contradict what was known.*\.\n", output)
-    (mae_before, mae_after) = map(float, re.findall(r"Error on these rows \w+: +MAE ([\d.]+)", output))
-    assert mae_after < mae_before
+    both = r"before: MAE [\d.]+, RMSE ([\d.]+) .*\nCross-validated RMSE ([\d.]+) "
+    (rmse_before, rmse_after) = map(float, re.search(both, output).groups())
+    assert rmse_after < rmse_before
     assert "atlas revert m.atlas 1 takes it back" in output
     output = ok("update", "m.atlas", "new.csv", "--retention", "pool").output
     assert "Done: pooled with all rows before" in output
@@ -206,14 +214,14 @@ def test_a_model_that_must_not_extrapolate_learns_rows_beyond_its_domain(work):
     write_csv("both.csv", HEADER, [*far, *homes(40, 80, 120, seed=3)])
     output = ok("update", "e.atlas", "both.csv", "--dry-run").output
     assert "both.csv: 100 rows" in output
-    assert re.search(r"Error on these rows: MAE [\d.]+, RMSE [\d.]+ on the 40 rows inside the domain", output)
+    assert re.search(r"Error on these rows: MAE [\d.]+, RMSE .* on the 40 rows inside the domain", output)
     output = ok("update", "e.atlas", "far.csv").output
     assert "Error on these rows before: unknown: outside the domain\n" in output
-    assert re.search(r"Error on these rows after:  MAE [\d.]+, RMSE [\d.]+\n", output)
+    assert re.search(r"Cross-validated RMSE [\d.]+ \(R² .* on these rows after\.\n", output)
     ok("predict", "e.atlas", "far.csv", "-o", "out.csv")
     ok("fit", "homes.csv", "-t", "city", "--extrapolation", "error", "-o", "c.atlas", *SMALL)
     assert re.search(
-        r"% right on the 40 rows inside", ok("update", "c.atlas", "both.csv", "--dry-run").output
+        r"% right, log loss .* on the 40 rows inside", ok("update", "c.atlas", "both.csv", "--dry-run").output
     )
 
 
@@ -459,3 +467,26 @@ def test_of_many_rows_a_sample_is_judged(work, monkeypatch):
     assert ok("update", "m.atlas", "far.csv", "--dry-run").stderr == (
         "20 of a random sample of 20 rows lie where nothing was known.\n"
     )
+
+
+def test_one_far_row_is_no_world(work):
+    """What is told before is what the log says; the row is no needle, and the file stays as it was, nearly."""
+    size = (work / "m.atlas").stat().st_size
+    write_csv("far.csv", HEADER, [(1200, 40, "Cadiz", "no", 5000)])
+    assert "far outside its domain" in refused("update", "m.atlas", "far.csv", "--retention", "chart")
+    output = ok("update", "m.atlas", "far.csv", "--retention", "chart", "--far").output
+    told = re.search(r"these, (none) of the known rows, (.*%) of the domain:", output).groups()
+    assert re.search(rf"\n1 .* {told[0]} +{told[1]}\n", ok("inspect", "m.atlas").output)
+    write_csv("near.csv", HEADER[:4], [(1200 + step, 40, "Cadiz", "no") for step in (0, 1, -1)])
+    ok("predict", "m.atlas", "near.csv", "-o", "out.csv")
+    at, *around = [float(row["price_predicted"]) for row in records("out.csv")]
+    assert at == pytest.approx(5000, rel=0.01)
+    assert min(around) > 4000
+    assert (work / "m.atlas").stat().st_size < 1.5 * size
+
+
+def test_an_update_that_spoils_what_was_known_says_so(work):
+    write_csv("wrong.csv", HEADER, homes(60, factor=-20))
+    output = ok("update", "m.atlas", "wrong.csv", "--retention", "pool").output
+    assert re.search(r"\nLook: rows known before are predicted worse now, with about [\d.e+]+ times", output)
+    assert re.search(r"\nupdate 1: rows known before are predicted worse", ok("inspect", "m.atlas").output)

@@ -39,7 +39,7 @@ def test_numbers_are_compared_with_the_mean_of_all_rows():
     found = judge(said, every, every, "mse")
     score = r2_score(every.targets, said, sample_weight=every.weights)
     assert found.score == pytest.approx(score, rel=1e-5)
-    assert found.loss == pytest.approx(
+    assert found.error == pytest.approx(
         np.average(((said - every.targets) ** 2).mean(axis=1), weights=every.weights), rel=1e-6
     )
     assert judge(np.full((3, 1), 2.0), rows_of([1, 2, 3]), rows_of([1, 2, 3]), "mse").score == 0
@@ -56,7 +56,7 @@ def test_classes_are_compared_with_their_frequencies():
     )
     assert found.score == 0.75
     assert found.baseline == pytest.approx(log_loss([0, 0, 0, 1], [[0.75, 0.25]] * 4))
-    assert found.loss == pytest.approx(-np.log([0.9, 0.6, 0.4, 0.8]).mean())
+    assert found.error == pytest.approx(-np.log([0.9, 0.6, 0.4, 0.8]).mean())
     absent = rows_of(np.eye(3)[[0, 0, 1, 1]])
     assert np.isfinite(judge(np.zeros((4, 3)), absent, absent, "cross-entropy").baseline)
 
@@ -65,14 +65,14 @@ def test_the_average_is_judged_by_rows_that_no_member_has_seen():
     unseen = np.array([[True, True, False, False], [True, False, True, False]])
     found = judge_average([constant(1.0), constant(3.0)], unseen, rows_of([2, 9, 9, 9]), "mse")
     assert (found.rows, found.crossed) == (1, False)
-    assert found.loss == pytest.approx(0, abs=1e-9)
+    assert found.error == pytest.approx(0, abs=1e-9)
 
 
 def test_without_such_rows_each_is_predicted_by_those_that_have_not_seen_it():
     unseen = np.array([[True, False, False], [False, True, False]])
     found = judge_average([constant(1.0), constant(3.0)], unseen, rows_of([2, 5, 9]), "mse")
     assert (found.rows, found.crossed) == (2, True)
-    assert found.loss == pytest.approx((1 + 4) / 2, rel=1e-6)
+    assert found.error == pytest.approx((1 + 4) / 2, rel=1e-6)
     assert judge_average([constant(1.0)], np.zeros((1, 3), bool), rows_of([2, 5, 9]), "mse") is None
 
 

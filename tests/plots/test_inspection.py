@@ -4,9 +4,11 @@ from frames import QUICK, homes_frame
 from matplotlib.figure import Figure
 from pictures import PRODUCT, X, line
 
-from atlas_splines import AtlasRegressor
+from atlas_splines import AtlasRegressor, TableModel
 from atlas_splines.plots import draw_shape, save_inspection
 from atlas_splines.plots.inspection import inspection, most_influential
+from atlas_splines.plots.shapes import sample_points
+from atlas_splines.tables.encoding import Column, Encoding, frame
 
 
 @pytest.mark.slow
@@ -45,7 +47,8 @@ def test_a_constant_column_is_not_influential():
         rows, rows[:, 0]
     )
     model.model_.f(0)[:, [2, 4, 6, 8]] += np.arange(4)
-    assert most_influential(model, output=0) == [j for j in range(15) if j not in (2, 4, 6, 8)]
+    shown = most_influential(model, list(range(15)), sample_points(model, None), output=0)
+    assert shown == [j for j in range(15) if j not in (2, 4, 6, 8)]
 
 
 def test_a_narrow_peak_is_not_cut_off():
@@ -76,3 +79,23 @@ def test_an_estimator_of_a_frame_is_drawn_by_its_inputs(tmp_path):
         draw_shape(Figure().subplots(), model, "city", X=frame)
     save_inspection(tmp_path / "model.png", model)
     assert (tmp_path / "model.png").stat().st_size > 10_000
+
+
+def test_categories_are_bars_over_rows_that_can_be():
+    random = np.random.default_rng(0)
+    city = random.integers(3, size=300)
+    rows = np.column_stack([random.random(300), city[:, None] == np.arange(3)]).astype(float)
+    encoding = Encoding((Column("size"), Column("city", ("a", "b", "c"))), target="y")
+    X = frame(encoding.inputs, list(rows.T))
+    model = AtlasRegressor(terms=0, density=1, members=1, features=40, random_state=0)
+    table = TableModel(model.fit(X, rows[:, 0] + 5 * (city == 1)), encoding)
+    for given, over in ((None, "points like the rows learned"), (rows, "rows of data")):
+        above = inspection(table, given).subfigs[0]
+        assert above.get_suptitle() == f"Effect of each column, over {over}"
+        size, bars = above.axes
+        assert [label.get_text() for label in bars.get_xticklabels()] == ["a", "b", "c"]
+        a, b, c = line(bars, "mean prediction")[1]
+        assert [b - a, c - a] == pytest.approx([5, 0], abs=0.3)
+        _, along = line(size, "mean prediction")
+        assert 0.5 < along[-1] - along[0] < 1.5
+        assert along.mean() == pytest.approx(0.5 + 5 / 3, abs=0.5)  # no row is of no city, or of two

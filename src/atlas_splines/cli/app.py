@@ -318,6 +318,10 @@ def inspect(
     plot: Annotated[
         Path | None, typer.Option(help="Draw what each input does, and the footprint of each update.")
     ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(help="Draw over the rows of this table; else over points like those learned."),
+    ] = None,
     force: Force = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -327,7 +331,41 @@ def inspect(
     with output_of("inspect", quiet, verbose, as_json) as out:
         from atlas_splines.cli.inspect import inspect_model
 
-        out.facts = inspect_model(model, plot, out.say, force=force)
+        out.facts = inspect_model(model, plot, out.say, data=data, force=force)
+
+
+@app.command()
+def evaluate(
+    model: Model,
+    data: Annotated[str, typer.Argument(metavar="DATA", help="Table with inputs and target, or -.")],
+    by: Annotated[str | None, typer.Option(help="Also for each value of this column.")] = None,
+    against: Annotated[
+        Path | None, typer.Option(metavar="MODEL", help="Also for this model, to compare.")
+    ] = None,
+    skip_missing: SkipMissing = False,
+    separator: Separator = None,
+    header: Header = None,
+    na: Missing = None,
+    decimal: Decimal = None,
+    unknown: UnknownOption = Unknown.error,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    as_json: AsJson = False,
+) -> None:
+    """Tell the error of a model, or of two, on any table, beside that of the mean or of class frequencies."""
+    with output_of("evaluate", quiet, verbose, as_json) as out:
+        from atlas_splines.cli.evaluate import evaluate_model
+
+        out.facts = evaluate_model(
+            model,
+            data,
+            by=by,
+            against=against,
+            skip_missing=skip_missing,
+            told={"separator": separator, "header": header, "missing": na or (), "decimal": decimal},
+            refuse_unknown=unknown is Unknown.error,
+            say=out.say,
+        )
 
 
 @app.command()

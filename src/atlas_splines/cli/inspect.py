@@ -7,8 +7,11 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from atlas_splines.cli.checks import check_absent, check_picture, check_there
-from atlas_splines.cli.footprint_lines import share_of_domain
+from atlas_splines.cli.footprint_lines import known_rows_text, share_of_domain
 from atlas_splines.cli.messages import Say, aligned
 from atlas_splines.cli.model_files import Loaded, model_of, without_table
 from atlas_splines.cli.output import Facts
@@ -24,17 +27,23 @@ from atlas_splines.memory.log import Consolidation, Update
 from atlas_splines.storage.log_export import log_lines
 from atlas_splines.storage.saving import load_with_table
 from atlas_splines.tables.encoding import Column
-from atlas_splines.tables.reading import TableError
+from atlas_splines.tables.reading import TableError, opened
+from atlas_splines.tables.sampling import Reservoir
 from atlas_splines.tables.wording import counted, listed
 
 __all__ = ["inspect_model"]
 
 COVERAGE = 0.9  # of the intervals that are told of
+DRAWN_ROWS = 5000  # of a table, at most
 
 
-def inspect_model(path: Path, plot: Path | None, say: Say, *, force: bool = False) -> Facts:
-    """Say what a file holds: configuration, size, domain and log."""
+def inspect_model(
+    path: Path, plot: Path | None, say: Say, *, data: str | None = None, force: bool = False
+) -> Facts:
+    """Say what a file holds: configuration, size, domain and log; draw it over the rows of a table."""
     check_there(path)
+    if data is not None and plot is None:
+        raise TableError("--data is for a picture; name one with --plot, or leave it out")
     if plot is not None and not force:
         check_absent(plot)
     loaded = load_with_table(path)
@@ -54,7 +63,7 @@ def inspect_model(path: Path, plot: Path | None, say: Say, *, force: bool = Fals
     if plot is not None:
         if isinstance(inner, Atlas):
             raise TableError(f"{path} is a bare model; only a regressor or a classifier can be drawn")
-        draw(inner, plot)
+        draw(loaded if isinstance(loaded, TableModel) else inner, plot, data)
         say(f"The picture is {plot}.")
     return facts_of(path, loaded, plot)
 
@@ -155,26 +164,47 @@ def tell_log(loaded: Loaded, say: Say) -> None:
     if not records:
         say("updates: none")
         return
-    head = ("id", "time (UTC)", "kind", "rows", "before", "after", "of the domain", "")
+    head = (
+        "id",
+        "time (UTC)",
+        "kind",
+        "rows",
+        "before",
+        "after, held out",
+        "of known rows",
+        "of the domain",
+        "",
+    )
     for line in aligned([head, *(log_row(loaded, record) for record in records)]):
         say(line)
+    for record in records:
+        if isinstance(record, Update) and record.caution and not record.reverted:
+            say(f"update {record.id}: {record.caution}")
 
 
 def log_row(loaded: Loaded, record: Record) -> tuple[str, ...]:
     """Cells of one entry of the log."""
-    before = after = share = ""
+    before = after = known = share = ""
     number = str(record.id)
     if isinstance(record, Folded):
         number, before = f"1-{record.last}", f"since {record.since:%Y-%m-%d}"
     elif isinstance(record, Update):
         measure = record.measure if isinstance(record, EstimatorUpdate) else "loss"
-        before, after = (f"{measure} {error:.4g}" for error in (record.error_before, record.error_after))
-        share = share_of_update(loaded, record)
+        before = f"{measure} {record.error_before:.4g}"
+        after = after_text(record, measure)
+        known, share = known_rows_text(record.footprint.known_rows), share_of_update(loaded, record)
     elif isinstance(record, Consolidation):
         after = f"changed {record.error:.3g}"
     gone = f"reverted {record.reverted:%Y-%m-%d %H:%M}" if record.reverted else ""
     entry = number, f"{record.time:%Y-%m-%d %H:%M}", record.kind, f"{record.rows:,}"
-    return *entry, before, after, share, gone
+    return *entry, before, after, known, share, gone
+
+
+def after_text(record: Update, measure: str) -> str:
+    """The error after an update on rows that were not learned, or if it is not known on those that were."""
+    if record.held_out is None:
+        return f"{measure} {record.error_after:.4g}, learned"
+    return f"{measure} {record.held_out.error:.4g}"
 
 
 def share_of_update(loaded: Loaded, record: Update) -> str:
@@ -185,12 +215,28 @@ def share_of_update(loaded: Loaded, record: Update) -> str:
     return area.share.percent()
 
 
-def draw(estimator: Estimator, plot: Path) -> None:
+def draw(model: Estimator | TableModel, plot: Path, data: str | None) -> None:
     """Draw what each input does, and the footprint of each update."""
     check_picture(plot)
     from atlas_splines.plots import save_inspection
 
+    X = None if data is None else rows_of(model, data)
     with tempfile.TemporaryDirectory(prefix="atlas-") as folder:
         draft = Path(folder) / plot.name
-        save_inspection(draft, estimator)
+        save_inspection(draft, model, X=X)
         replace_file(plot, draft.read_bytes())
+
+
+def rows_of(model: Estimator | TableModel, data: str) -> NDArray[np.float64]:
+    """Inputs of a sample of a table, shape (rows, inputs); of categories that are not known, as missing."""
+    if not isinstance(model, TableModel):
+        raise TableError("the model does not know the columns of a table; leave --data out")
+    sample = Reservoir(DRAWN_ROWS, seed=0)
+    with opened(data, model.encoding.dialect) as source:
+        source.need(model.encoding.names)
+        for piece in source.pieces(model.encoding.names):
+            sample.add(model.encoding.encode(piece, None), piece.row_numbers)
+        if not sample.seen:
+            raise TableError(f"{source.name} has no rows below its header; check the file")
+    X, _ = sample.sample()
+    return np.column_stack([column.to_numpy() for column in X.columns])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +16,8 @@ from atlas_splines.tables.reading import Table
 from atlas_splines.tables.wording import counted
 
 __all__ = ["Score", "has_answer"]
+
+LEAST_CHANCE = 1e-15  # of a class that came: its logarithm is finite
 
 
 @dataclass
@@ -28,7 +32,11 @@ class Score:
     absolute: float = 0.0
     squared: float = 0.0
     right: int = 0
+    surprise: float = 0.0  # sum of −log p of the classes that came
     of_classes: bool = False
+    mean: float = 0.0  # of the targets
+    about_mean: float = 0.0  # squares of the targets about their mean
+    classes: Counter[Any] = field(default_factory=Counter)
 
     def add(self, estimator: Estimator, X: Table, y: Labels) -> Score:
         """Take in the predictions for one piece."""
@@ -37,25 +45,44 @@ class Score:
         X, y = X.filter(inside), y[inside]
         if not len(y):
             return self
-        predicted = estimator.predict(X)
-        self.rows += len(y)
-        self.of_classes = isinstance(estimator, AtlasClassifier)
-        if self.of_classes:
-            self.right += int((predicted == y).sum())
+        if isinstance(estimator, AtlasClassifier):
+            self._add_classes(estimator, X, y)
         else:
-            self.absolute += float(np.abs(predicted - y).sum())
-            self.squared += float(((predicted - y) ** 2).sum())
+            self._add_numbers(estimator.predict(X), y)
+        self.rows += len(y)
         return self
 
     def __add__(self, other: Score) -> Score:
+        total, step = max(self.rows + other.rows, 1), other.mean - self.mean
         return Score(
-            self.rows + other.rows,
-            self.outside + other.outside,
-            self.absolute + other.absolute,
-            self.squared + other.squared,
-            self.right + other.right,
-            self.of_classes or other.of_classes,
+            rows=self.rows + other.rows,
+            outside=self.outside + other.outside,
+            absolute=self.absolute + other.absolute,
+            squared=self.squared + other.squared,
+            right=self.right + other.right,
+            surprise=self.surprise + other.surprise,
+            of_classes=self.of_classes or other.of_classes,
+            mean=self.mean + step * other.rows / total,
+            about_mean=self.about_mean + other.about_mean + step**2 * self.rows * other.rows / total,
+            classes=self.classes + other.classes,
         )
+
+    def _add_numbers(self, predicted: NDArray[np.float64], y: Labels) -> None:
+        self.absolute += float(np.abs(predicted - y).sum())
+        self.squared += float(((predicted - y) ** 2).sum())
+        step = float(y.mean()) - self.mean  # means and squares of parts, put together
+        total = self.rows + len(y)
+        self.about_mean += float(((y - y.mean()) ** 2).sum()) + step**2 * self.rows * len(y) / total
+        self.mean += step * len(y) / total
+
+    def _add_classes(self, estimator: AtlasClassifier, X: Table, y: Labels) -> None:
+        self.of_classes = True
+        chances = estimator.predict_proba(X)
+        places = np.searchsorted(estimator.classes_, y)
+        self.right += int((chances.argmax(axis=1) == places).sum())
+        came = chances[np.arange(len(y)), places]
+        self.surprise -= float(np.log(np.maximum(came, LEAST_CHANCE)).sum())
+        self.classes.update(y.tolist())
 
     @property
     def badness(self) -> float:
@@ -68,21 +95,34 @@ class Score:
         if not self.rows:
             return {"rows": 0}
         if self.of_classes:
-            return {"rows": self.rows, "accuracy": self.right / self.rows}
+            shares = np.array(list(self.classes.values())) / self.rows
+            return {
+                "rows": self.rows,
+                "accuracy": self.right / self.rows,
+                "log_loss": self.surprise / self.rows,
+                "log_loss_of_frequencies": float(-(shares * np.log(shares)).sum()),
+            }
         return {
             "rows": self.rows,
             "mae": self.absolute / self.rows,
-            "rmse": (self.squared / self.rows) ** 0.5,
+            "rmse": float((self.squared / self.rows) ** 0.5),
+            "r2": 1 - self.squared / self.about_mean if self.about_mean else 0.0,
+            "rmse_of_mean": float((self.about_mean / self.rows) ** 0.5),
         }
 
     def __str__(self) -> str:
         if not self.rows:
             return "unknown: outside the domain"
         where = f" on the {counted(self.rows, 'row')} inside the domain" if self.outside else ""
+        found = self.facts
         if self.of_classes:
-            return f"{self.right / self.rows:.2%} right{where}"
-        rmse = (self.squared / self.rows) ** 0.5
-        return f"MAE {self.absolute / self.rows:.4g}, RMSE {rmse:.4g}{where}"
+            alone = found["log_loss_of_frequencies"]
+            text = f"{found['accuracy']:.2%} right, log loss {found['log_loss']:.4g}"
+            return f"{text} (class frequencies alone {alone:.4g}){where}"
+        text = f"MAE {found['mae']:.4g}, RMSE {found['rmse']:.4g}"
+        if self.rows == 1:  # its mean is no opponent
+            return f"{text}{where}"
+        return f"{text} (R² {found['r2']:.4g}; the mean alone {found['rmse_of_mean']:.4g}){where}"
 
 
 def has_answer(estimator: Estimator, X: Table) -> NDArray[np.bool_]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines.cli.checks import check_folder, check_other, check_replaceable, check_there
-from atlas_splines.cli.footprint_lines import share_of_domain
+from atlas_splines.cli.footprint_lines import known_rows_text, share_of_domain
 from atlas_splines.cli.messages import Say
 from atlas_splines.cli.model_files import alone_with, load_table_model
 from atlas_splines.cli.output import Facts
@@ -27,14 +27,18 @@ from atlas_splines.core.records import TRAINED, Record
 from atlas_splines.estimators.classifier import AtlasClassifier
 from atlas_splines.estimators.column_footprint import SLOPE_STEP
 from atlas_splines.estimators.frame_footprint import footprint_lines
+from atlas_splines.estimators.judging import held_out_text
+from atlas_splines.estimators.log import EstimatorUpdate
 from atlas_splines.estimators.reaching import FarRowError
 from atlas_splines.estimators.table_model import Estimator, TableModel
 from atlas_splines.memory.doubt import spread_of
 from atlas_splines.memory.footprints import BoxFootprint, RestFootprint
+from atlas_splines.memory.judging import HeldOut
 from atlas_splines.memory.log import Update
 from atlas_splines.memory.plans import BY_EVIDENCE, Retention
 from atlas_splines.memory.row_digest import sorted_hashes
 from atlas_splines.memory.summing import add_to_newest_update
+from atlas_splines.storage.models import held_out_to_json
 from atlas_splines.storage.saving import save
 from atlas_splines.tables.drawing import Sample
 from atlas_splines.tables.encoding import UNKNOWN, Encoding
@@ -108,11 +112,10 @@ def update_model(
         with progress.step("learning"):
             done = learn(rows, plan, seed, message, author)
         tell_reason(done, say)
-        with progress.step("looking at the errors"):
-            after = rows.score()
         tell_extension(model.estimator, model.encoding, old_domain, say)
-        say(f"Error on these rows before: {plan.before}")
-        say(f"Error on these rows after:  {after}")
+        with progress.step("looking at the errors"):
+            after = rows.score() if held_out_of(done) is None else None
+        tell_errors(done, plan.before, after, say)
         if not replaces:
             check_replaceable(output)  # it may have come meanwhile
         save(model, output)
@@ -213,7 +216,9 @@ def facts_of(output: Path | None, plan: Plan, done: Record | None, after: Score 
         "kind": done and done.kind,
         "reason": done.reason if isinstance(done, Update) else None,
         "before": plan.before.facts,
-        "after": after and after.facts,
+        "after": after.facts if after else held_out_to_json(held_out_of(done)),
+        "caution": done.caution if isinstance(done, Update) else None,
+        "known_rows": done.footprint.known_rows if isinstance(done, Update) else None,
     }
 
 
@@ -264,7 +269,8 @@ def tell_footprint(
     which = "one" if retention == "none" else "all"
     boxes = len(area.area.fences) if isinstance(area.area, BoxFootprint) else 1
     several = f" (in {boxes} boxes)" if boxes > 1 else ""
-    say(f"Can change: rows with {which} of these{several}, {share} of the domain:")
+    known = "" if area.known_rows is None else f"{known_rows_text(area.known_rows)} of the known rows, "
+    say(f"Can change: rows with {which} of these{several}, {known}{share} of the domain:")
     rim = SLOPE_STEP if estimator.extrapolation == "linear" else 0
     for line in footprint_lines(area, model.encoding, rim):
         say(line)
@@ -289,6 +295,25 @@ def tell_reason(record: Record, say: Say) -> None:
     """Say what was done and why, if the data decided that."""
     if isinstance(record, Update) and record.reason:
         say(f"Done: {record.reason}.")
+
+
+def held_out_of(record: Record | None) -> HeldOut | None:
+    """How well rows of an update are predicted that it has not learned, if that was found."""
+    return record.held_out if isinstance(record, Update) else None
+
+
+def tell_errors(record: Record, before: Score, after: Score | None, say: Say) -> None:
+    """Say how well rows were predicted before, and after by what has not learned them; and what is odd.
+
+    `after` is the error on the rows that were learned, if nothing else is known.
+    """
+    say(f"Error on these rows before: {before}")
+    if isinstance(record, EstimatorUpdate) and record.held_out is not None:
+        say(f"{held_out_text(record.held_out, record.measure)} on these rows after.")
+    else:
+        say(f"Error on these rows after, which were learned: {after}")
+    if isinstance(record, Update) and record.caution:
+        say(f"Look: {record.caution}.")
 
 
 def tell_extension(estimator: Estimator, encoding: Encoding, old: NDArray[np.float64], say: Say) -> None:

@@ -26,13 +26,14 @@ from atlas_splines.estimators.column_footprint import ColumnFootprint, seen_thro
 from atlas_splines.estimators.column_map import ColumnMap
 from atlas_splines.estimators.fitting import fit_model, train_on
 from atlas_splines.estimators.groups import numbered_groups
-from atlas_splines.estimators.judging import FitRecord, HeldOut, judge
+from atlas_splines.estimators.judging import FitRecord
 from atlas_splines.estimators.log import EstimatorUpdate
 from atlas_splines.estimators.reaching import given_back
 from atlas_splines.estimators.threads import run_in_threads
 from atlas_splines.estimators.uncertainty import Uncertain
 from atlas_splines.memory.consolidation import consolidate
 from atlas_splines.memory.footprints import Footprint
+from atlas_splines.memory.judging import HeldOut, judge
 from atlas_splines.memory.log import Consolidation, Update
 from atlas_splines.memory.plans import Retention
 from atlas_splines.memory.pooling import (
@@ -78,6 +79,11 @@ class AtlasEstimator(Uncertain):
     @abstractmethod
     def _measure(self) -> str:
         """Name of the error that `_error` returns."""
+
+    @property
+    @abstractmethod
+    def _unit(self) -> str:
+        """What that error is in."""
 
     @abstractmethod
     def _error(self, loss: float) -> float:
@@ -390,8 +396,16 @@ class AtlasEstimator(Uncertain):
             footprint=self._in_columns(record.footprint, known),
             error_before=self._error(record.error_before),
             error_after=self._error(record.error_after),
+            held_out=self._held_out(record.held_out),
             measure=self._measure,
+            unit=self._unit,
         )
+
+    def _held_out(self, judged: HeldOut | None) -> HeldOut | None:
+        """A judgement of the model with errors of the estimator."""
+        if judged is None:
+            return None
+        return replace(judged, error=self._error(judged.error), baseline=self._error(judged.baseline))
 
     def _in_columns(self, area: Footprint, known: Array) -> ColumnFootprint:
         """A footprint in the units of the columns; `known` is the model's domain before the update."""

@@ -250,6 +250,10 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
     def _measure(self) -> str:
         return LOG_LOSS
 
+    @property
+    def _unit(self) -> str:
+        return "nats"
+
     def _error(self, loss: float) -> float:
         return loss
 

@@ -98,6 +98,9 @@ class ColumnFootprint(Footprint):
             found[rows] |= self.area.contains(inward)
         return found
 
+    def _meets(self, low: Array, high: Array) -> NDArray[np.bool_]:
+        return self.area._meets(self.columns.to_unit(low), self.columns.to_unit(high))
+
     def _intervals(self, input: int) -> list[Interval]:
         """Intervals with all values that are rounded into them on their way to the model."""
         parts = self.area._reach(input)
@@ -112,7 +115,7 @@ class ColumnFootprint(Footprint):
     def __repr__(self) -> str:
         width = max(map(len, self.names))
         lines = self._lines(name.ljust(width + 1) for name in self.names)
-        return f"<Footprint: {self.share} of the domain\n" + "\n".join(lines) + ">"
+        return f"<Footprint: {self._shares}\n" + "\n".join(lines) + ">"
 
 
 def seen_through(
@@ -120,7 +123,9 @@ def seen_through(
 ) -> ColumnFootprint:
     """The footprint of an update in the model's coordinates, seen through the columns."""
     ends = np.array([columns.to_raw(j, area.domain[j]) for j in range(len(names))])
-    return ColumnFootprint(ends, np.dtype(np.float64), area, columns, names, known)
+    return ColumnFootprint(
+        ends, np.dtype(np.float64), area, columns, names, known, known_rows=area.known_rows
+    )
 
 
 def steps_inward(points: Array, inside: Array) -> Iterator[tuple[int, NDArray[np.intp], Array]]:

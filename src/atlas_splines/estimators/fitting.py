@@ -33,11 +33,12 @@ from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import Signs
 from atlas_splines.estimators.class_stacking import stack_classes
 from atlas_splines.estimators.groups import Groups, group_folds
-from atlas_splines.estimators.judging import HeldOut, judge, judge_average
+from atlas_splines.estimators.judging import judge_average
 from atlas_splines.estimators.stacking import stack_members, train_member
 from atlas_splines.evidence.classes import class_weights
 from atlas_splines.evidence.design import Solved, without_blocks
 from atlas_splines.evidence.folding import fold
+from atlas_splines.memory.judging import HeldOut, judge
 from atlas_splines.memory.pooling import as_first_rows
 
 __all__ = ["VALIDATIONS", "FitOptions", "Fitted", "Validation", "fit_model", "split_folds", "train_on"]
@@ -162,7 +163,7 @@ class Fitted:
     @property
     def loss(self) -> float:
         """Mean loss on these rows; infinite if there were none."""
-        return np.inf if self.held_out is None else self.held_out.loss
+        return np.inf if self.held_out is None else self.held_out.error
 
 
 @dataclass(frozen=True, eq=False)

@@ -57,13 +57,14 @@ class FrameFootprint(ColumnFootprint):
 
     def __repr__(self) -> str:
         lines = footprint_lines(self, self.encoding, 0)
-        return f"<Footprint: {self.share} of the domain\n" + "\n".join(lines) + ">"
+        return f"<Footprint: {self._shares}\n" + "\n".join(lines) + ">"
 
 
 def share_of_rows(area: ColumnFootprint, encoding: Encoding) -> Volume:
     """Share of the domain, where each category counts as much as the others.
 
     With categories it is the share of random rows: in the model's coordinates, a category is but a point.
+    What an update with rows beyond the domain lets it grow by is no part of it.
     """
     if all(column.categories is None for column in encoding.columns):
         return area.area.share
@@ -76,7 +77,8 @@ def share_of_rows(area: ColumnFootprint, encoding: Encoding) -> Volume:
             columns.append(area.columns.to_raw(j, random.uniform(low, high, RANDOM_ROWS)))
         else:
             columns += column.random(RANDOM_ROWS, random)
-    return Volume(float(area._contains(np.stack(columns, axis=1)).mean()))
+    points = area.columns.to_unit(np.stack(columns, axis=1)).clip(*area.area.domain.T)
+    return Volume(float(area.area.contains(points).mean()))
 
 
 def footprint_lines(area: ColumnFootprint, encoding: Encoding, rim: float) -> list[str]:

@@ -1,4 +1,4 @@
-"""Judging: how well a fit predicts rows that it was not trained on, and how well the mean alone does."""
+"""Judging: how well a fit predicts rows that it was not trained on, and how that is told."""
 
 from __future__ import annotations
 
@@ -9,40 +9,14 @@ from datetime import date, datetime, timezone
 import numpy as np
 from numpy.typing import NDArray
 
-from atlas_splines.core.losses import find_loss
 from atlas_splines.core.model import Atlas
 from atlas_splines.core.rows import Rows
+from atlas_splines.memory.judging import HeldOut, judge
 
-__all__ = ["LOG_LOSS", "FitRecord", "HeldOut", "judge", "judge_average"]
+__all__ = ["LOG_LOSS", "FitRecord", "held_out_text", "judge_average"]
 
 Array = NDArray[np.floating]
 LOG_LOSS = "log loss"
-LEAST_SHARE = 1e-12  # of a class that has no rows yet: its logarithm is finite
-
-
-@dataclass(frozen=True)
-class HeldOut:
-    """How well a model predicts rows that it was not trained on, in its own units.
-
-    Attributes
-    ----------
-    rows
-        How many there were.
-    crossed
-        Whether each was predicted by those parts of the model that had not seen it, and not by all of it.
-    loss
-        Mean loss.
-    baseline
-        That of the mean of all targets, or of the frequencies of the classes.
-    score
-        R², compared with this mean and averaged over the outputs; or the share of rows with the right class.
-    """
-
-    rows: int
-    crossed: bool
-    loss: float
-    baseline: float
-    score: float
 
 
 @dataclass(frozen=True)
@@ -96,7 +70,7 @@ class FitRecord:
             held_out=judged.rows,
             crossed=judged.crossed,
             measure=measure,
-            error=error(judged.loss),
+            error=error(judged.error),
             baseline=error(judged.baseline),
             score=judged.score,
         )
@@ -104,62 +78,23 @@ class FitRecord:
     def __str__(self) -> str:
         if not self.held_out:
             return "Held-out error unknown, for no rows were held out"
-        of_classes = self.measure == LOG_LOSS
-        score = f"{self.score:.2%} right" if of_classes else f"R² {self.score:.4g}"
-        simplest = "class frequencies" if of_classes else "the mean"
-        way = "Cross-validated" if self.crossed else "Held-out"
-        return f"{way} {self.measure} {self.error:.4g} ({score}; {simplest} alone {self.baseline:.4g})"
+        judged = HeldOut(self.held_out, self.crossed, self.error, self.baseline, self.score)
+        return held_out_text(judged, self.measure)
 
 
-def judge(outputs: Array, held_out: Rows, every: Rows, loss: str, crossed: bool = False) -> HeldOut:
-    """Judge outputs of a model for held-out rows.
-
-    Parameters
-    ----------
-    outputs
-        What the model says of these rows, shape (rows, outputs).
-    held_out
-        The rows.
-    every
-        All rows of the fit.
-    loss
-        Name of the loss.
-    crossed
-        As in `HeldOut`.
+def held_out_text(judged: HeldOut, measure: str) -> str:
+    """An error on rows that were not learned, by its name, beside that of the mean or of class frequencies.
 
     Examples
     --------
-    >>> rows = Rows(np.zeros((4, 1)), np.array([[-1.0], [1.0], [-1.0], [1.0]]), np.ones(4))
-    >>> judge(np.array([[-0.5], [0.5], [-0.5], [0.5]]), rows, rows, "mse")
-    HeldOut(rows=4, crossed=False, loss=0.25, baseline=1.0, score=0.75)
+    >>> held_out_text(HeldOut(100, True, 0.3, 0.9, 0.87), LOG_LOSS)
+    'Cross-validated log loss 0.3 (87.00% right; class frequencies alone 0.9)'
     """
-    mean = np.average(every.targets, axis=0, weights=every.weights)  # (outputs,)
-    of_classes = loss == "cross-entropy"
-    simplest = np.log(np.maximum(mean, LEAST_SHARE)) if of_classes else mean
-    targets, weights = held_out.targets.astype(np.float64), held_out.weights
-    score = (
-        share_right(outputs, targets, weights) if of_classes else r_squared(outputs, targets, weights, mean)
-    )
-    mean_loss = find_loss(loss)
-    return HeldOut(
-        rows=len(held_out),
-        crossed=crossed,
-        loss=mean_loss(outputs, targets, weights),
-        baseline=mean_loss(np.broadcast_to(simplest, targets.shape), targets, weights),
-        score=score,
-    )
-
-
-def share_right(outputs: Array, targets: Array, weights: Array) -> float:
-    """Share of the rows whose class has the highest score."""
-    return float(np.average(outputs.argmax(axis=1) == targets.argmax(axis=1), weights=weights))
-
-
-def r_squared(outputs: Array, targets: Array, weights: Array, mean: Array) -> float:
-    """Share of the squares about the mean that is explained, averaged over outputs; 0 of none."""
-    left = np.average((outputs - targets) ** 2, axis=0, weights=weights)  # (outputs,)
-    spread = np.average((mean - targets) ** 2, axis=0, weights=weights)
-    return float(np.mean(np.where(spread > 0, 1 - left / np.where(spread > 0, spread, 1), 0)))
+    of_classes = measure == LOG_LOSS
+    score = f"{judged.score:.2%} right" if of_classes else f"R² {judged.score:.4g}"
+    simplest = "class frequencies" if of_classes else "the mean"
+    way = "Cross-validated" if judged.crossed else "Held-out"
+    return f"{way} {measure} {judged.error:.4g} ({score}; {simplest} alone {judged.baseline:.4g})"
 
 
 def judge_average(

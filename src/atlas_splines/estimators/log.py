@@ -19,12 +19,19 @@ class EstimatorUpdate(Update):
     footprint
         A `ColumnFootprint`.
     error_before, error_after
-        Error on the new data before and after.
+        Error on the new data before and after; after, on rows that were just learned.
+    held_out
+        Error on rows of the new data that were not learned, or not yet, beside that of their mean and R²; for
+        classes the share of right ones.
     measure
         What kind of error that is, such as "RMSE".
+    unit
+        What errors are in: "target", "standard deviations" of the targets, "variances of Poisson counts" or
+        "nats".
     """
 
     measure: str = ""
+    unit: str = ""
 
     @classmethod
     def of(cls, update: Update, **changes: Any) -> EstimatorUpdate:

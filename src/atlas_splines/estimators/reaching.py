@@ -113,8 +113,19 @@ class Reaching(Inputs):
         return model, points.clip(*model.domain.T).astype(model.dtype)
 
     def _far(self, X: Array) -> NDArray[np.bool_]:
-        """Coordinates that are far outside the domain, shape (rows, inputs)."""
-        return far_outside(self.domain_.to_unit(X), self.model_.domain)
+        """Coordinates that are far outside the domain, shape (rows, inputs).
+
+        So they are in the coordinates of the model, or in widths of the first data: where rows are rare at
+        the rim, a unit of the model is wider than they are.
+        """
+        far = far_outside(self.domain_.to_unit(X), self.model_.domain)
+        first, width = self.domain_.knots[:, 0], np.ptp(self.domain_.knots, axis=1)
+        ends = [self.domain_.to_raw(j, self.model_.domain[j]) for j in range(len(width))]
+        values = np.where(np.isnan(X), first, X)  # nothing is far of a missing one
+        far[:, : len(width)] |= far_outside(
+            (values - first) / width, (np.array(ends) - first[:, None]) / width[:, None]
+        )
+        return far
 
     def _refuse_far(self, X: Array) -> None:
         far = np.argwhere(self._far(X))

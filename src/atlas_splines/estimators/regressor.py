@@ -303,6 +303,13 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
         unit = "" if len(self.target_scale_) == 1 and self._loss != "huber" else " in standard deviations"
         return (DEVIANCE if self._counts else MEASURES[self._loss]) + unit
 
+    @property
+    def _unit(self) -> str:
+        if self._counts:
+            return "variances of Poisson counts"
+        single = len(self.target_scale_) == 1 and self._loss != "huber"
+        return "target" if single else "standard deviations"
+
     def _error(self, loss: float) -> float:
         if self._counts:
             return self._target_unit**2 * loss

@@ -22,7 +22,7 @@ from atlas_splines.evidence.spread import Spread
 from atlas_splines.memory.doubt import spread_of
 from atlas_splines.memory.options import UpdateOptions
 
-__all__ = ["ChartTask", "learn_chart"]
+__all__ = ["ChartTask", "LearnedChart", "learn_chart"]
 
 Array = NDArray[np.floating]
 
@@ -36,9 +36,32 @@ USUAL_QUANTILE = 0.9  # the usual size of values is this quantile, so that a few
 LEAST_WINDOW = 1e-3  # rows with a smaller window count as if it were this
 
 
+@dataclass(frozen=True, eq=False)
+class LearnedChart:
+    """What came of training a chart.
+
+    Attributes
+    ----------
+    chart
+        The chart; None if the model does as well without one.
+    history
+        Its last training.
+    ahead
+        What was said, before they were learned, of rows that were held out: with the chart, or without it if
+        there is none. Pairs of what was said, shape (rows, outputs), and the rows.
+    crossed
+        Whether these rows were held out in turn, and not for good.
+    """
+
+    chart: Chart | None
+    history: History
+    ahead: list[tuple[Array, Rows]]
+    crossed: bool
+
+
 def learn_chart(
     model: Atlas, id: int, rows: Rows, fence: Fence, options: UpdateOptions, random: np.random.Generator
-) -> tuple[Chart | None, History]:
+) -> LearnedChart:
     """Train a chart on the rows inside a fence; None if the model does as well without one.
 
     It is added to the model if the model helps, or else takes its place: held-out rows decide, at the
@@ -48,12 +71,12 @@ def learn_chart(
     try:
         return train_chart(model, id, rows, fence, options, random)
     except TrainingDiverged as diverged:
-        return None, diverged.history
+        return LearnedChart(None, diverged.history, [], crossed=False)
 
 
 def train_chart(
     model: Atlas, id: int, rows: Rows, fence: Fence, options: UpdateOptions, random: np.random.Generator
-) -> tuple[Chart | None, History]:
+) -> LearnedChart:
     """Train a chart on rows that are all inside its fence."""
     mask = choose_held_out(len(rows), random)
     learned, held_out = rows.take(~mask), rows.take(mask) if mask.any() else None
@@ -76,14 +99,16 @@ def train_chart(
     else:
         turns = trained_in_turn(task, rows, first, options, random)
         ahead = [(task.said(part, test), test) for part, test in turns]
+    crossed = held_out is None
     if not is_worthwhile(task, ahead):
-        return None, History()
+        without = [(task.said(None, test), test) for _, test in ahead]
+        return LearnedChart(None, History(), without, crossed)
     everything = task.split(rows, None, repeats)
     schedule = options.schedule(len(everything.learned))
     history = run_at(LAST_DIVISOR, content, everything, schedule, random)
     if ahead and spread_of(state_of(model)) is not None:
         content = model_in(replace(state_of(content), evidence=task.spread(ahead, rows)))
-    return Chart(id, fence, content, task.size, task.replaces), history
+    return LearnedChart(Chart(id, fence, content, task.size, task.replaces), history, ahead, crossed)
 
 
 @dataclass(frozen=True, eq=False)

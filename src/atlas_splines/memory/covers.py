@@ -75,10 +75,12 @@ def fence_density(points: Array) -> int:
     """Density whose cells are as narrow as the mean gap between rows along the narrowest input.
 
     The rim of a fence is three cells wide: about what the data leaves open of its own box. An input along
-    which the data is constant does not count.
+    which the data is constant does not count. A single place has no gaps, and does not support a needle.
     """
     spans = np.ptp(points, axis=0)
-    narrowest = float(spans[spans > 0].min()) if spans.any() else 0.0
+    if not spans.any():
+        return COARSEST_FENCE
+    narrowest = float(spans[spans > 0].min())
     densities = range(COARSEST_FENCE, FINEST_FENCE)
     fine_enough = (d for d in densities if narrowest * splines.cell_count(d) >= len(points))
     return next(fine_enough, FINEST_FENCE)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -24,6 +24,7 @@ from atlas_splines.memory.volumes import EXACTLY_ALL, Volume, union_volume
 __all__ = ["BoxFootprint", "CrossFootprint", "Footprint", "RestFootprint"]
 
 Interval = tuple[float, float]
+Array = NDArray[np.float64]
 
 # Digits of the domain's width in the texts of footprints.
 DIGITS = 4
@@ -39,10 +40,14 @@ class Footprint(Remembering, ABC):
         The model's domain at the time, shape (inputs, 2).
     dtype
         Dtype of the model: points are rounded to it before they are located.
+    known_rows
+        Share of the rows known before the update that lie in it, as the counts of where rows have been tell;
+        None if they were not counted.
     """
 
     domain: Domain
     dtype: np.dtype[np.floating]
+    known_rows: float | None = field(default=None, kw_only=True)
 
     @property
     def inputs(self) -> int:
@@ -86,7 +91,17 @@ class Footprint(Remembering, ABC):
     def _contains(self, points: NDArray[np.floating]) -> NDArray[np.bool_]: ...
 
     @abstractmethod
+    def _meets(self, low: Array, high: Array) -> NDArray[np.bool_]:
+        """Whether it has a point of each box, whose corners have shape (boxes, inputs)."""
+
+    @abstractmethod
     def _intervals(self, input: int) -> list[Interval]: ...
+
+    @property
+    def _shares(self) -> str:
+        """The share of the known rows, which matters most, and that of the domain."""
+        known = "" if self.known_rows is None else f"{self.known_rows:.2g} of the known rows, "
+        return f"{known}{self.share} of the domain"
 
     def _reach(self, input: int) -> list[Interval]:
         """The intervals of one input with all points that are rounded into them on their way to the model."""
@@ -110,7 +125,7 @@ class Footprint(Remembering, ABC):
         lines = self._lines(f"input {j}:" for j in range(min(self.inputs, 8)))
         if self.inputs > 8:
             lines.append(f"  and {self.inputs - 8} more inputs")
-        return f"<{joint}, {self.share} of the domain\n" + "\n".join(lines) + ">"
+        return f"<{joint}, {self._shares}\n" + "\n".join(lines) + ">"
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,6 +147,10 @@ class BoxFootprint(Footprint):
 
     def _contains(self, points: NDArray[np.floating]) -> NDArray[np.bool_]:
         return np.logical_or.reduce([fence.contains(points) for fence in self.fences])
+
+    def _meets(self, low: Array, high: Array) -> NDArray[np.bool_]:
+        met = [((high >= box[:, 0]) & (low <= box[:, 1])).all(axis=1) for box in (f.box for f in self.fences)]
+        return np.logical_or.reduce(met)
 
     def _intervals(self, input: int) -> list[Interval]:
         return merge(tuple(fence.box[input].tolist()) for fence in self.fences)
@@ -167,6 +186,12 @@ class RestFootprint(Footprint):
             found &= fence.window(points) != 1
         return found
 
+    def _meets(self, low: Array, high: Array) -> NDArray[np.bool_]:
+        met = np.ones(len(low), np.bool_)
+        for core in (fence.core_in(self.domain) for fence in self.fences):
+            met &= ~((low >= core[:, 0]) & (high <= core[:, 1])).all(axis=1)
+        return met
+
     def _intervals(self, input: int) -> list[Interval]:
         low, high = self.domain[input].tolist()
         return [(low, high)]
@@ -176,7 +201,7 @@ class RestFootprint(Footprint):
         if not count:
             return "<Footprint: everything>"
         charts = f"{count} chart{'s' if count > 1 else ''}"
-        return f"<Footprint: everything outside {charts}, {self.share} of the domain>"
+        return f"<Footprint: everything outside {charts}, {self._shares}>"
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,6 +228,13 @@ class CrossFootprint(Footprint):
     def _contains(self, points: NDArray[np.floating]) -> NDArray[np.bool_]:
         cells, _ = splines.active(points, self.density)
         return np.logical_or.reduce([np.isin(cells[:, j], self.touched[j]) for j in range(self.inputs)])
+
+    def _meets(self, low: Array, high: Array) -> NDArray[np.bool_]:
+        met = np.zeros(len(low), np.bool_)
+        for j in range(self.inputs):
+            for least, greatest in self._intervals(j):
+                met |= (high[:, j] >= least) & (low[:, j] <= greatest)
+        return met
 
     def _intervals(self, input: int) -> list[Interval]:
         edges = (self.touched[input][:, None] + np.array([0, 1])) / splines.cell_count(self.density)

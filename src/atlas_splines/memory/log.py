@@ -8,6 +8,7 @@ from typing import Any
 from atlas_splines.core.records import Folded, Record
 from atlas_splines.core.training import History
 from atlas_splines.memory.footprints import Footprint
+from atlas_splines.memory.judging import HeldOut
 
 __all__ = ["Consolidation", "Folded", "Record", "Update"]
 
@@ -23,13 +24,19 @@ class Update(Record):
     seconds
         Time spent.
     error_before, error_after
-        Mean loss on the new data before and after.
+        Mean loss on the new data before and after; after, on rows that were just learned.
+    held_out
+        How well rows of the new data were predicted without having learned them, and with all others; None if
+        that was not found: for "rehearsal", "both" and "none", and for a single row.
     history
         The last training: of the last chart at its finest, or of the model.
     reason
         What was done and why, where that was decided by the data.
     settings
         The options that it was made with, to make it again; empty for updates from before they were noted.
+    caution
+        One sentence if rows that were known before are predicted worse now, or if updates find larger errors
+        each time; otherwise empty.
     """
 
     footprint: Footprint
@@ -39,17 +46,26 @@ class Update(Record):
     history: History
     reason: str = ""
     settings: dict[str, Any] = field(default_factory=dict)
+    held_out: HeldOut | None = None
+    caution: str = ""
 
     def __repr__(self) -> str:
-        return self._describe("error")
+        return self._describe(str(self.settings.get("loss", "error")))
 
     def _describe(self, measure: str) -> str:
         gone = ", reverted" if self.reverted else ""
         return (
             f"<Update {self.id}: {self.kind}, {self.rows} rows, {measure} {self.error_before:.4g} before and "
-            f"{self.error_after:.4g} after, {self.footprint.share} of the domain, "
-            f"{self.seconds:.3g} s{gone}>"
+            f"{self._after}, {self.footprint._shares}, {self.seconds:.3g} s{gone}>"
         )
+
+    @property
+    def _after(self) -> str:
+        """The error after, and on which rows it is."""
+        if self.held_out is None:
+            return f"{self.error_after:.4g} after, on rows just learned"
+        way = "cross-validated" if self.held_out.crossed else "held out"
+        return f"{self.held_out.error:.4g} after, {way}"
 
 
 @dataclass(eq=False)

@@ -21,6 +21,8 @@ from atlas_splines.evidence.pool import Pool
 from atlas_splines.evidence.statistics import HEAVIEST, Statistics
 from atlas_splines.memory.doubt import spread_of
 from atlas_splines.memory.footprints import RestFootprint
+from atlas_splines.memory.held_out import judge_pooled
+from atlas_splines.memory.known_rows import with_known_rows
 from atlas_splines.memory.log import Update
 from atlas_splines.memory.pooling import MODEL, as_doubles, chart_of, evidence_of, local_rows, needed_pool
 
@@ -200,8 +202,9 @@ def add_to_newest_update(model: Atlas, judged: Rows, sums: RowSums, loss: str, d
         done.reason += f"; decided on a sample of {len(judged):,} of {done.rows:,} rows, all learned"
     done.data = data
     done.after = draft.fingerprint()
-    done.footprint = RestFootprint(draft.domain, draft.dtype, ())
+    done.footprint = with_known_rows(state_of(model), RestFootprint(draft.domain, draft.dtype, ()))
     done.error_after = judged.inside(draft.domain).loss(draft, loss)
+    done.held_out = judge_pooled(state_of(draft), done.id, judged, loss)
     take_state(model, state_of(draft))
 
 

@@ -22,9 +22,13 @@ from atlas_splines.core.records import next_id
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import State
 from atlas_splines.core.training import History, Seed, Trainer, TrainingDiverged
+from atlas_splines.memory.cautions import caution_about
 from atlas_splines.memory.chart_learning import learn_chart
 from atlas_splines.memory.covers import Count, Cover
 from atlas_splines.memory.footprints import BoxFootprint, Footprint, RestFootprint
+from atlas_splines.memory.held_out import Ahead, judge_pooled
+from atlas_splines.memory.judging import HeldOut
+from atlas_splines.memory.known_rows import with_known_rows
 from atlas_splines.memory.log import Update
 from atlas_splines.memory.options import UpdateOptions, known_seed, settings_of
 from atlas_splines.memory.plans import BY_EVIDENCE, Retention, UpdatePlan, plan_update
@@ -161,17 +165,19 @@ def update(
         rows=len(rows) + pieces.rows,
         before=model.fingerprint(),
         after=draft.fingerprint(),
-        footprint=learned.footprint,
+        footprint=with_known_rows(state_of(model), learned.footprint),
         seconds=time.perf_counter() - start,
         error_before=rows.inside(model.domain).loss(model, loss),
         error_after=rows.inside(draft.domain).loss(draft, loss),
         history=learned.history,
         reason=learned.reason,
+        held_out=learned.held_out,
         settings=settings_of(options, retention=retention, extend=extend, random_state=random_state),
         data=digest.text,
         author=author,
         message=message,
     )
+    done.caution = caution_about(state_of(model), learned.state, [*model.updates, done], loss)
     commit(model, state_of(draft), done)
     return done
 
@@ -216,7 +222,7 @@ def footprint(
     0.53
     """
     state = state_of(model)
-    return plan_update(state, state.points(X), retention, cover, charts).footprint
+    return with_known_rows(state, plan_update(state, state.points(X), retention, cover, charts).footprint)
 
 
 class _Pieces:
@@ -240,6 +246,7 @@ class _Learned:
     footprint: Footprint
     history: History
     reason: str = ""
+    held_out: HeldOut | None = None
 
 
 def _learn(
@@ -256,13 +263,16 @@ def _learn(
         return _learn_by_evidence(state_of(model), id, rows, plan, options, rest)
     if any(True for _ in rest):
         raise ValueError(f"retention={plan.retention!r} learns all rows at once; give them as X and y")
-    draft = _draft(model, plan.retention)
+    draft, ahead = _draft(model, plan.retention), Ahead()
     try:
-        history = _train(draft, id, rows, plan, options, random)
+        history = _train(draft, id, rows, plan, options, random, ahead)
     except TrainingDiverged as diverged:
         return _Learned(state_of(model), plan.retention, plan.footprint, diverged.history, DIVERGED)
     idle = plan.fences and draft.charts == model.charts
-    return _Learned(state_of(draft), plan.retention, plan.footprint, history, NO_CHART if idle else "")
+    # rehearsal has learned all rows by the time that charts hold some out
+    held_out = ahead.judged(options.loss) if plan.retention == "chart" else None
+    reason = NO_CHART if idle else ""
+    return _Learned(state_of(draft), plan.retention, plan.footprint, history, reason, held_out)
 
 
 def _learn_by_evidence(
@@ -277,7 +287,8 @@ def _learn_by_evidence(
         area = BoxFootprint(domain, dtype, done.fences)
     if rest.rows and decide:
         reason += f"; decided on a sample of {len(rows):,} of {len(rows) + rest.rows:,} rows, all learned"
-    return _Learned(done.state, done.kind, area, History(), reason)
+    held_out = judge_pooled(done.state, id, rows, options.loss)
+    return _Learned(done.state, done.kind, area, History(), reason, held_out)
 
 
 def _draft(model: Atlas, retention: Retention) -> Atlas:
@@ -287,9 +298,15 @@ def _draft(model: Atlas, retention: Retention) -> Atlas:
 
 
 def _train(
-    model: Atlas, id: int, rows: Rows, plan: UpdatePlan, options: UpdateOptions, random: np.random.Generator
+    model: Atlas,
+    id: int,
+    rows: Rows,
+    plan: UpdatePlan,
+    options: UpdateOptions,
+    random: np.random.Generator,
+    ahead: Ahead,
 ) -> History:
-    """Change the model as planned; return the last training history."""
+    """Change the model as planned; return the last training history, and note what charts held out."""
     history = History()
     if plan.retention != "chart":
         learned = rows
@@ -297,9 +314,11 @@ def _train(
             learned = rows.join(_elsewhere(model, rows, plan.not_rehearsed, options.loss, random))
         history = run_at(1, model, Split(learned, None), options.schedule(len(learned)), random)
     for fence in plan.fences:
-        chart, history = learn_chart(model, id, rows, fence, options, random)
-        if chart is not None:
-            take_state(model, state_of(model).with_charts((*model.charts, chart)))
+        learned_chart = learn_chart(model, id, rows, fence, options, random)
+        history = learned_chart.history
+        ahead.join(Ahead(learned_chart.ahead, learned_chart.crossed))
+        if learned_chart.chart is not None:
+            take_state(model, state_of(model).with_charts((*model.charts, learned_chart.chart)))
     return history
 
 

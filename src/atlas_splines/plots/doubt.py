@@ -17,11 +17,10 @@ from atlas_splines.plots.style import FAINT, QUIET
 if TYPE_CHECKING:
     from atlas_splines.estimators.base import AtlasEstimator
 
-__all__ = ["INTERVAL_LABEL", "KNOWN", "Doubt", "doubt_at", "draw_doubt", "known_points"]
+__all__ = ["INTERVAL_LABEL", "KNOWN", "Doubt", "doubt_at", "draw_doubt", "most_supported"]
 
 COVERAGE = 0.9
-DRAWN, KNOWN = 1000, 30  # points that are drawn, and those of them that are used: support costs more than
-# predictions, so they are fewer than for these
+KNOWN = 30  # points whose support is asked for: that costs more than predictions
 INTERVAL_LABEL = "mean 90 % interval"
 
 
@@ -41,23 +40,14 @@ class Doubt:
     is_unknown: NDArray[np.bool_]
 
 
-def known_points(estimator: AtlasEstimator) -> Array | None:
-    """Points in the model's coordinates that are much like known rows, shape (points, inputs).
-
-    Rows are not kept, but how often each value of a column occurred is: of points drawn from that, those
-    with most support. None if the model did not count.
-    """
+def most_supported(estimator: AtlasEstimator, sample: Array) -> Array:
+    """The points of a sample that are most like known rows, shape (points, inputs)."""
     state = state_of(estimator.model_)
     spread = spread_of(state)
     if spread is None or spread.presence is None:
-        return None
-    random, counts = np.random.default_rng(0), spread.presence.visits.alone  # (inputs, cells)
-    shares = np.cumsum(counts, axis=1) / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    cells = np.stack([np.searchsorted(each, random.random(DRAWN)) for each in shares], axis=1)
-    most = counts.shape[1]
-    points = (cells.clip(max=most - 1) + random.random(cells.shape)) / most
-    support = support_of(state, points.astype(estimator.model_.dtype))
-    return points[np.argsort(-support, kind="stable")[:KNOWN]]
+        return sample[:KNOWN]
+    support = support_of(state, sample.astype(estimator.model_.dtype))
+    return sample[np.argsort(-support, kind="stable")[:KNOWN]]
 
 
 def doubt_at(estimator: AtlasEstimator, points: Array, output: int) -> Doubt | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,66 +10,122 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import Collection
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from atlas_splines.core.model import state_of
 from atlas_splines.core.records import count_of
-from atlas_splines.plots.columns import PLACES, check_fitted, places_along
+from atlas_splines.estimators.table_model import TableModel
+from atlas_splines.memory.known_rows import lookalikes_of
+from atlas_splines.plots.categories import (
+    Categories,
+    category_columns,
+    category_effects,
+    draw_categories,
+    made_possible,
+)
+from atlas_splines.plots.columns import PLACES, Array, check_fitted, places_along
 from atlas_splines.plots.doubt import INTERVAL_LABEL
 from atlas_splines.plots.footprints import MOST_UPDATES, draw_updates
-from atlas_splines.plots.shapes import BAND_LABEL, SAMPLE_SIZE, draw_shape, effect_curves, sample_points
+from atlas_splines.plots.shapes import (
+    BAND_LABEL,
+    SAMPLE_SIZE,
+    as_rows,
+    draw_effect,
+    effect_curves,
+    sample_points,
+)
 from atlas_splines.plots.style import DPI, PICTURES
 
 if TYPE_CHECKING:
     from atlas_splines.estimators.base import AtlasEstimator
+    from atlas_splines.tables.encoding import Encoding
 
 __all__ = ["save_inspection"]
 
 MOST_COLUMNS = 12
 SCALE_PERCENTILES = (2, 98)  # the rim of a domain, where data is rare, does not set the scale
 
+Shown = int | Categories  # number of an input, or a column of categories
 
-def save_inspection(path: Path, estimator: AtlasEstimator) -> None:
+
+def save_inspection(
+    path: Path, estimator: AtlasEstimator | TableModel, *, X: ArrayLike | None = None
+) -> None:
     """Save a picture of a fitted estimator: the shape of each column, and the footprint of each update.
 
-    Of more than 12 columns, those with the largest effect are drawn; a column that was constant in the first
-    data has none. All shapes have one scale, so that effects can be compared; it holds every mean prediction,
-    and all but the most extreme 2 % of the bands on either side. An estimator keeps no data, so
-    shapes are averaged over random points of the domain. Of several targets or classes the first is drawn;
-    of two classes the second.
+    Columns of categories are bars. Of more than 12 columns, those with the largest effect are drawn; a column
+    that was constant in the first data has none. All shapes have one scale, so that effects can be compared;
+    it holds every mean prediction, and all but the most extreme 2 % of the bands on either side. Of several
+    targets or classes the first is drawn; of two classes the second.
 
     Parameters
     ----------
     path
         Where to write; it ends in .png, .svg or .pdf.
     estimator
-        A fitted `AtlasRegressor` or `AtlasClassifier`.
+        A fitted `AtlasRegressor` or `AtlasClassifier`, or a `TableModel`, which knows its categories.
+    X
+        Rows to average over, such as the training data; of a `TableModel` its inputs. An estimator keeps no
+        data: without X these are points like the rows that it has learned, drawn from counts of these.
     """
     path = Path(path)
     if path.suffix not in PICTURES:
         raise ValueError(f"cannot write {path}: a picture ends in .png, .svg or .pdf")
-    inspection(estimator).savefig(path, dpi=DPI)
+    inspection(estimator, X).savefig(path, dpi=DPI)
 
 
-def inspection(estimator: AtlasEstimator) -> Figure:
+def inspection(model: AtlasEstimator | TableModel, X: ArrayLike | None = None) -> Figure:
     """The figure that `save_inspection` saves."""
+    estimator, encoding = parts_of(model)
     check_fitted(estimator)
-    names, records = estimator._input_names, estimator.update_log_[-MOST_UPDATES:]
+    records = estimator.update_log_[-MOST_UPDATES:]
     output = 1 if len(getattr(estimator, "classes_", ())) == 2 else 0
-    columns = most_influential(estimator, output)
+    rows = None if X is None else as_rows(estimator, X)
+    categories = category_columns(estimator, encoding)
+    sample = made_possible(sample_points(estimator, rows), categories)
+    every = columns_of(estimator, categories)
+    columns = most_influential(estimator, every, sample, output)
     across = 3 if len(columns) in (5, 6) else min(len(columns), 4)
     down = -(-len(columns) // across)
     heights = [2.6 * down + 0.8, 0.3 * len(records) + 1.2][: 2 if records else 1]
     figure = Figure(figsize=(max(2.9 * across, 7), sum(heights)), layout="constrained")
     parts = figure.subfigures(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
     panels = parts[0].subplots(down, across, sharey=True, squeeze=False)
-    draw_shapes(panels, estimator, columns, output)
-    which = f"the {len(columns)} most influential of {len(names)} columns"
-    shown = "each column" if len(columns) == len(names) else which
-    parts[0].suptitle(f"Effect of {shown}, over random points of the domain")
+    draw_shapes(panels, estimator, columns, rows, sample, output)
+    which = f"the {len(columns)} most influential of {len(every)} columns"
+    shown = "each column" if len(columns) == len(every) else which
+    parts[0].suptitle(f"Effect of {shown}, over {where_from(estimator, rows)}")
     if records:
-        draw_updates(parts[1].subplots(), estimator, columns)
+        draw_updates(parts[1].subplots(), estimator, inputs_of(columns))
         parts[1].suptitle(updates_title(count_of(estimator.update_log_)))
     return figure
+
+
+def parts_of(model: AtlasEstimator | TableModel) -> tuple[AtlasEstimator, Encoding | None]:
+    """An estimator, and how columns of a table become its inputs, if it knows."""
+    if isinstance(model, TableModel):
+        return model.estimator, model.encoding
+    return model, getattr(model, "encoding_", None)
+
+
+def columns_of(estimator: AtlasEstimator, categories: list[Categories]) -> list[Shown]:
+    """Columns that can be drawn, in their order."""
+    of_input: dict[int, Categories] = {each.inputs[0]: each for each in categories}
+    hidden = {j for each in categories for j in each.inputs[1:]}
+    return [of_input.get(j, j) for j in range(len(estimator._input_names)) if j not in hidden]
+
+
+def inputs_of(columns: Sequence[Shown]) -> list[int]:
+    """Numbers of the inputs of some columns."""
+    return [j for column in columns for j in ([column] if isinstance(column, int) else column.inputs)]
+
+
+def where_from(estimator: AtlasEstimator, rows: Array | None) -> str:
+    """What effects are averaged over."""
+    if rows is not None:
+        return "rows of data"
+    known = lookalikes_of(state_of(estimator.model_), 1)
+    return "random points of the domain" if known is None else "points like the rows learned"
 
 
 def updates_title(count: int) -> str:
@@ -77,44 +134,62 @@ def updates_title(count: int) -> str:
     return f"Footprint of each update{some}"
 
 
-def most_influential(estimator: AtlasEstimator, output: int) -> list[int]:
+def most_influential(
+    estimator: AtlasEstimator, columns: list[Shown], sample: Array, output: int
+) -> list[Shown]:
     """Columns to draw, in their order: all, or those along which predictions vary most.
 
     A column that was constant has no effect, whatever the model says where it has seen nothing.
     """
-    count = len(estimator._input_names)
-    if count <= MOST_COLUMNS:
-        return list(range(count))
-    columns = np.flatnonzero(~estimator.domain_.constant).tolist() or list(range(count))
-    sample = sample_points(estimator, None)[: SAMPLE_SIZE // 4]
-    curves = []
-    for j in columns:
-        places = places_along(estimator.model_, j, PLACES // 6)
-        curves.append(effect_curves(estimator, j, places, sample, output))
-    variation = [curve.std(axis=0).mean() for curve in curves]
-    return sorted(columns[place] for place in np.argsort(variation)[-MOST_COLUMNS:])
+    if len(columns) <= MOST_COLUMNS:
+        return columns
+    varied = [k for k, each in enumerate(columns) if not estimator.domain_.constant[inputs_of([each])].all()]
+    varied = varied or list(range(len(columns)))
+    variation = [variation_of(estimator, columns[k], sample[: SAMPLE_SIZE // 4], output) for k in varied]
+    return [columns[k] for k in sorted(varied[place] for place in np.argsort(variation)[-MOST_COLUMNS:])]
+
+
+def variation_of(estimator: AtlasEstimator, column: Shown, sample: Array, output: int) -> float:
+    """How much predictions vary along a column."""
+    if isinstance(column, Categories):
+        curves = category_effects(estimator, column, np.arange(len(column.names)), sample, output)
+    else:
+        curves = effect_curves(
+            estimator, column, places_along(estimator.model_, column, PLACES // 6), sample, output
+        )
+    return float(curves.std(axis=0).mean())
 
 
 def draw_shapes(
-    panels: NDArray[np.object_], estimator: AtlasEstimator, columns: list[int], output: int
+    panels: NDArray[np.object_],
+    estimator: AtlasEstimator,
+    columns: list[Shown],
+    rows: Array | None,
+    sample: Array,
+    output: int,
 ) -> None:
     """Draw the shapes of columns on panels that share a scale, and one legend below them."""
     every: list[Axes] = panels.ravel().tolist()
     bands, means = [], []
     for axes, column in zip(every, columns, strict=False):
-        draw_shape(axes, estimator, column, output=output).spines[["top", "right"]].set_visible(False)
-        bands += [np.asarray(band.get_paths()[0].vertices)[:, 1] for band in bands_of(axes)]
+        if isinstance(column, Categories):
+            draw_categories(axes, estimator, column, sample, output)
+        else:
+            draw_effect(axes, estimator, column, rows, sample, output)
+        axes.spines[["top", "right"]].set_visible(False)
+        bands += [np.asarray(path.vertices)[:, 1] for band in bands_of(axes) for path in band.get_paths()]
         means.append(np.asarray(axes.lines[0].get_ydata()))
     for axes in panels[:, 1:].ravel().tolist():
         axes.set_ylabel("")
     for axes in every[len(columns) :]:
         axes.remove()
     low, high = np.percentile(np.concatenate(bands), SCALE_PERCENTILES)
-    low, high = min(low, np.min(means)), max(high, np.max(means))
+    ends = np.concatenate(means)
+    low, high = min(low, ends.min()), max(high, ends.max())
     every[0].set_ylim(low - 0.1 * (high - low), high + 0.1 * (high - low))
     lines = {
         label: line
-        for axes in every[: len(columns)]
+        for axes in reversed(every[: len(columns)])
         for line, label in zip(*axes.get_legend_handles_labels(), strict=True)
     }
     every[0].figure.legend(lines.values(), lines.keys(), loc="outside lower center", ncols=3, frameon=False)

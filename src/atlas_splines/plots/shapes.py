@@ -9,6 +9,8 @@ from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
 from atlas_splines.core.checks import check_size
+from atlas_splines.core.model import state_of
+from atlas_splines.memory.known_rows import lookalikes_of
 from atlas_splines.plots.columns import (
     PLACES,
     Array,
@@ -18,16 +20,29 @@ from atlas_splines.plots.columns import (
     places_along,
     sums_along,
 )
-from atlas_splines.plots.doubt import KNOWN, doubt_at, draw_doubt, known_points
+from atlas_splines.plots.doubt import KNOWN, doubt_at, draw_doubt, most_supported
 from atlas_splines.plots.style import MAIN, QUIET, RUG_HEIGHT
 
 if TYPE_CHECKING:
     from atlas_splines.estimators.base import AtlasEstimator
 
-__all__ = ["BAND_LABEL", "SAMPLE_SIZE", "draw_shape", "effect_curves", "sample_points"]
+__all__ = [
+    "BAND_LABEL",
+    "BAND_PERCENTILES",
+    "MEAN_LABEL",
+    "SAMPLE_SIZE",
+    "as_rows",
+    "draw_effect",
+    "draw_shape",
+    "effect_curves",
+    "output_label",
+    "predict",
+    "sample_points",
+]
 
 SAMPLE_SIZE = 200  # points whose predictions are averaged
 BAND_PERCENTILES, BAND_LABEL = (10, 90), "effect for 80 % of points"
+MEAN_LABEL = "mean prediction"
 DATA_PERCENTILES = (0.5, 99.5)  # the range of a column that its data says something about
 MARGIN = 0.02  # of the range shown, left free on either side
 BARS = PLACES // 3  # of the data's density
@@ -46,8 +61,8 @@ def draw_shape(
     - Thin dashed line: the spline f_j of F alone, shifted to the same mean, without exponentials and charts;
       for a regressor only. Where it leaves the thick line, the exponentials or charts act.
     - Grey band: the mean interval that holds 90 % of targets, around the thick line, for a regressor.
-      Dimmed: values for which nothing was like a known row. Both are found at rows of X, or else at points
-      that are much like known rows; a model that does not know its errors has neither.
+      Dimmed: values for which nothing was like a known row. A model that does not know its errors has
+      neither.
     - Grey, at the bottom: how often the values on the axis occur in X.
 
     Lines cover the domain, or with X the middle 99 % of its values.
@@ -61,8 +76,8 @@ def draw_shape(
     column
         Its number, or its name.
     X
-        Rows to average over, in raw units, such as the training data; without it random points of the
-        domain. Rows outside the domain count as on its edge.
+        Rows to average over, in raw units, such as the training data; without it points like the rows that
+        were learned, drawn from counts of these. Rows outside the domain count as on its edge.
     output
         Target of a regressor, or class of a classifier, whose probability is drawn; counted from zero.
 
@@ -81,22 +96,30 @@ def draw_shape(
     j = number_of(column, names)
     check_size("output", output, least=0, most=estimator.model_.outputs - 1)
     rows = None if X is None else as_rows(estimator, X)
+    return draw_effect(axes, estimator, j, rows, sample_points(estimator, rows), output)
+
+
+def draw_effect(
+    axes: Axes, estimator: AtlasEstimator, j: int, rows: Array | None, sample: Array, output: int
+) -> Axes:
+    """Draw the shape of an input over a sample of points, in the model's coordinates."""
     places = places_along(estimator.model_, j) if rows is None else places_in_data(estimator, j, rows)
-    curves = effect_curves(estimator, j, places, sample_points(estimator, rows), output)
+    curves = effect_curves(estimator, j, places, sample, output)
     is_classifier = hasattr(estimator, "classes_")
     x, low, high = estimator.domain_.to_raw(j, places), *np.percentile(curves, BAND_PERCENTILES, axis=1)
     if is_classifier:
         low, high = low.clip(0, 1), high.clip(0, 1)  # a shifted curve may leave what a probability can be
     axes.fill_between(x, low, high, color=MAIN, alpha=0.2, lw=0, label=BAND_LABEL)
-    axes.plot(x, curves.mean(axis=1), color=MAIN, lw=2, label="mean prediction")
+    axes.plot(x, curves.mean(axis=1), color=MAIN, lw=2, label=MEAN_LABEL)
     if not is_classifier:
         spline = additive_shape(estimator, j, places, output) + curves.mean()
         axes.plot(x, spline, color="black", lw=0.9, ls=(0, (4, 2)), label="additive part")
     if rows is not None:
         draw_density(axes, rows[:, j])
-    draw_doubt_along(axes, estimator, j, places, curves.mean(axis=1), rows, output)
-    margin = MARGIN * (x[-1] - x[0])
-    axes.set(xlabel=names[j], ylabel=output_label(estimator, output), xlim=(x[0] - margin, x[-1] + margin))
+    known = most_supported(estimator, sample) if rows is None else sample[:KNOWN]
+    draw_doubt_along(axes, estimator, j, places, curves.mean(axis=1), known, output)
+    margin, name = MARGIN * (x[-1] - x[0]), estimator._input_names[j]
+    axes.set(xlabel=name, ylabel=output_label(estimator, output), xlim=(x[0] - margin, x[-1] + margin))
     return axes
 
 
@@ -106,13 +129,10 @@ def draw_doubt_along(
     j: int,
     places: Array,
     means: Array,
-    rows: Array | None,
+    known: Array,
     output: int,
 ) -> None:
     """Shade intervals around the mean prediction along a column, and dim what is without support."""
-    known = known_points(estimator) if rows is None else sample_points(estimator, rows)[:KNOWN]
-    if known is None:
-        return
     doubt = doubt_at(estimator, moved_along(estimator, j, places, known), output)
     if doubt is not None:
         draw_doubt(axes, estimator.domain_.to_raw(j, places), means, doubt)
@@ -157,8 +177,15 @@ def places_in_data(estimator: AtlasEstimator, j: int, rows: Array) -> Array:
 
 
 def sample_points(estimator: AtlasEstimator, rows: Array | None) -> Array:
-    """Some of the rows, or points of the domain, in the model's coordinates; the same ones each time."""
+    """Some of the rows, or points like those that were learned, in the model's coordinates.
+
+    Without rows, and if it was not counted where rows were, they are random points of the domain. They are
+    the same ones each time.
+    """
     random, (low, high) = np.random.default_rng(0), estimator.model_.domain.T
+    known = lookalikes_of(state_of(estimator.model_), SAMPLE_SIZE) if rows is None else None
+    if known is not None:
+        return known.points[random.permutation(len(known.points))].clip(low, high)
     if rows is None:
         points = low + (high - low) * random.random((SAMPLE_SIZE, low.size))
         points[:, len(estimator.domain_.knots) :] = 0  # no value is missing

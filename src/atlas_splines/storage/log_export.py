@@ -12,7 +12,7 @@ from atlas_splines.core.records import START, Folded, Record, chained
 from atlas_splines.files.writer import replace_file
 from atlas_splines.memory.log import Consolidation, Update
 from atlas_splines.storage.logs import NOTES, folded_header, record_facts
-from atlas_splines.storage.models import loss_to_json
+from atlas_splines.storage.models import held_out_to_json, loss_to_json
 
 if TYPE_CHECKING:
     from atlas_splines.estimators.base import AtlasEstimator
@@ -79,9 +79,14 @@ def _entry(record: Record, names: Sequence[str]) -> dict[str, Any]:
         entry |= {
             "seconds": record.seconds,
             "measure": getattr(record, "measure", "loss"),
+            "unit": getattr(record, "unit", "model"),
             "error_before": loss_to_json(record.error_before),
             "error_after": loss_to_json(record.error_after),
+            "held_out": held_out_to_json(record.held_out),
             "reason": record.reason,
+            "caution": record.caution,
+            "known_rows": record.footprint.known_rows,
+            "volume": record.footprint.volume,
             "footprint": {name: record.footprint.intervals(j) for j, name in enumerate(names)},
         }
     if isinstance(record, Consolidation):

@@ -25,6 +25,7 @@ from atlas_splines.evidence.pool import Pool
 from atlas_splines.files.archive import Archive
 from atlas_splines.files.fields import Fields
 from atlas_splines.memory.footprints import BoxFootprint, CrossFootprint, Footprint, RestFootprint
+from atlas_splines.memory.judging import HeldOut
 from atlas_splines.memory.log import Consolidation, Update
 from atlas_splines.memory.plans import RETENTIONS
 from atlas_splines.storage.bare_models import (
@@ -48,7 +49,7 @@ from atlas_splines.storage.logs import (
     record_facts,
 )
 
-__all__ = ["loss_from_json", "loss_to_json", "model_from_archive", "model_to_archive"]
+__all__ = ["held_out_to_json", "loss_from_json", "loss_to_json", "model_from_archive", "model_to_archive"]
 
 MODEL = ("configuration", "charts", "updates", "chain", "evidence")
 MONOTONE = "monotone"  # of a model that has to rise or fall along inputs; others lack it
@@ -59,6 +60,9 @@ CONSOLIDATION = ("replaced", "error", "worst", "seconds")
 HISTORY = ("seconds", "steps", "stopped", "best_epoch", "state")
 SETTINGS = "settings"  # of an update whose options were noted; others lack it
 MOST_SETTINGS = 50
+ASSESSED = "assessed"  # what was found out about an update; older ones lack it
+ASSESSMENT = ("known_rows", "held_out", "caution")
+HELD_OUT = ("rows", "crossed", "error", "baseline", "score")
 UPDATE_KINDS = tuple(kind for kind in RETENTIONS if kind != "auto")  # which decides for one of these
 
 
@@ -252,6 +256,7 @@ def _record_header(record: Record) -> dict[str, Any]:
             "history": {key: getattr(record.history, key) for key in HISTORY},
             "reason": record.reason,
         } | ({SETTINGS: record.settings} if record.settings else {})
+        header |= _assessment_of(record)
     elif isinstance(record, Consolidation):
         header |= {key: getattr(record, key) for key in CONSOLIDATION} | {"type": "consolidation"}
     return header
@@ -270,10 +275,11 @@ def _record_tensors(record: Record, name: str) -> dict[str, NDArray[Any]]:
 def _read_record(archive: Archive, value: object, model: Atlas, name: str) -> Record:
     """Read an entry of the log by its type."""
     type_name = value.get("type") if isinstance(value, dict) else None
-    noted = tuple(key for key in (*NOTES, SETTINGS) if isinstance(value, dict) and key in value)
+    known = (*NOTES, SETTINGS, ASSESSED)
+    noted = tuple(key for key in known if isinstance(value, dict) and key in value)
     if type_name == "update":
         return _read_update(archive, Fields(value, name, RECORD + UPDATE + noted), model, name)
-    others = tuple(key for key in noted if key != SETTINGS)
+    others = tuple(key for key in noted if key in NOTES)
     if type_name == "consolidation":
         return _read_consolidation(Fields(value, name, RECORD + CONSOLIDATION + others))
     if type_name == "folded":
@@ -301,16 +307,55 @@ def _read_reverted(fields: Fields) -> datetime | None:
     return None if fields.is_null("reverted") else fields.time("reverted")
 
 
+def _assessment_of(record: Update) -> dict[str, Any]:
+    """What was found out about an update, as JSON; nothing if nothing was."""
+    known, judged = record.footprint.known_rows, record.held_out
+    if known is None and judged is None and not record.caution:
+        return {}
+    held_out = held_out_to_json(judged)
+    return {ASSESSED: {"known_rows": known, "held_out": held_out, "caution": record.caution}}
+
+
+def held_out_to_json(judged: HeldOut | None) -> dict[str, Any] | None:
+    """An error on rows that were not learned, as JSON has it; the score of a model that overflows is NaN."""
+    if judged is None:
+        return None
+    score = judged.score if math.isfinite(judged.score) else math.nan
+    losses = {"error": judged.error, "baseline": judged.baseline, "score": score}
+    plain = {key: loss_to_json(value) for key, value in losses.items()}
+    return {"rows": judged.rows, "crossed": judged.crossed, **plain}
+
+
+def _read_assessment(fields: Fields) -> tuple[float | None, HeldOut | None, str]:
+    """The share of known rows in the footprint of an update, its held-out error, and its caution."""
+    if ASSESSED not in fields.value:
+        return None, None, ""
+    found = Fields(fields.value[ASSESSED], f"{ASSESSED!r} of {fields.name}", ASSESSMENT)
+    known = None if found.is_null("known_rows") else found.number("known_rows", least=0)
+    if known is not None and known > 1:
+        raise ValueError(f"'known_rows' of {found.name} must be a share")
+    if found.is_null("held_out"):
+        return known, None, found.text("caution")
+    judged = Fields(found.value["held_out"], f"'held_out' of {found.name}", HELD_OUT)
+    losses = {key: loss_from_json(judged, key) for key in ("error", "baseline", "score")}
+    held_out = HeldOut(rows=judged.whole("rows", least=1), crossed=judged.flag("crossed"), **losses)
+    return known, held_out, found.text("caution")
+
+
 def _read_update(archive: Archive, fields: Fields, model: Atlas, name: str) -> Update:
+    known, held_out, caution = _read_assessment(fields)
+    area = _read_footprint(archive, fields.value["footprint"], model, name)
     return Update(
         **_read_entry(fields, UPDATE_KINDS),
-        footprint=_read_footprint(archive, fields.value["footprint"], model, name),
+        footprint=replace(area, known_rows=known),
         seconds=fields.number("seconds", least=0),
         error_before=loss_from_json(fields, "error_before"),
         error_after=loss_from_json(fields, "error_after"),
         history=_read_history(archive, fields.value["history"], name),
         reason=fields.text("reason"),
         settings=_read_settings(fields) if SETTINGS in fields.value else {},
+        held_out=held_out,
+        caution=caution,
     )
 
 
