@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atlas_splines import Atlas
+from atlas_splines import Atlas, AtlasClassifier, AtlasRegressor
 from atlas_splines.core.growing import grow, train_density
 from atlas_splines.core.mixing import average
 from atlas_splines.core.model import state_of
@@ -215,3 +215,14 @@ def test_what_was_solved_is_judged_without_the_block():
     phi = solved.features(points)
     others = readout_of(phi[~held_out], moved[~held_out], solved.readout.prior, steps=0)
     np.testing.assert_allclose(apart.ahead[held_out], phi[held_out] @ others.weights, atol=1e-3)
+
+
+@pytest.mark.parametrize("options", [{}, {"terms": 2, "density": 2}], ids=["solved", "trained"])
+@pytest.mark.parametrize("maker", [AtlasRegressor, AtlasClassifier])
+def test_a_column_that_is_constant_so_far_tells_nothing(maker, options):
+    random = np.random.default_rng(0)
+    X = np.column_stack([random.random((300, 2)), np.zeros(300)])
+    y = 5 + X[:, 0] * X[:, 1]
+    model = maker(members=1, random_state=0, **options).fit(X, y if maker is AtlasRegressor else y > 5.2)
+    said = model.predict if maker is AtlasRegressor else model.predict_proba
+    assert (said(X) == said(X + np.array([0, 0, 1]))).all()

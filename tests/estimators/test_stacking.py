@@ -90,7 +90,7 @@ def test_a_member_depends_only_on_inputs_that_matter():
     rows = Rows(points, targets, np.ones(500, np.float32))
     solved = solve_first(points.astype(np.float64), targets.astype(np.float64), budget=60)
     member = train_member(0, rows, np.arange(500) % 5 == 0, solved, seed=0)
-    others = np.setdiff1d(np.arange(40), telling_inputs(solved))
+    others = np.setdiff1d(np.arange(40), telling_inputs(solved, points))
     assert len(others) > 20
     moved = points.copy()
     moved[:, others] = random.random((500, len(others)))

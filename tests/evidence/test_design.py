@@ -51,9 +51,17 @@ def test_in_a_wide_table_inputs_that_do_not_matter_have_coefficients_of_exactly_
 
 def test_a_narrow_table_keeps_all_its_inputs():
     points, targets = smooth(500, inputs=6)
-    telling, lengths = telling_inputs(points, targets, np.random.default_rng(0))
+    telling, lengths = telling_inputs(points, targets, np.ones(6, bool), np.random.default_rng(0))
     assert telling.all()
     assert np.isfinite(lengths).all()
+
+
+def test_an_input_with_one_value_has_no_features():
+    points, targets = smooth(500, inputs=6)
+    points[:, 2] = 0.5
+    features, _ = choose_features(points, targets, budget=150)
+    assert 2 not in features.coarse
+    assert all(np.isinf(group.lengths[2]) for group in features.bumps)
 
 
 def test_features_are_chosen_on_a_sample(monkeypatch):

@@ -69,7 +69,7 @@ def stack_classes(
 
 def train_class_member(rows: Rows, held_out: NDArray[np.bool_], solved: Solved, seed: int) -> Grown:
     """A member that was trained on classes for a short while; only inputs that matter take part."""
-    random, inputs = np.random.default_rng(seed), telling_inputs(solved)
+    random, inputs = np.random.default_rng(seed), telling_inputs(solved, rows.points)
     classes = rows.targets.shape[1]
     own = replace(
         rows,

@@ -10,7 +10,7 @@ Equation numbers refer to docs/math.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol, TypeVar, get_args
 
 import numpy as np
@@ -26,7 +26,7 @@ from atlas_splines.core.growing import (
     start_terms,
     train_density,
 )
-from atlas_splines.core.mixing import average
+from atlas_splines.core.mixing import average, placed
 from atlas_splines.core.model import Atlas
 from atlas_splines.core.monotone import constrained
 from atlas_splines.core.rows import Rows
@@ -34,7 +34,7 @@ from atlas_splines.core.state import Signs
 from atlas_splines.estimators.class_stacking import stack_classes
 from atlas_splines.estimators.groups import Groups, group_folds
 from atlas_splines.estimators.judging import judge_average
-from atlas_splines.estimators.stacking import stack_members, train_member
+from atlas_splines.estimators.stacking import stack_members, train_member, varying_inputs
 from atlas_splines.evidence.classes import class_weights
 from atlas_splines.evidence.design import Solved, without_blocks
 from atlas_splines.evidence.folding import fold
@@ -204,7 +204,7 @@ def fit_model(
     `groups` all rows are held out, or none.
     """
     if solved is None or not options.finds_size:
-        return average_members(rows, options, seeds, run, groups)
+        return average_along_varying(rows, options, seeds, run, groups)
     if options.stacks:
         return stack_on(solved, rows, options, seeds, run, groups)
     return solve_classes(rows, solved, options, seeds[0], run, groups)
@@ -323,6 +323,19 @@ def blocks_of(rows: int, share: float, blocks: int) -> NDArray[np.bool_]:
     """
     place = np.arange(rows) / rows * blocks % 1  # within the block
     return np.asarray(place >= 1 - share - 1e-9)
+
+
+def average_along_varying(
+    rows: Rows, options: FitOptions, seeds: Sequence[int], run: Mapper, groups: Groups | None = None
+) -> Fitted:
+    """Members that know nothing of inputs with one value in all rows, so that no other value matters."""
+    inputs, varying = rows.points.shape[1], varying_inputs(rows.points)
+    if len(varying) in (0, inputs):
+        return average_members(rows, options, seeds, run, groups)
+    own = replace(rows, points=np.ascontiguousarray(rows.points[:, varying]))
+    signs = tuple(tuple(ways[j] for j in varying) for ways in options.signs)
+    fitted = average_members(own, replace(options, signs=signs), seeds, run, groups)
+    return replace(fitted, model=placed(fitted.model, varying, inputs))
 
 
 def average_members(

@@ -32,7 +32,7 @@ from atlas_splines.core.training import TrainingDiverged
 from atlas_splines.evidence.design import Solved
 from atlas_splines.evidence.folding import fold
 
-__all__ = ["stack_members", "train_member"]
+__all__ = ["stack_members", "train_member", "varying_inputs"]
 
 TERMS = 32  # of a member
 SPREAD = 1.0  # how far apart terms start
@@ -58,7 +58,7 @@ def train_member(k: int, rows: Rows, held_out: NDArray[np.bool_], solved: Solved
     Only inputs that matter to the solved part take part.
     """
     random = np.random.default_rng(seed)
-    inputs = telling_inputs(solved)
+    inputs = telling_inputs(solved, rows.points)
     left = rows.targets - solved.ahead if k % 2 else rows.targets
     own = replace(
         rows, points=np.ascontiguousarray(rows.points[:, inputs]), targets=left.astype(rows.targets.dtype)
@@ -84,16 +84,30 @@ def signs_along(solved: Solved, inputs: NDArray[np.intp]) -> Signs:
     return tuple(tuple(ways[j] for j in inputs) for ways in solved.features.signs)
 
 
-def telling_inputs(solved: Solved) -> NDArray[np.intp]:
-    """Inputs that some feature depends on; of many those along which data varies fastest."""
+def telling_inputs(solved: Solved, points: NDArray[np.floating]) -> NDArray[np.intp]:
+    """Inputs that vary and that some feature depends on; of many those along which data varies fastest.
+
+    Along an input that is constant so far a member would keep the random functions that it starts from.
+    """
     features = solved.features
     used = set(features.coarse) | {j for j, _ in features.fine}
     for group in features.bumps:
         used |= set(np.flatnonzero(np.isfinite(group.lengths)).tolist())
-    inputs = np.array(sorted(used), np.intp)
+    inputs = np.array(sorted(used & set(varying_inputs(points).tolist())), np.intp)
     if len(inputs) > MOST_INPUTS and features.bumps:
         inputs = np.sort(inputs[np.argsort(features.bumps[0].lengths[inputs])[:MOST_INPUTS]])
     return inputs
+
+
+def varying_inputs(points: NDArray[np.floating]) -> NDArray[np.intp]:
+    """Inputs that do not have the same value in all rows.
+
+    Examples
+    --------
+    >>> varying_inputs(np.array([[0.5, 0.1], [0.5, 0.2]]))
+    array([1])
+    """
+    return np.flatnonzero(np.ptp(points, axis=0) > 0)
 
 
 def schedule_for(rows: int, inputs: int) -> Schedule:

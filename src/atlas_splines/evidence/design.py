@@ -208,11 +208,11 @@ def choose_features(
     """Features for data and the prior that suits a sample of it."""
     random = np.random.default_rng(seed)
     budget = max(min(budget, len(points)), LEAST_FEATURES)
-    judged = random.permutation(len(points))[:JUDGED]
+    judged, varying = random.permutation(len(points))[:JUDGED], np.ptp(points, axis=0) > 0
     points, targets = points[judged], targets[judged]
     if has_unseen(targets):
         return features_for_unseen(points, targets, budget, signs, random)
-    telling, lengths = telling_inputs(points, targets, random)
+    telling, lengths = telling_inputs(points, targets, varying, random)
     coarse = coarse_splines(points, targets, telling, int(SPLINE_SHARE * budget))
     phi = coarse(points)
     left = targets - phi @ readout_of(phi, targets, Prior.flat(coarse.sizes), JUDGING_STEPS).weights
@@ -225,13 +225,20 @@ def choose_features(
 
 
 def telling_inputs(
-    points: Array, targets: Array, random: np.random.Generator
+    points: Array, targets: Array, varying: NDArray[np.bool_], random: np.random.Generator
 ) -> tuple[NDArray[np.bool_], Array]:
     """Which inputs matter, shape (inputs,), and the length scale of each, infinite for those that do not.
 
-    Of a wide table an input matters if its spline gains evidence, or if it is short of length: then it may
-    only matter together with others. Length scales are found again without those that do not matter.
+    One that has the same value in all rows does not: its spline would be a second constant, and predictions
+    would fall without reason where another value comes. Of a wide table an input matters if its spline gains
+    evidence, or if it is short of length: then it may only matter together with others. Length scales are
+    found again without those that do not matter.
     """
+    if varying.any() and not varying.all():
+        telling, lengths = varying.copy(), np.full(len(varying), np.inf)
+        of_varying = telling_inputs(points[:, varying], targets, varying[varying], random)
+        telling[varying], lengths[varying] = of_varying
+        return telling, lengths
     lengths = length_scales(points, targets, random)
     inputs = points.shape[1]
     if inputs <= WIDE_TABLE:
