@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from command import app, estimator_of, files, ok, records, refused, run
 
-from atlas_splines.cli import update
+from atlas_splines.cli import passes
 from atlas_splines.files import locks
 
 
@@ -120,12 +120,12 @@ def test_update_may_replace_its_own_model_and_one_that_has_no_log(work):
 
 
 def test_an_output_that_appears_during_an_update_is_not_replaced(work, monkeypatch):
-    def slow_score(*arguments):
+    def slow_score(self, *arguments):
         (work / "out.atlas").write_text("from someone else", encoding="utf8")
-        return score_and_sample(*arguments)
+        return score_and_sample(self, *arguments)
 
-    score_and_sample = update.score_and_sample
-    monkeypatch.setattr(update, "score_and_sample", slow_score)
+    score_and_sample = passes.NewRows.score_and_sample
+    monkeypatch.setattr(passes.NewRows, "score_and_sample", slow_score)
     says = refused("update", "m.atlas", "new.csv", "-o", "out.atlas")
     assert says.startswith("out.atlas is there already, and is not a model that can be read")
     assert (work / "out.atlas").read_text(encoding="utf8") == "from someone else"

@@ -330,7 +330,9 @@ def test_a_table_of_400_columns_is_updated(retention, tmp_path, monkeypatch):
         "wide.csv: 90 rows, all of them learned."
         in ok("update", "m.atlas", "wide.csv", "--retention", retention).output
     )
-    assert " 90 " in ok("inspect", "m.atlas").output.splitlines()[-1]
+    (entry,) = estimator_of("m.atlas").update_log_
+    assert entry.rows == 90
+    assert f"\n1   {entry.time:%Y-%m-%d %H:%M}" in ok("inspect", "m.atlas").output
 
 
 @pytest.mark.slow
@@ -428,7 +430,8 @@ def test_new_classes_are_learned(work, ending):
     output = ok("update", "c.atlas", new).output
     labels = [4, 12] if ending == "parquet" else ["12", "4"]
     assert f"New in column 'y': {labels[0]!r}, {labels[1]!r}, learned as classes.\n" in output
-    assert "after:  100.00% right" in output
+    ok("predict", "c.atlas", new, "-o", "new-out.csv")
+    assert all(row["y"] == row["y_predicted"] for row in records("new-out.csv"))
     classes = estimator_of("c.atlas").classes_.tolist()
     assert classes == sorted([*([1, 2, 3, 5, 6] if ending == "parquet" else "12356"), *labels])
     ok("predict", "c.atlas", old, "-o", "out.csv")

@@ -4,8 +4,10 @@ from matplotlib.colors import to_rgba
 from pictures import axes, line
 
 from atlas_splines import AtlasClassifier, AtlasRegressor
+from atlas_splines.core.model import state_of
+from atlas_splines.memory.known_rows import lookalikes_of
 from atlas_splines.plots import draw_shape
-from atlas_splines.plots.doubt import INTERVAL_LABEL, known_points
+from atlas_splines.plots.doubt import INTERVAL_LABEL, most_supported
 from atlas_splines.plots.inspection import inspection
 from atlas_splines.plots.style import QUIET
 
@@ -55,7 +57,7 @@ def test_what_is_not_known_is_dimmed(model, rows):
 
 
 def test_points_like_known_rows_avoid_the_gap(model):
-    points = known_points(model)
+    points = most_supported(model, lookalikes_of(state_of(model.model_)).points)
     values = model.domain_.to_raw(0, points[:, 0])
     assert not ((values > 4.3) & (values < 5.7)).any()
 

@@ -46,7 +46,7 @@ def repository(tmp_path, monkeypatch):
 def documented():
     """The lines of the recipe."""
     recipe = DOCS.read_text(encoding="utf8").split("## Git")[1]
-    return [line[2:] for line in re.search("```\n(.*?)```", recipe, re.S)[1].splitlines()]
+    return [line[2:] for line in re.search("```console\n(.*?)```", recipe, re.S)[1].splitlines()]
 
 
 def git(*arguments, check=True):
