@@ -11,6 +11,11 @@ def test_the_page_is_what_its_parts_make():
     assert len(made.encode()) < 300_000
 
 
+def test_only_whole_lines_of_documentation_are_left_out():
+    text = "/** What\n * it does. **/\nlet a = 1; /** kept */\n  /** @returns {number} */\n  /* kept */\nlet b;\n"
+    assert bundle.DOCUMENTATION.sub("", text) == "let a = 1; /** kept */\n  /* kept */\nlet b;\n"
+
+
 def test_the_page_asks_no_network():
     page = bundle.assembled_page()
     assert "http://" not in page

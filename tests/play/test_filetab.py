@@ -139,12 +139,14 @@ def test_updates_and_their_footprints(tab, homes, path):
     choose(tab, path)
     assert "chart" in tab.text("#file-log button")
     assert "“prices of May”, Ada" in tab.text("#file-log li")
+    after = homes.estimator.update_log_[-1].held_out.error
+    assert f" before, {after:.5g} after, held out · " in tab.text("#file-log li")
     plain = tab.script("return document.getElementById('file-canvas').toDataURL()")
     tab.script("document.querySelector('#file-log button').click()")
     tab.wait("document.getElementById('file-caption').textContent.includes('footprint')")
     assert tab.script("return document.getElementById('file-canvas').toDataURL()") != plain
     places = tab.texts("#file-log ul li")
-    assert places[1:] == ["city: Cadiz", "garden: no, yes"]
+    assert places[1:] == ["city: Cadiz", "garden: no, yes, missing"]
     assert tab.text("#live").startswith("Update 1 can change ")
     tab.script("document.querySelector('.file-place button').click()")
     tab.wait("document.getElementById('file-field-1').value === 'Cadiz'")

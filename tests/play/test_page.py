@@ -70,6 +70,15 @@ def test_a_lesson_on_a_map_leaves_a_cross_in_the_papers_model_and_nothing_with_c
         off, was_off = re.search(r"In the lesson (\S+)\s% off, (\S+)\s% before", detail).groups()
         assert float(off) < 0.25 * float(was_off)
 
+    taught = pictures(page)
+    page.one("#doubt").click()
+    learned(page)
+    assert {name for name, image in pictures(page).items() if image != taught[name]} == {"charts", "pooled"}
+    assert [("Intervals (90\u00a0%): ±" in detail) for detail in page.texts(".learner .detail")] == [
+        name in ("charts", "pooled") for name in LEARNERS
+    ]
+    page.one("#doubt").click()
+
     page.one("#lessons button").click()
     learned(page)
     assert pictures(page) == before

@@ -2,6 +2,7 @@
 
 Modules are joined in the order of their imports. What the worker needs is one script of the page, which the
 worker is made from as well: so the page also works from the file system, where pages may load nothing else.
+Comments of documentation stay in the modules: they would be an eighth of the page.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ SOURCE = FOLDER / "source"
 
 IMPORT = re.compile(r'^import \{[^}]*\} from "\./([\w-]+\.js)";\n', re.MULTILINE)
 EXPORT = re.compile(r"^export (?=(?:async )?(?:function|class|const)\b)", re.MULTILINE)
+DOCUMENTATION = re.compile(r"^ */\*\*(?:[^*]|\*(?!/))*\*/\n", re.MULTILINE)  # whole lines only
 NAME = re.compile(r"^(?:async )?(?:function\*?|class|const|let) (\w+)", re.MULTILINE)
 
 
@@ -53,14 +55,20 @@ def read_module(name: str) -> str:
 
 def joined(names: list[str]) -> str:
     """Modules as one script: without imports and exports, since all of them share their names."""
-    return "\n".join(EXPORT.sub("", IMPORT.sub("", read_module(name))).strip() + "\n" for name in names)
+    texts = (DOCUMENTATION.sub("", plain_script(name)) for name in names)
+    return "\n".join(text.strip() + "\n" for text in texts)
+
+
+def plain_script(name: str) -> str:
+    """The text of a module without imports and exports."""
+    return EXPORT.sub("", IMPORT.sub("", read_module(name)))
 
 
 def check_names(names: list[str]) -> None:
     """Refuse what would not work once modules are joined."""
     owner: dict[str, str] = {}
     for name in names:
-        text = EXPORT.sub("", IMPORT.sub("", read_module(name)))
+        text = plain_script(name)
         if re.search(r"^(?:import|export)\b", text, re.MULTILINE):
             raise ValueError(f"{name} imports or exports in a way that cannot be joined; use plain names")
         if "</script" in text:

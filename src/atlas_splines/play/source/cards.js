@@ -36,6 +36,13 @@ function detailText({ changedCount, meanChange, error, errorBefore }) {
   return `${change}In the lesson ${ofRange(error)} off, ${ofRange(errorBefore)} before.`;
 }
 
+/** @returns {string} how far intervals reach on average, if they are shown */
+function doubtText({ halfWidth }) {
+  if (!halfWidth) return "";
+  const mean = halfWidth.reduce((sum, width) => sum + width, 0) / halfWidth.length;
+  return ` Intervals (90\u00a0%): ±${ofRange(mean / 2)} of the range.`;
+}
+
 export class LearnerCard {
   constructor(learner, parent) {
     this.learner = learner;
@@ -81,10 +88,11 @@ export class LearnerCard {
     if (!picture || this.element.classList.contains("busy")) return;
     this.element.classList.toggle("kept", picture.changedCount === 0);
     if (picture.changed) {
-      this.write("Changed elsewhere:", changeText(picture), detailText(picture));
+      this.write("Changed elsewhere:", changeText(picture), detailText(picture) + doubtText(picture));
     } else {
       const share = footprintShare(this.learner.footprint(page.state.draft.box));
-      this.write("The lesson can change:", share === 1 ? "everything" : percent(share), this.learner.about);
+      const detail = this.learner.about + doubtText(picture);
+      this.write("The lesson can change:", share === 1 ? "everything" : percent(share), detail);
     }
   }
 

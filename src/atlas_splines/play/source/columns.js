@@ -57,6 +57,11 @@ function tableFields(table) {
   });
 }
 
+/** Whether a cell of a column may be empty: categories have inputs that can tell, up to some number of them. */
+export function mayMiss(columns, { kind, categories }) {
+  return columns.missing || (kind === "category" && categories.length <= MOST_ONE_HOT);
+}
+
 /** Lowest and highest value of a column of numbers in the domain of the model. */
 export function limitsOfColumn(columns, domain, j) {
   return [rawOf(columns, j, domain[2 * j]), rawOf(columns, j, domain[2 * j + 1])];

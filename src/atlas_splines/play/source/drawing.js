@@ -62,8 +62,8 @@ function pixels(side, colourAt) {
   return canvas;
 }
 
-/** Draw a map, and in one colour what changed. @param {{values, before?, changed?, support?}} picture */
-export function drawMap(canvas, { values, before, changed, support }) {
+/** Draw a map, and in one colour what changed. @param {{values, before?, changed?, halfWidth?, support?}} picture */
+export function drawMap(canvas, { values, before, changed, halfWidth, support }) {
   const { context, width, height } = sharpCanvas(canvas);
   const side = Math.round(Math.sqrt(values.length));
   const change = partsOf(pageColours().change);
@@ -75,14 +75,15 @@ export function drawMap(canvas, { values, before, changed, support }) {
     return colour.map((part, channel) => part + much * (change[channel] - part));
   };
   context.drawImage(pixels(side, colourAt), 0, 0, width, height);
-  if (support) shadeUnknown(context, support, width, height);
+  if (support) shadeUnknown(context, halfWidth, support, width, height);
 }
 
-/** Dim a map with stripes where little is known: the less support, the denser. */
-function shadeUnknown(context, support, width, height) {
+/** Veil a map where little is known: the more, the less support there is and the wider intervals are. */
+function shadeUnknown(context, halfWidth, support, width, height) {
   const side = Math.round(Math.sqrt(support.length));
   const paper = partsOf(pageColours().card);
-  const veil = pixels(side, (place) => [...paper, Math.round(235 * (1 - support[place]) ** 0.7)]);
+  const known = (place) => support[place] * Math.max(0, 1 - halfWidth[place]); // 1: as wide as the range of values
+  const veil = pixels(side, (place) => [...paper, Math.round(235 * (1 - known(place)) ** 0.7)]);
   context.drawImage(veil, 0, 0, width, height);
 }
 
@@ -169,8 +170,10 @@ function shadeInterval(context, values, halfWidth, support, range, width, height
     const value = values[Math.floor(((place + 0.5) / count) * values.length)];
     const top = curveHeight(value + halfWidth[place], range, height);
     const bottom = curveHeight(value - halfWidth[place], range, height);
+    const left = Math.round((place / count) * width); // at whole pixels: seams would show
+    const right = Math.round(((place + 1) / count) * width);
     context.globalAlpha = 0.06 + 0.24 * support[place];
-    context.fillRect((place / count) * width, top, width / count + 0.5, Math.max(1, bottom - top));
+    context.fillRect(left, top, right - left, Math.max(1, bottom - top));
   }
   context.restore();
 }

@@ -7,6 +7,7 @@ const MOST_CLASSES = 8; // whose probabilities are shown
 /** A number as people read it. */
 export function shownNumber(value) {
   if (!Number.isFinite(value)) return String(value);
+  if (value !== 0 && Math.abs(value) < 1e-6) return value.toExponential(1);
   return value.toLocaleString("en", { maximumSignificantDigits: 5 });
 }
 
@@ -21,8 +22,9 @@ export function fileFacts(name, { kind, target, fit, size, version, checksum }) 
 }
 
 /** When an entry of the log was made, what it did, and why. */
-export function entryNotes({ time, measure, before, after, share, reason, message, author, reverted }) {
-  const errors = measure && `${measure} ${shownNumber(before)} before, ${shownNumber(after)} after`;
+export function entryNotes({ time, measure, before, after, isHeldOut, share, reason, message, author, reverted }) {
+  const on = isHeldOut ? "held out" : "on the rows learned";
+  const errors = measure && `${measure} ${shownNumber(before)} before, ${shownNumber(after)} after, ${on}`;
   const signed = message ? `“${message}”${author ? `, ${author}` : ""}` : author;
   const taken = reverted && `taken back ${reverted.slice(0, 10)}`;
   const place = share && `can change ${share}`;

@@ -3,7 +3,7 @@
  */
 
 import { FileError, numbersOf } from "./archive.js";
-import { limitsOfColumn, rawOf, unitOf } from "./columns.js";
+import { limitsOfColumn, mayMiss, rawOf, unitOf } from "./columns.js";
 import { coreOfFence, fenceOf, windowOf } from "./coremodel.js";
 import { cellOfScaled, upTo } from "./coretables.js";
 import { cellCount } from "./splines.js";
@@ -24,7 +24,7 @@ const NEAR_EDGE = 1e-6; // of the unit cube: what reaches so near to an end goes
  * The log of a model, oldest entry first.
  *
  * @returns {Array<object>} `id`, `kind`, `time`, `rows`, `reverted`, `reason`, `message` and `author`; of updates
- *     also `measure`, `before` and `after` with the errors on their rows, and the `footprint`.
+ *     also `measure`, `before` and `after` with the errors on their rows, held out if `isHeldOut`, and the `footprint`.
  */
 export function updatesOf(model) {
   return model.log.map((entry, k) => {
@@ -32,8 +32,11 @@ export function updatesOf(model) {
     const shared = { id, kind, time, rows, reverted, reason, message, author };
     if (entry.type === "folded") return { ...shared, count: entry.count, last: entry.last, since: entry.since };
     if (entry.type !== "update") return shared;
-    const [before, after] = [entry.error_before, entry.error_after].map((loss) => errorOf(model, loss));
-    return { ...shared, measure: measureOf(model), before, after, footprint: readFootprint(model, entry, k) };
+    const heldOut = entry.assessed?.held_out ?? null;
+    const losses = [entry.error_before, heldOut ? heldOut.error : entry.error_after];
+    const [before, after] = losses.map((loss) => errorOf(model, loss));
+    const errors = { measure: measureOf(model), before, after, isHeldOut: heldOut !== null };
+    return { ...shared, ...errors, footprint: readFootprint(model, entry, k) };
   });
 }
 
@@ -125,19 +128,31 @@ export function footprintLines(model, footprint) {
         if (goesDown && goesUp) return "any value";
         return goesDown ? `${to} or less` : goesUp ? `${from} or more` : `${from} to ${to}`;
       });
-      return { name: columns.names[j], text: words.join(" and ") || "nowhere" };
+      const missing = missingIsIn(columns, footprint, j) ? ", or missing" : "";
+      return { name: columns.names[j], text: (words.join(" and ") || "nowhere") + missing };
     });
   });
 }
 
+function isWithin(unit, intervals) {
+  return intervals.some(([low, high]) => low <= unit + NEAR_EDGE && unit - NEAR_EDGE <= high);
+}
+
+/** Whether rows without this number can change too: they are read as its median, and marked as missing. */
+function missingIsIn(columns, footprint, j) {
+  if (!columns.missing || !isWithin(unitOf(columns, j, columns.fill[j]), footprintIntervals(footprint, j))) return false;
+  const mark = columns.indicators.indexOf(j);
+  return mark < 0 || isWithin(1, footprintIntervals(footprint, columns.count + mark));
+}
+
 function coveredCategories(columns, field, parts) {
-  const has = (k, value) => parts[k].some(([low, high]) => {
-    const unit = unitOf(columns, field.first + k, value);
-    return low <= unit + NEAR_EDGE && unit - NEAR_EDGE <= high;
-  });
+  const has = (k, value) => isWithin(unitOf(columns, field.first + k, value), parts[k]);
   const found = field.categories.filter((_, k) =>
     field.oneHot ? parts.every((__, other) => has(other, Number(other === k))) : has(0, k));
+  const unknown = field.categories.length > 2 ? columns.fill[field.first] : 0.5; // what a missing one is read as
+  const isMissingIn = field.oneHot ? parts.every((_, k) => has(k, 0)) : has(0, unknown);
   const more = found.length > 8 ? [`${found.length - 8} more`] : [];
+  if (mayMiss(columns, field) && isMissingIn) more.push("missing");
   return [...found.slice(0, 8), ...more].join(", ") || "nowhere";
 }
 

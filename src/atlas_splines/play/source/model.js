@@ -5,7 +5,7 @@
  */
 
 import { asFileError, FileError, numbersOf, readArchive } from "./archive.js";
-import { encodeRow, limitsOfColumn, readColumns, unitPoint } from "./columns.js";
+import { encodeRow, limitsOfColumn, mayMiss, readColumns, unitPoint } from "./columns.js";
 import { coreOutputs, readCore } from "./coremodel.js";
 import { upTo } from "./coretables.js";
 import { readDoubt } from "./spread.js";
@@ -67,7 +67,7 @@ export function columnsOf(model) {
   const { columns, core } = model;
   return columns.fields.map((field) => {
     const { name, kind, categories = null, calendar = null, first } = field;
-    const canMiss = columns.missing || (kind === "category" && categories.length <= 20);
+    const canMiss = mayMiss(columns, field);
     const [low, high] = kind === "number" ? limitsOfColumn(columns, core.domain, first) : [null, null];
     return { name, kind, categories, calendar, canMiss, low, high };
   });
