@@ -5,10 +5,11 @@ import pytest
 
 from atlas_splines.core.model import state_of
 from atlas_splines.evidence.features import Bumps, Features
-from atlas_splines.evidence.pool import Pool, Track
+from atlas_splines.evidence.pool import Pool
 from atlas_splines.evidence.presence import Presence
 from atlas_splines.evidence.readout import Prior
 from atlas_splines.evidence.spread import Seen, Spread, telling_inputs
+from atlas_splines.evidence.track import Track
 
 FEATURES = Features(2, (0, 1), (), ())
 

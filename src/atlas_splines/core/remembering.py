@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
 from typing import Any
 
-__all__ = ["Remembering"]
+__all__ = ["Recomputing", "Remembering"]
 
 
 class Remembering:
@@ -15,3 +16,11 @@ class Remembering:
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self).copy()
+
+
+@dataclass(frozen=True, eq=False)
+class Recomputing(Remembering):
+    """Base of those whose pickles hold fields only: what follows from these is found again when asked for."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}

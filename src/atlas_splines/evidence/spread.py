@@ -5,13 +5,13 @@ Equation numbers refer to docs/math.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
 
+from atlas_splines.core.remembering import Recomputing
 from atlas_splines.core.state import Evidence, State
 from atlas_splines.evidence.features import Features
 from atlas_splines.evidence.presence import Presence, Visits
@@ -48,7 +48,7 @@ class Seen:
 
 
 @dataclass(frozen=True, eq=False)
-class Spread(Evidence):
+class Spread(Recomputing, Evidence):
     """How far off predictions are, by place, and where rows have been; never changed in place.
 
     Attributes
@@ -116,9 +116,6 @@ class Spread(Evidence):
     def revert(self, update: int, state: State) -> State:
         """There is nothing to take back."""
         return state
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     # --- learning -------------------------------------------------------------------------------------
 

@@ -19,10 +19,11 @@ from atlas_splines.core.extension import reach, reaching, with_outputs
 from atlas_splines.core.model import Atlas, model_in, state_of
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import Signs, State
+from atlas_splines.evidence.batches import Voice
 from atlas_splines.evidence.design import Solved, design, solve_first
 from atlas_splines.evidence.features import Features
 from atlas_splines.evidence.growth import missing_bumps
-from atlas_splines.evidence.pool import HALF_LIVES, UNSEEN, Pool, Voice
+from atlas_splines.evidence.pool import HALF_LIVES, UNSEEN, Pool
 from atlas_splines.evidence.presence import Presence
 from atlas_splines.evidence.readout import Prior, sums_of
 from atlas_splines.evidence.spread import Spread, telling_inputs

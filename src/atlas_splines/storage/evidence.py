@@ -17,11 +17,13 @@ from atlas_splines.core.losses import LOSSES
 from atlas_splines.core.model import Atlas, model_in, state_of
 from atlas_splines.core.monotone import constrained, is_monotone
 from atlas_splines.core.state import Evidence, Signs, State
+from atlas_splines.evidence.batches import Batch, Voice, spread_after
 from atlas_splines.evidence.features import COARSE, FINEST, Bumps, Features
-from atlas_splines.evidence.pool import Batch, Pool, Track, Voice, spread_after
+from atlas_splines.evidence.pool import Pool
 from atlas_splines.evidence.readout import Prior, Sums, sums_of
 from atlas_splines.evidence.spread import Seen, Spread
 from atlas_splines.evidence.statistics import UNIT, Statistics
+from atlas_splines.evidence.track import Track
 from atlas_splines.files.archive import Archive
 from atlas_splines.files.fields import Fields
 from atlas_splines.storage.bare_models import configuration_of, read_bare_model, table_tensors

@@ -17,7 +17,7 @@ from atlas_splines.core.model import Atlas, is_held, model_in, snapshot_of, stat
 from atlas_splines.core.records import Record
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import State
-from atlas_splines.evidence.pool import Pool, scaled, summed
+from atlas_splines.evidence.pool import Pool
 from atlas_splines.memory.pooling import MODEL, as_doubles, chart_of, evidence_of, local_rows, owners_of
 from atlas_splines.versions.differences import overlap
 from atlas_splines.versions.learned import Data, Learned, by_digest, learn_again, learned
@@ -253,7 +253,7 @@ def chart_less(chart: Chart, update: int, rows: Rows) -> Chart:
 
 def less(pool: Pool, update: int, points: Array, targets: Array, weights: Array) -> Pool:
     """The pool without rows of an update; if it is recent, what is left of it can still be taken back."""
-    sums = summed(pool.features, points, targets, scaled(weights, pool.weight_unit))
+    sums = pool.summed(points, targets, weights)
     recent = [
         replace(batch, statistics=batch.statistics - sums) if batch.update == update else batch
         for batch in pool.recent

@@ -17,9 +17,10 @@ from atlas_splines.core.extension import reaching
 from atlas_splines.core.lattice import MAX_DENSITY
 from atlas_splines.core.model import Atlas, model_in, state_of
 from atlas_splines.core.monotone import constrained
-from atlas_splines.evidence.pool import Pool, Track
+from atlas_splines.evidence.pool import Pool
 from atlas_splines.evidence.readout import sums_of
 from atlas_splines.evidence.statistics import Statistics
+from atlas_splines.evidence.track import Track
 from atlas_splines.files.archive import Archive
 from atlas_splines.files.fields import Fields
 from atlas_splines.storage.bare_models import read_domain

@@ -15,10 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines.core.state import State
-from atlas_splines.evidence.pool import RECENT, Batch, Pool, Track, Voice
+from atlas_splines.evidence.batches import Batch, Voice
+from atlas_splines.evidence.pool import RECENT, Pool
 from atlas_splines.evidence.readout import sums_of
 from atlas_splines.evidence.spread import Spread
 from atlas_splines.evidence.statistics import Statistics
+from atlas_splines.evidence.track import Track
 from atlas_splines.files.parts import digests_of, version_of
 from atlas_splines.storage.evidence import pool_header, pool_tensors
 

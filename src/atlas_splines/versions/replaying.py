@@ -15,7 +15,8 @@ from atlas_splines.core.records import Record, chain_of, folded_of, next_id, unf
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import State
 from atlas_splines.estimators.reaching import given_back
-from atlas_splines.evidence.pool import Pool, Voice, scaled, summed
+from atlas_splines.evidence.batches import Voice
+from atlas_splines.evidence.pool import Pool
 from atlas_splines.evidence.statistics import Statistics
 from atlas_splines.memory.log import Update
 from atlas_splines.memory.pooling import MODEL, as_doubles, evidence_of, owners_of
@@ -213,5 +214,4 @@ def rows_of(thing: Versioned, data: Learned) -> Rows:
 def sums_of_rows(pool: Pool, state: State, record: Record, rows: Rows) -> Statistics:
     """What the rows of an update have added to the sums of the model; others went to the charts of then."""
     then = state.with_charts(chart for chart in state.charts if chart.update <= record.id)
-    points, targets, weights = as_doubles(rows.take(owners_of(then, rows) == MODEL))
-    return summed(pool.features, points, targets, scaled(weights, pool.weight_unit))
+    return pool.summed(*as_doubles(rows.take(owners_of(then, rows) == MODEL)))

@@ -1,0 +1,92 @@
+"""Batches: rows as evidence, with what they told before they were learned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atlas_splines.core.remembering import Recomputing
+from atlas_splines.evidence.features import Features
+from atlas_splines.evidence.readout import Sums, sums_of
+from atlas_splines.evidence.spread import Seen, Spread
+from atlas_splines.evidence.statistics import HEAVIEST, Statistics
+
+__all__ = ["Batch", "Voice", "pieces_of", "scaled", "spread_after", "summed"]
+
+Array = NDArray[np.float64]
+Voice = Literal["mixture", "exact", "fading"]  # who speaks for a pool
+
+ROWS_AT_ONCE = 8192  # whose features are held in memory
+
+
+@dataclass(frozen=True, eq=False)
+class Batch(Recomputing):
+    """The evidence of one update.
+
+    Attributes
+    ----------
+    update
+        Number of the update.
+    statistics
+        Sums of its rows.
+    errors
+        Mean squared error of each candidate on its rows before they were learned, shape (candidates,).
+    grew
+        Bumps that came with it, for each group; empty if none did.
+    seen
+        What its rows add to the spread of the pool, or the spread that begins with them.
+    before
+        Who spoke before it came.
+    """
+
+    update: int
+    statistics: Statistics
+    errors: Array
+    grew: tuple[int, ...] = ()
+    seen: Seen | Spread | None = None
+    before: Voice = "mixture"
+
+    @cached_property
+    def sums(self) -> Sums:
+        """Its statistics as floats."""
+        return sums_of(self.statistics)
+
+    def joined(self, more: Batch) -> Batch:
+        """The evidence of these rows and of more rows of the same update."""
+        counts = np.array([self.statistics.count, more.statistics.count])
+        errors = counts @ [self.errors, more.errors] / counts.sum()
+        seen = spread_after(self.seen, more.seen) if isinstance(self.seen, Spread) else self.seen
+        if isinstance(self.seen, Seen) and isinstance(more.seen, Seen):
+            seen = self.seen.joined(more.seen)
+        return replace(self, statistics=self.statistics + more.statistics, errors=errors, seen=seen)
+
+
+def spread_after(spread: Spread | None, seen: Seen | Spread | None) -> Spread | None:
+    """A spread after what was seen: none is left that has no beginning."""
+    if isinstance(seen, Spread):
+        return seen
+    return spread if spread is None or seen is None else spread.after(seen)
+
+
+def summed(features: Features, points: Array, targets: Array, weights: Array | None) -> Statistics:
+    """Statistics of some rows."""
+    statistics = Statistics(len(features), targets.shape[1])
+    statistics.add_pieces(
+        (features(points[rows]), targets[rows], None if weights is None else weights[rows])
+        for rows in pieces_of(len(points))
+    )
+    return statistics
+
+
+def pieces_of(rows: int) -> list[slice]:
+    """Cuts of rows: their features take much more memory than the rows."""
+    return [slice(begin, begin + ROWS_AT_ONCE) for begin in range(0, rows, ROWS_AT_ONCE)]
+
+
+def scaled(weights: Array | None, unit: float) -> Array | None:
+    """Weights in units of the usual one; none counts more than statistics can hold."""
+    return None if weights is None else np.minimum(weights / unit, HEAVIEST)

@@ -1,0 +1,282 @@
+"""Memories: what a pool holds of its rows, and what that says.
+
+One memory never forgets, and is exact: it depends on no order and on no pieces. Others fade. The model that
+was fitted at first takes part as it is: doing nothing is one of the candidates. What all of them say is mixed
+by how well they predicted lately; a weighted sum of features and of models is a model again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atlas_splines.core.evaluation import evaluate
+from atlas_splines.core.losses import find_loss
+from atlas_splines.core.mixing import mixture
+from atlas_splines.core.model import Atlas, model_in, state_of
+from atlas_splines.core.remembering import Recomputing
+from atlas_splines.core.state import State
+from atlas_splines.evidence.batches import Batch, Voice, scaled, spread_after
+from atlas_splines.evidence.features import Features
+from atlas_splines.evidence.folding import fold
+from atlas_splines.evidence.presence import Presence
+from atlas_splines.evidence.readout import Prior, Readout, Sums, solve
+from atlas_splines.evidence.spread import LEAST_ROWS, Seen, Spread, telling_inputs
+from atlas_splines.evidence.statistics import HEAVIEST, Statistics
+from atlas_splines.evidence.track import Track
+
+__all__ = ["Memories"]
+
+Array = NDArray[np.float64]
+
+FADING_SHARE = 0.1  # of a fading memory that is as good as the exact one, over the share of that
+FARTHEST = 1e15  # what a model that overflows is taken to say
+SHARPNESS = 2.0  # scores of classes are multiplied by this over the standard deviation of their noise
+
+
+@dataclass(frozen=True, eq=False)
+class Memories(Recomputing):
+    """Sums of all rows that a model has learned, exact and faded, and who speaks for them.
+
+    Attributes
+    ----------
+    features
+        What the statistics are of.
+    prior
+        The prior that suited the first data.
+    half_lives
+        Rows after which evidence counts half, for each fading memory.
+    older
+        Exact sums of the first data and of all updates that are no longer recent.
+    faded
+        The same sums, faded, for each half-life.
+    track
+        How well the candidates predicted, up to there.
+    recent
+        The latest updates, oldest first.
+    base
+        The model as it was fitted at first, without charts, if it is a candidate too.
+    voice
+        Who speaks: the "mixture" of all candidates, the "exact" memory alone, or the first "fading" one.
+        Until there is an update the first model, if it is kept, speaks for all but the exact memory.
+    loss
+        Name of the model's loss; with "cross-entropy" targets are indicators of classes.
+    dtype
+        Dtype of the model.
+    weight_unit
+        Mean weight of the first rows: it counts as one row.
+    spread
+        How far off predictions were, up to the recent updates; None if that was never watched.
+    """
+
+    features: Features
+    prior: Prior
+    half_lives: tuple[float, ...]
+    older: Statistics
+    faded: tuple[Sums, ...]
+    track: Track
+    recent: tuple[Batch, ...] = ()
+    base: State | None = None
+    voice: Voice = "mixture"
+    loss: str = "mse"
+    dtype: str = "float32"
+    weight_unit: float = 1.0
+    spread: Spread | None = None
+
+    # --- what the candidates say ----------------------------------------------------------------------
+
+    @cached_property
+    def total(self) -> Statistics:
+        """Exact sums of all rows."""
+        return reduce(lambda total, batch: total + batch.statistics, self.recent, self.older)
+
+    @property
+    def readouts(self) -> list[Readout]:
+        """What each memory says, the exact one first."""
+        return [self.first, *self.later]
+
+    @cached_property
+    def first(self) -> Readout:
+        """What the exact memory says: a function of the data, whatever its order."""
+        return solve(self.total, self.prior)
+
+    @cached_property
+    def later(self) -> list[Readout]:
+        """What each fading memory says."""
+        # they keep the prior of the first data: what they still hold may be too little to find one
+        return [sums.readout(self.prior) for sums in self.fading]
+
+    @cached_property
+    def fading(self) -> tuple[Sums, ...]:
+        """Sums of all rows as each fading memory holds them."""
+        fading = self.faded
+        for batch in self.recent:
+            fading = self._faded(fading, batch)
+        return fading
+
+    def _faded(self, memories: Sequence[Sums], batch: Batch) -> tuple[Sums, ...]:
+        """Fading memories after one more batch."""
+        lives = zip(memories, self.half_lives, strict=True)
+        return tuple(sums.fade(batch.sums, life) for sums, life in lives)
+
+    @property
+    def most_trusted(self) -> Readout:
+        """What the memory with the largest share says."""
+        if self.voice == "fading":
+            return self.later[0]
+        memory = int(np.argmax(self.trust[: 1 + len(self.half_lives)]))
+        return self.later[memory - 1] if memory else self.first
+
+    @cached_property
+    def trust(self) -> Array:
+        """Share of each candidate: the exact memory, the fading ones, and the first model if it is kept."""
+        return self._trust_by(self.whole_track)
+
+    def _trust_by(self, track: Track) -> Array:
+        candidates = np.eye(len(track.errors))
+        if self.voice != "exact" and self.base is not None and not track.rows:
+            return candidates[-1]  # the model stays what it was fitted to be
+        if self.voice != "mixture" or not track.rows:
+            return candidates[1 if self.voice == "fading" else 0]
+        fading = [FADING_SHARE] * len(self.half_lives)
+        return track.shares(np.array([1.0, *fading, *[1.0] * (self.base is not None)]))
+
+    @property
+    def whole_track(self) -> Track:
+        """How well the candidates predicted, up to now."""
+        return reduce(
+            lambda track, batch: track.after(batch.errors, batch.statistics.count), self.recent, self.track
+        )
+
+    @cached_property
+    def whole_spread(self) -> Spread | None:
+        """How far off predictions were, up to now."""
+        return reduce(lambda spread, batch: spread_after(spread, batch.seen), self.recent, self.spread)
+
+    @cached_property
+    def weights(self) -> Array:
+        """Weights of the features in what the pool says, shape (features, outputs)."""
+        if self.trust[0] == 1:
+            return self.first.weights
+        shares = zip(self.trust, self.readouts, strict=False)
+        return np.asarray(sum(share * readout.weights for share, readout in shares))
+
+    @property
+    def base_share(self) -> float:
+        """Share of the first model in what the pool says."""
+        return 0.0 if self.base is None else float(self.trust[-1])
+
+    @property
+    def sharpness(self) -> float:
+        """What scores of classes are multiplied by, before the softmax makes them probabilities."""
+        if self.loss != "cross-entropy":
+            return 1.0
+        return float(SHARPNESS / np.sqrt(self.first.noise.mean()))
+
+    @cached_property
+    def model(self) -> Atlas:
+        """What the pool says, as one model on the unit cube."""
+        parts, divisors = [], []
+        if self.base_share < 1:
+            parts.append(fold(self.features, self.sharpness * self.weights, self.dtype))
+            divisors.append(1.0)
+        if self.base is not None and self.base_share > 0:
+            parts.append(model_in(self.base))
+            divisors.append(1 / self.base_share)
+        return parts[0] if len(parts) == 1 else mixture(parts, divisors)
+
+    # --- how far off they are -------------------------------------------------------------------------
+
+    def errors_on(self, phi: Array, points: Array, targets: Array) -> Array:
+        """Squared error of each candidate on rows with these features, shape (candidates, rows)."""
+        # where nobody listens to the fading memories they are not asked: they count as good as the exact one
+        alone = self.voice == "exact"
+        asked = [self.first] * (1 + len(self.half_lives)) if alone else self.readouts
+        said: list[NDArray[np.floating]] = [phi @ readout.weights for readout in asked]
+        if self.base is not None:
+            outputs = evaluate(self.base, points.clip(0, 1).astype(self.base.dtype))
+            with np.errstate(over="ignore", invalid="ignore"):
+                said.append(find_loss(self.loss).labels(outputs))
+        with np.errstate(over="ignore", invalid="ignore"):
+            errors = np.stack([((outputs - targets) ** 2).mean(axis=1) for outputs in said])
+        return np.where(np.isnan(errors), np.inf, errors)  # whoever overflows is infinitely wrong
+
+    def errors_in_turn(
+        self,
+        before: Memories,
+        phi: Array,
+        points: Array,
+        targets: Array,
+        weights: Array,
+        blocks: Sequence[NDArray[np.intp]],
+    ) -> Array:
+        """Squared error of each row of the newest update, had the rows of its block not come: shape (rows,).
+
+        Parameters
+        ----------
+        before
+            What was known without the update.
+        phi, points, targets, weights
+            All rows of the update, and their features.
+        blocks
+            Numbers of the rows of each block; together all rows.
+        """
+        counted = self.counted(weights)
+        ahead = before.errors_on(phi, points, targets)  # (candidates, rows)
+        left = [(r.left_in_turn(phi, targets, counted, blocks) ** 2).mean(axis=1) for r in self.readouts]
+        errors = np.stack([*left, *ahead[len(left) :]])
+        found = np.empty(len(points))
+        for held in blocks:
+            rest = np.setdiff1d(np.arange(len(points)), held)
+            track = before.whole_track
+            if len(rest):
+                seen = np.average(ahead[:, rest], axis=1, weights=weights[rest])
+                track = track.after(seen, counted[rest].sum())
+            trust = self._trust_by(track)
+            found[held] = trust[trust > 0] @ errors[trust > 0][:, held]  # others may be infinitely wrong
+        return found
+
+    def _seen(self, points: Array, targets: Array, counted: Array | None) -> Seen | Spread | None:
+        """What rows that were not learned yet add to the spread, or the spread that begins with them."""
+        spread, inside = self.whole_spread, points.clip(0, 1)
+        if spread is None and (self.base is None or len(points) < LEAST_ROWS):
+            return None
+        if spread is None:
+            return self._spread_by(inside, targets, counted)
+        return spread.seen(inside, self._said(inside), targets, counted)
+
+    def _said(self, inside: Array) -> Array:
+        """What the model says at points of the unit cube, shape (rows, outputs)."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            said = evaluate(state_of(self.model), inside.astype(self.dtype)).astype(np.float64)
+        return np.nan_to_num(said, nan=FARTHEST, posinf=FARTHEST, neginf=-FARTHEST)
+
+    def _spread_by(
+        self, inside: Array, targets: Array, counted: Array | None, presence: Presence | None = None
+    ) -> Spread:
+        """A spread that begins with rows of the unit cube."""
+        return Spread.of(
+            inside,
+            self._said(inside),
+            targets,
+            counted,
+            inputs=telling_inputs(self.features),
+            loss=self.loss,
+            presence=presence,
+        )
+
+    def judged_by(self, points: Array, targets: Array, weights: Array | None = None) -> Spread | None:
+        """How far off the pool is on rows that it has not learned; with few of them, what it knew before."""
+        known = self.whole_spread
+        if len(points) < LEAST_ROWS:
+            return known
+        presence = None if known is None else known.presence
+        return self._spread_by(points.clip(0, 1), targets, scaled(weights, self.weight_unit), presence)
+
+    def counted(self, weights: Array) -> Array:
+        """Weights as the statistics count them."""
+        return np.minimum(weights / self.weight_unit, HEAVIEST)
