@@ -26,7 +26,7 @@ from atlas_splines import load
 from atlas_splines.cli import fit, update
 from atlas_splines.core.model import state_of
 from atlas_splines.files.locks import lock
-from atlas_splines.memory.pooling import evidence_of
+from atlas_splines.memory.owners import evidence_of
 from atlas_splines.tables import reading
 from atlas_splines.tables.encoding import Column, Encoding, frame
 from atlas_splines.tables.reading import Source

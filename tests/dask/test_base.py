@@ -14,7 +14,7 @@ from atlas_splines import AtlasRegressor
 from atlas_splines.core.model import state_of
 from atlas_splines.dask import DaskAtlasClassifier, DaskAtlasRegressor, digests
 from atlas_splines.dask import base as module
-from atlas_splines.memory.pooling import needed_pool
+from atlas_splines.memory.owners import needed_pool
 from atlas_splines.memory.row_digest import RowDigest
 
 SMALL = {"sample": 800, "features": 50, "members": 1, "random_state": 0}

@@ -10,7 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from atlas_splines import AtlasClassifier
 from atlas_splines.core.model import state_of
 from atlas_splines.evidence.batches import summed
-from atlas_splines.memory.pooling import evidence_of
+from atlas_splines.memory.owners import evidence_of
 
 
 @pytest.mark.slow

@@ -25,8 +25,8 @@ from atlas_splines.estimators.fitting import (
 from atlas_splines.evidence.design import solve_first, without_blocks
 from atlas_splines.evidence.readout import readout_of
 from atlas_splines.evidence.statistics import Statistics
-from atlas_splines.memory import pooling
-from atlas_splines.memory.pooling import as_first_rows, solve_rows
+from atlas_splines.memory import first_rows
+from atlas_splines.memory.first_rows import as_first_rows, solve_rows
 
 OPTIONS = FitOptions(
     outputs=1, loss="mse", density="auto", terms="auto", epochs=60, batch_size=50,
@@ -192,7 +192,7 @@ def test_as_many_rows_are_held_out_as_asked_for(drifting, validation, blocks, ot
 
 @pytest.mark.parametrize("heaviest", [2.0, 2.0**16])
 def test_held_out_rows_are_taken_out_as_they_were_counted_in(drifting, monkeypatch, heaviest):
-    monkeypatch.setattr(pooling, "HEAVIEST", heaviest)  # which no row of a small table reaches
+    monkeypatch.setattr(first_rows, "HEAVIEST", heaviest)  # which no row of a small table reaches
     weights = np.random.default_rng(0).exponential(size=len(drifting)).astype(np.float32)
     weighted = dataclasses.replace(drifting, weights=weights)
     solved = solve_rows(weighted, 30)

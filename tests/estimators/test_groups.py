@@ -12,7 +12,7 @@ from atlas_splines.core.rows import Rows
 from atlas_splines.estimators.fitting import FitOptions, fit_model, folds_for, held_out_rows
 from atlas_splines.estimators.groups import group_folds, numbered_groups
 from atlas_splines.evidence.design import without_blocks
-from atlas_splines.memory.pooling import as_first_rows, solve_rows
+from atlas_splines.memory.first_rows import as_first_rows, solve_rows
 
 OPTIONS = FitOptions(
     outputs=1, loss="mse", density=0, terms=0, epochs=2, batch_size=50,

@@ -9,8 +9,10 @@ from atlas_splines import Atlas, AtlasClassifier, AtlasRegressor, footprint, loa
 from atlas_splines.core.model import state_of
 from atlas_splines.evidence import design
 from atlas_splines.evidence.pool import RECENT
+from atlas_splines.memory.contradictions import CHARTED, DRIFT, NOISE
 from atlas_splines.memory.footprints import BoxFootprint, RestFootprint
-from atlas_splines.memory.pooling import CHARTED, DRIFT, NOISE, POOLED, evidence_of
+from atlas_splines.memory.owners import evidence_of
+from atlas_splines.memory.pooling import POOLED
 from atlas_splines.storage.bare_models import table_tensors
 from atlas_splines.storage.evidence import pool_header, pool_tensors
 

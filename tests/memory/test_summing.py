@@ -3,7 +3,7 @@ import pytest
 
 from atlas_splines import AtlasRegressor
 from atlas_splines.core.model import state_of
-from atlas_splines.memory.pooling import MODEL, evidence_of, needed_pool
+from atlas_splines.memory.owners import MODEL, evidence_of, needed_pool
 from atlas_splines.memory.summing import Summer, add_to_newest_update, of_all_rows, without_sums
 
 

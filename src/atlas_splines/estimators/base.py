@@ -32,18 +32,18 @@ from atlas_splines.estimators.reaching import given_back
 from atlas_splines.estimators.threads import run_in_threads
 from atlas_splines.estimators.uncertainty import Uncertain
 from atlas_splines.memory.consolidation import consolidate
-from atlas_splines.memory.footprints import Footprint
-from atlas_splines.memory.judging import HeldOut, judge
-from atlas_splines.memory.log import Consolidation, Update
-from atlas_splines.memory.plans import Retention
-from atlas_splines.memory.pooling import (
+from atlas_splines.memory.first_rows import (
     add_first_rows,
     first_spread,
-    forget_rows,
     solve_rows,
     speak_as_fitted,
     start_pool,
 )
+from atlas_splines.memory.footprints import Footprint
+from atlas_splines.memory.judging import HeldOut, judge
+from atlas_splines.memory.log import Consolidation, Update
+from atlas_splines.memory.plans import Retention
+from atlas_splines.memory.pooling import forget_rows
 from atlas_splines.memory.row_digest import RowDigest
 from atlas_splines.memory.updates import footprint, update
 

@@ -24,7 +24,7 @@ from atlas_splines.estimators.stacking import schedule_for, signs_along, telling
 from atlas_splines.evidence.classes import Mapper, class_prior, mean_entropy, most_likely
 from atlas_splines.evidence.design import Solved
 from atlas_splines.evidence.folding import fold
-from atlas_splines.memory.pooling import as_first_rows
+from atlas_splines.memory.first_rows import as_first_rows
 
 __all__ = ["stack_classes"]
 

@@ -38,8 +38,8 @@ from atlas_splines.estimators.stacking import stack_members, train_member, varyi
 from atlas_splines.evidence.classes import class_weights
 from atlas_splines.evidence.design import Solved, without_blocks
 from atlas_splines.evidence.folding import fold
+from atlas_splines.memory.first_rows import as_first_rows
 from atlas_splines.memory.judging import HeldOut, judge
-from atlas_splines.memory.pooling import as_first_rows
 
 __all__ = ["VALIDATIONS", "FitOptions", "Fitted", "Validation", "fit_model", "split_folds", "train_on"]
 

@@ -15,8 +15,8 @@ from atlas_splines.core.lattice import MAX_DENSITY
 from atlas_splines.core.state import Signs
 from atlas_splines.estimators.column_map import DomainChoice
 from atlas_splines.estimators.fitting import VALIDATIONS, Auto, FitOptions, Validation
+from atlas_splines.memory.first_rows import FEATURES
 from atlas_splines.memory.plans import RETENTIONS, Retention
-from atlas_splines.memory.pooling import FEATURES
 
 __all__ = ["ClassWeight", "Parameters"]
 

@@ -15,8 +15,8 @@ from atlas_splines.core.model import Atlas, model_in, state_of, take_state
 from atlas_splines.core.rounding import inwards
 from atlas_splines.core.state import State
 from atlas_splines.estimators.inputs import Inputs
+from atlas_splines.memory.contradictions import LEAST_CHART_ROWS
 from atlas_splines.memory.plans import BY_EVIDENCE, Retention
-from atlas_splines.memory.pooling import LEAST_CHART_ROWS
 
 __all__ = ["FarRowError", "Reaching", "far_outside", "given_back"]
 

@@ -16,7 +16,7 @@ from atlas_splines.core.evaluation import evaluate
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import State
 from atlas_splines.memory.judging import HeldOut, judge
-from atlas_splines.memory.pooling import BLOCKS, MODEL, Part, owners_of, parts_of
+from atlas_splines.memory.owners import BLOCKS, MODEL, Part, blocks, owners_of, parts_of
 
 __all__ = ["Ahead", "judge_pooled"]
 
@@ -85,9 +85,8 @@ def judge_pooled(state: State, update: int, rows: Rows, loss: str) -> HeldOut | 
 
 def runs_of(rows: int) -> list[NDArray[np.intp]]:
     """Numbers of consecutive rows, as they came, that are held out in turn: all, or evenly spaced ones."""
-    turns = min(BLOCKS, rows)
     most = MOST_JUDGED // BLOCKS
-    return [run[:most] for run in np.array_split(np.arange(rows), turns)]
+    return [run[:most] for run in blocks(rows)]
 
 
 def shares_heard(state: State, rows: Rows) -> dict[int, Array]:
@@ -104,11 +103,11 @@ def shares_heard(state: State, rows: Rows) -> dict[int, Array]:
 def known_by_itself(part: Part, turn: NDArray[np.intp]) -> Array:
     """How much of what is said of rows comes from the rows of their own turn, shape (rows, outputs)."""
     own_turn = turn[part.mask]
-    blocks = [np.flatnonzero(own_turn == k) for k in np.unique(own_turn)]
+    turns = [np.flatnonzero(own_turn == k) for k in np.unique(own_turn)]
     pool, counted = part.pool, part.pool.counted(part.weights)
     change = np.zeros_like(part.targets)
     for share, readout in zip(pool.trust, pool.readouts, strict=False):
         if share > 0:
-            left = readout.left_in_turn(part.phi, part.targets, counted, blocks)
+            left = readout.left_in_turn(part.phi, part.targets, counted, turns)
             change += share * (left - (part.targets - part.phi @ readout.weights))
     return np.asarray(pool.sharpness * change)

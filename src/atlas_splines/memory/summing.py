@@ -24,7 +24,7 @@ from atlas_splines.memory.footprints import RestFootprint
 from atlas_splines.memory.held_out import judge_pooled
 from atlas_splines.memory.known_rows import with_known_rows
 from atlas_splines.memory.log import Update
-from atlas_splines.memory.pooling import MODEL, as_doubles, chart_of, evidence_of, local_rows, needed_pool
+from atlas_splines.memory.owners import MODEL, as_doubles, chart_of, evidence_of, local_rows, needed_pool
 
 __all__ = ["RowSums", "Summer", "add_first_sums", "add_to_newest_update", "of_all_rows", "without_sums"]
 

@@ -25,6 +25,7 @@ from atlas_splines.core.training import History, Seed, Trainer, TrainingDiverged
 from atlas_splines.memory.cautions import caution_about
 from atlas_splines.memory.chart_learning import learn_chart
 from atlas_splines.memory.covers import Count, Cover
+from atlas_splines.memory.first_rows import FEATURES
 from atlas_splines.memory.footprints import BoxFootprint, Footprint, RestFootprint
 from atlas_splines.memory.held_out import Ahead, judge_pooled
 from atlas_splines.memory.judging import HeldOut
@@ -32,7 +33,7 @@ from atlas_splines.memory.known_rows import with_known_rows
 from atlas_splines.memory.log import Update
 from atlas_splines.memory.options import UpdateOptions, known_seed, settings_of
 from atlas_splines.memory.plans import BY_EVIDENCE, Retention, UpdatePlan, plan_update
-from atlas_splines.memory.pooling import FEATURES, pool_rows
+from atlas_splines.memory.pooling import pool_rows
 from atlas_splines.memory.row_digest import RowDigest
 from atlas_splines.memory.sampling import points_in
 

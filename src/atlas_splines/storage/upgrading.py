@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from atlas_splines.files.archive import Archive
-from atlas_splines.memory.pooling import FEATURES
+from atlas_splines.memory.first_rows import FEATURES
 
 __all__ = ["upgrade"]
 

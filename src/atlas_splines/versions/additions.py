@@ -25,7 +25,7 @@ from atlas_splines.core.records import (
 )
 from atlas_splines.core.state import State
 from atlas_splines.evidence.pool import Pool
-from atlas_splines.memory.pooling import chart_of, evidence_of
+from atlas_splines.memory.owners import chart_of, evidence_of
 from atlas_splines.versions.differences import chart_digest, same_tables
 from atlas_splines.versions.pools import PoolAdditions, followed, pool_additions, pool_digest
 

@@ -18,7 +18,7 @@ from atlas_splines.core.records import Record
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import State
 from atlas_splines.evidence.pool import Pool
-from atlas_splines.memory.pooling import MODEL, as_doubles, chart_of, evidence_of, local_rows, owners_of
+from atlas_splines.memory.owners import MODEL, as_doubles, chart_of, evidence_of, local_rows, owners_of
 from atlas_splines.versions.differences import overlap
 from atlas_splines.versions.learned import Data, Learned, by_digest, learn_again, learned
 from atlas_splines.versions.pools import restarted

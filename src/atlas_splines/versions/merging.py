@@ -18,7 +18,7 @@ from atlas_splines.evidence.pool import Pool
 from atlas_splines.files.archive import Archive
 from atlas_splines.files.parts import version_of
 from atlas_splines.memory.footprints import BoxFootprint, Footprint
-from atlas_splines.memory.pooling import chart_of, evidence_of
+from atlas_splines.memory.owners import chart_of, evidence_of
 from atlas_splines.memory.updates import update
 from atlas_splines.storage.saving import to_archive
 from atlas_splines.versions.additions import (

@@ -19,7 +19,7 @@ from atlas_splines.evidence.batches import Voice
 from atlas_splines.evidence.pool import Pool
 from atlas_splines.evidence.statistics import Statistics
 from atlas_splines.memory.log import Update
-from atlas_splines.memory.pooling import MODEL, as_doubles, evidence_of, owners_of
+from atlas_splines.memory.owners import MODEL, as_doubles, evidence_of, owners_of
 from atlas_splines.versions.additions import chain_at, pools_of
 from atlas_splines.versions.learned import Data, Learned, by_digest, learn_again
 from atlas_splines.versions.pools import pool_digest, restarted

@@ -1,0 +1,162 @@
+"""First rows: the evidence of a fit, and more of its data."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atlas_splines.core.model import Atlas, model_in, state_of
+from atlas_splines.core.rows import Rows
+from atlas_splines.core.state import Signs, State
+from atlas_splines.evidence.design import Solved, solve_first
+from atlas_splines.evidence.pool import HALF_LIVES, Pool
+from atlas_splines.evidence.presence import Presence
+from atlas_splines.evidence.spread import Spread, telling_inputs
+from atlas_splines.evidence.statistics import HEAVIEST
+from atlas_splines.memory.owners import as_doubles, needed_pool
+
+__all__ = [
+    "FEATURES",
+    "add_first_rows",
+    "as_first_rows",
+    "first_spread",
+    "solve_rows",
+    "speak_as_fitted",
+    "start_pool",
+]
+
+Array = NDArray[np.float64]
+
+FEATURES = 550  # of a model
+JUDGED = 2000  # known rows whose leverage is found
+MOST_LEVERAGE = 0.999  # of a row on its own prediction
+
+
+def solve_rows(
+    rows: Rows,
+    features: int = FEATURES,
+    seed: int = 0,
+    signs: Signs = (),
+    looks_ahead: bool = True,
+    pairs: bool = True,
+    tolerance: float = 0.0,
+) -> Solved:
+    """Features for the first rows, and the readout of these.
+
+    Parameters
+    ----------
+    rows
+        The rows.
+    features
+        How many features the statistics may be of.
+    seed
+        Of the choice of features.
+    signs
+        Which way each output has to go along each input; empty if all are free.
+    looks_ahead
+        Whether to tell what other rows say of each.
+    pairs
+        Whether some bumps may be of two inputs only.
+    tolerance
+        Share by which errors may grow for the sake of fewer features.
+    """
+    return solve_first(*as_first_rows(rows), features, seed, signs, looks_ahead, pairs, tolerance)
+
+
+def as_first_rows(rows: Rows) -> tuple[Array, Array, Array]:
+    """Points, targets and weights of the first rows, as their statistics count them."""
+    points, targets, weights = as_doubles(rows)
+    return points, targets, np.minimum(weights / weights.mean(), HEAVIEST)
+
+
+def start_pool(
+    model: Atlas,
+    rows: Rows,
+    solved: Solved,
+    *,
+    loss: str,
+    half_life: float | None = None,
+    spread: Spread | None = None,
+) -> Atlas:
+    """The model, which was fitted to these rows, with their evidence; its predictions stay as they are.
+
+    Parameters
+    ----------
+    model
+        A model on the unit cube, without charts.
+    rows
+        The data of its fit.
+    solved
+        Features and sums of these rows.
+    loss
+        Name of its loss.
+    half_life
+        Rows after which evidence counts half; by default several memories are kept and mixed.
+    spread
+        How far off the model is on rows that it has not learned.
+    """
+    lives = HALF_LIVES if half_life is None else (half_life,)
+    pool = Pool.of_sums(
+        solved.features,
+        solved.readout.prior,
+        solved.statistics,
+        lives,
+        state_of(model),
+        loss,
+        model.dtype.name,
+        unit=float(rows.weights.astype(np.float64).mean()),
+    )
+    pool = replace(pool, spread=spread)
+    if half_life is not None:
+        pool = pool.with_voice("fading")
+    return model_in(replace(state_of(model), evidence=pool))
+
+
+def first_spread(
+    rows: Rows,
+    solved: Solved,
+    loss: str,
+    judged: NDArray[np.intp],
+    said: Array,
+    factor: Array,
+) -> Spread | None:
+    """How far off a fitted model is, and where its rows are; None if nothing is known of its errors.
+
+    Parameters
+    ----------
+    rows, solved, loss
+        The data of the fit, its features and sums, and the name of the loss.
+    judged, said, factor
+        Numbers of rows of which something was said by models that had not learned them, what that was, and by
+        how much the errors of the fitted model are larger, as in `Spread.of`.
+    """
+    if not len(judged):
+        return None
+    points, targets, weights = as_first_rows(rows)
+    inputs = telling_inputs(solved.features)
+    some = np.linspace(0, len(points) - 1, min(len(points), JUDGED)).astype(int)
+    own = solved.readout.leverage(solved.features(points[some])) * weights[some]
+    others = own / (1 - np.minimum(own, MOST_LEVERAGE))  # the leverage of a row on what the others say
+    return Spread.of(
+        points[judged],
+        said,
+        targets[judged],
+        weights[judged],
+        inputs=inputs,
+        loss=loss,
+        presence=Presence.of(points, inputs, some, others),
+        factor=factor,
+    )
+
+
+def add_first_rows(state: State, rows: Rows) -> State:
+    """The state of all first data, of which a part was fitted: the readout of the exact memory."""
+    pool = needed_pool(state).extended_by(*as_doubles(rows))
+    return pool.with_voice("exact").state_like(state)
+
+
+def speak_as_fitted(state: State) -> State:
+    """The state in which the first model speaks, with all evidence kept; only before any update."""
+    return needed_pool(state).with_voice("mixture").state_like(state)
