@@ -13,24 +13,19 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from atlas_splines.core.checks import check_overflow
 from atlas_splines.core.evaluation import evaluate
-from atlas_splines.core.extension import reaching
 from atlas_splines.core.growing import Grown
-from atlas_splines.core.model import model_in, snapshot_of, state_of, take_state
+from atlas_splines.core.model import Atlas, model_in, state_of, take_state
 from atlas_splines.core.monotone import constrained
-from atlas_splines.core.records import Record
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import Signs, State
-from atlas_splines.estimators.column_footprint import ColumnFootprint, seen_through, steps_inward
+from atlas_splines.estimators.accountable import Accountable
 from atlas_splines.estimators.column_map import ColumnMap
-from atlas_splines.estimators.fitting import fit_model, train_on
+from atlas_splines.estimators.fitting import FitOptions, fit_model, train_on
 from atlas_splines.estimators.groups import numbered_groups
 from atlas_splines.estimators.judging import FitRecord
-from atlas_splines.estimators.log import EstimatorUpdate
-from atlas_splines.estimators.reaching import given_back
 from atlas_splines.estimators.threads import run_in_threads
-from atlas_splines.estimators.uncertainty import Uncertain
+from atlas_splines.evidence.design import Solved
 from atlas_splines.memory.consolidation import consolidate
 from atlas_splines.memory.first_rows import (
     add_first_rows,
@@ -39,13 +34,12 @@ from atlas_splines.memory.first_rows import (
     speak_as_fitted,
     start_pool,
 )
-from atlas_splines.memory.footprints import Footprint
 from atlas_splines.memory.judging import HeldOut, judge
 from atlas_splines.memory.log import Consolidation, Update
 from atlas_splines.memory.plans import Retention
 from atlas_splines.memory.pooling import forget_rows
 from atlas_splines.memory.row_digest import RowDigest
-from atlas_splines.memory.updates import footprint, update
+from atlas_splines.memory.updates import update
 
 __all__ = ["Array", "AtlasEstimator"]
 
@@ -54,7 +48,7 @@ Self = TypeVar("Self", bound="AtlasEstimator")
 Result = TypeVar("Result")
 
 
-class AtlasEstimator(Uncertain):
+class AtlasEstimator(Accountable):
     """What the regressor and the classifier share; they say what targets and outputs mean."""
 
     # --- what targets mean, for subclasses to say -----------------------------------------------------
@@ -163,31 +157,12 @@ class AtlasEstimator(Uncertain):
         outputs = self._start_targets(y, weights)
         weights = self._weighed(y, weights)
         columns = ColumnMap.of(X, self._limits(X))
-        units = columns.to_unit(X)
-        if (units < 0).any() or (units > 1).any():
-            row, j = np.argwhere((units < 0) | (units > 1))[0].tolist()
-            raise ValueError(
-                f"row {row} of X has {X[row, j]:.6g} in column {self._called(j)}, outside its domain "
-                f"{self._limits(X)[j]}; widen it"
-            )
-        points = units.astype(np.float32)
-        rows = Rows(points, self._targets(y), weights).take(weights > 0)
+        rows = Rows(self._first_points(X, columns), self._targets(y), weights).take(weights > 0)
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=self.members)
-        signs = self._signs(columns, outputs)
-        options, solved = self._fit_options(outputs, signs), None
-        if self.features:
-            # pairs of inputs find edges of classes; members do that for numbers, and overshoot less
-            solved = solve_rows(
-                rows,
-                self.features,
-                int(seeds[0]),
-                signs,
-                looks_ahead=options.stacks,
-                pairs=options.loss == "cross-entropy",
-                tolerance=tolerance,
-            )
+        options = self._fit_options(outputs, self._signs(columns, outputs))
+        solved = self._solved(rows, options, int(seeds[0]), tolerance)
         fitted = fit_model(rows, options, seeds.tolist(), self._map, solved, apart)
-        model = constrained(fitted.model, signs)
+        model = constrained(fitted.model, options.signs)
         if solved is not None:
             ahead = fitted.ahead
             spread = first_spread(rows, solved, self._loss, ahead.rows, ahead.said, ahead.factor)
@@ -196,6 +171,33 @@ class AtlasEstimator(Uncertain):
         self._remember(fitted.members, len(rows), fitted.held_out)
         self._look_back(rows)
         return self
+
+    def _first_points(self, X: Array, columns: ColumnMap) -> Array:
+        """Coordinates of the first rows, all of them in the domain."""
+        points = columns.to_unit(X)
+        outside = np.argwhere((points < 0) | (points > 1))
+        if len(outside):
+            row, j = outside[0].tolist()
+            raise ValueError(
+                f"row {row} of X has {X[row, j]:.6g} in column {self._called(j)}, outside its domain "
+                f"{self._limits(X)[j]}; widen it"
+            )
+        return points.astype(np.float32)
+
+    def _solved(self, rows: Rows, options: FitOptions, seed: int, tolerance: float) -> Solved | None:
+        """What is solved for before anything is trained, if evidence is kept."""
+        if not self.features:
+            return None
+        return solve_rows(
+            rows,
+            self.features,
+            seed,
+            options.signs,
+            looks_ahead=options.stacks,
+            # pairs of inputs find edges of classes; members do that for numbers, and overshoot less
+            pairs=options.loss == "cross-entropy",
+            tolerance=tolerance,
+        )
 
     def _signs(self, columns: ColumnMap, outputs: int) -> Signs:
         """Which way each output has to go along each input; empty if all are free."""
@@ -231,6 +233,14 @@ class AtlasEstimator(Uncertain):
         seen = 0 if self.fit_record_ is None else self.fit_record_.rows
         self.fit_record_ = FitRecord.of(seen, judged, self._measure, self._error)
 
+    def _learn(
+        self: Self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, message: str, author: str
+    ) -> Self:
+        """Update the fitted model; whatever fails leaves the estimator as it was."""
+        draft = self._knowing(X)
+        checked = draft._checked(X, y, sample_weight)
+        return self._become(draft._update(*checked, message=message, author=author))
+
     def _update(
         self: Self,
         X: Array,
@@ -261,7 +271,7 @@ class AtlasEstimator(Uncertain):
         model, points = self._to_learn(X, retention, far)
         extend = self._levels_off(retention)
         reach = np.tile([-np.inf, np.inf], (model.inputs, 1)) if extend else model.domain
-        checked = digest.watching(self._checked(*piece, None) for piece in rest)
+        others = digest.watching(self._checked(*piece, None) for piece in rest)
         done = update(
             model,
             points,
@@ -275,19 +285,23 @@ class AtlasEstimator(Uncertain):
             sample_weight=self._weighed(y, weights),
             random_state=seed,
             progress=self.verbose > 1,
-            rest=((self._points_in(reach, X), self._targets(y), self._weighed(y, w)) for X, y, w in checked),
+            rest=((self._points_in(reach, X), self._targets(y), self._weighed(y, w)) for X, y, w in others),
             message=message,
             author=author,
             digest=digest,
         )
         done.settings |= {"far": far}
         if not extend and model is not self.model_:  # the domain grew first, as a part of the update
-            if done.kind != "pool" and done.after == done.before:  # nothing learned needs a larger one
-                take_state(model, state_of(self.model_))
-                done.after = self.model_.fingerprint()
-            done.before = self.model_.fingerprint()
+            self._note_growth(model, done)
         self.model_ = model
         return self
+
+    def _note_growth(self, model: Atlas, done: Update) -> None:
+        """Let an update begin before the domain grew for it, which it did for nothing if nothing changed."""
+        if done.kind != "pool" and done.after == done.before:
+            take_state(model, state_of(self.model_))
+            done.after = self.model_.fingerprint()
+        done.before = self.model_.fingerprint()
 
     def fit_more(self: Self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Add more rows of the data that `fit` has seen a part of to its evidence, exactly.
@@ -361,104 +375,6 @@ class AtlasEstimator(Uncertain):
         self.model_ = model_in(state, self.model_.updates)
         return self
 
-    # --- memory ---------------------------------------------------------------------------------------
-
-    @property
-    def update_log_(self) -> list[Record]:
-        """What `partial_fit` and `consolidate` did since `fit`, oldest first; see `atlas_splines.Update`.
-
-        Footprints are in the units of the columns; errors are in those of the target, and an update's
-        ``measure`` says which error it is. `model_.updates` is the same log in the model's own units.
-        `fit_more`, and `fit` with `warm_start`, are parts of a fit: they can change every prediction, cannot
-        be reverted, and leave no entry.
-        """
-        check_is_fitted(self, "model_")
-        log: list[Record] = []
-        model = snapshot_of(self.model_)
-        # Other training may have extended the domain further before an update: then the footprint of its
-        # entry is larger than it need be.
-        known = np.tile([0.0, 1.0], (model.inputs, 1))
-        for record in model.updates:
-            log.append(self._in_own_units(record, known))
-            if isinstance(record, Update) and not record.reverted:  # that may have given the domain back
-                known = record.footprint.domain
-        return log
-
-    def _in_own_units(self, record: Record, known: Array) -> Record:
-        """An entry of the model's log in the units of columns and target."""
-        if isinstance(record, Consolidation):
-            unit = self._target_unit
-            return replace(record, error=unit * record.error, worst=unit * record.worst)
-        if not isinstance(record, Update):
-            return record
-        return EstimatorUpdate.of(
-            record,
-            footprint=self._in_columns(record.footprint, known),
-            error_before=self._error(record.error_before),
-            error_after=self._error(record.error_after),
-            held_out=self._held_out(record.held_out),
-            measure=self._measure,
-            unit=self._unit,
-        )
-
-    def _held_out(self, judged: HeldOut | None) -> HeldOut | None:
-        """A judgement of the model with errors of the estimator."""
-        if judged is None:
-            return None
-        return replace(judged, error=self._error(judged.error), baseline=self._error(judged.baseline))
-
-    def _in_columns(self, area: Footprint, known: Array) -> ColumnFootprint:
-        """A footprint in the units of the columns; `known` is the model's domain before the update."""
-        seen = seen_through(self.domain_, area, self._input_names, known)
-        if not hasattr(self, "encoding_"):
-            return seen
-        from atlas_splines.estimators.frame_footprint import FrameFootprint  # it loads pyarrow
-
-        return FrameFootprint.of(seen, self.encoding_)
-
-    def footprint(self, X: ArrayLike) -> ColumnFootprint:
-        """Tell which predictions `partial_fit` with inputs X could change, without any training.
-
-        Parameters
-        ----------
-        X
-            Inputs of the new data.
-        """
-        return self._footprint(X)
-
-    def _footprint(
-        self, X: ArrayLike, *, retention: Retention | None = None, far: bool = False
-    ) -> ColumnFootprint:
-        """The footprint of `_update` with the same parameters."""
-        check_is_fitted(self, "model_")
-        now, retention = self._now(), retention or self.retention
-        model, points = now._to_learn(now._inputs(X), retention, far)
-        model = model_in(reaching(state_of(model), points))
-        return now._in_columns(footprint(model, points, retention=retention), now.model_.domain)
-
-    def revert(self: Self, id: int) -> Self:
-        """Take back the update of this number in `update_log_`, exactly; see `Atlas.revert`.
-
-        If it extended the domain and was the newest, the domain is again what it was, and the model no larger
-        than before. If later updates stand, the domain stays: inside that of before, every prediction has its
-        bits again.
-
-        Parameters
-        ----------
-        id
-            Number of an update that opened charts, or of one of the latest that were pooled; the rows of
-            older ones can be given to `forget`.
-        """
-        check_is_fitted(self, "model_")
-        model = snapshot_of(self.model_)  # entries of its own: readers see the old ones until it is done
-        model.revert(id)
-        before = next(record.before for record in model.updates if record.id == id)
-        earlier = [r.footprint.domain for r in model.updates if isinstance(r, Update) and r.id != id]
-        unit = np.tile([0.0, 1.0], (model.inputs, 1))
-        take_state(model, given_back(state_of(model), before, [*reversed(earlier), unit]))
-        self.model_ = model
-        return self
-
     def consolidate(
         self, X: ArrayLike | None = None, *, tolerance: float = 0.02, **options: Any
     ) -> Consolidation:
@@ -484,45 +400,6 @@ class AtlasEstimator(Uncertain):
             points = self.domain_.to_unit(self._inputs(X)).clip(*self.model_.domain.T)
         options = {"random_state": self._seed(), "progress": self.verbose > 1, **options}
         return consolidate(self.model_, points, tolerance=tolerance, **options)
-
-    # --- prediction -----------------------------------------------------------------------------------
-
-    def _now(self: Self) -> Self:
-        """The estimator of this moment without its log, which no later change reaches: to predict with."""
-        check_is_fitted(self, "model_")
-        now = copy.copy(self)
-        now.model_ = model_in(state_of(now.model_))
-        return now
-
-    def _outputs(self, X: ArrayLike) -> Array:
-        """Outputs of the model in float64, shape (rows, outputs); to be asked of `_now`."""
-        return self._outputs_at(self.domain_.to_unit(self._inputs(X)))
-
-    def _outputs_at(self, points: Array) -> Array:
-        """The same at coordinates that the columns have, in the domain or not."""
-        model = self.model_
-        inside = points.clip(*model.domain.T)
-        if self.extrapolation == "error":
-            self._refuse_outside(points, inside)
-        state = state_of(model)
-        out = evaluate(state, inside.astype(model.dtype)).astype(np.float64)
-        if self.extrapolation == "linear":
-            edge = out.copy()
-            for j, rows, inward in steps_inward(points, inside):
-                step = (inside[rows, j] - inward[:, j])[:, None]
-                slope = (edge[rows] - evaluate(state, inward.astype(model.dtype))) / step
-                out[rows] += slope * (points[rows, j] - inside[rows, j])[:, None]
-        check_overflow(out)
-        return out
-
-    def _refuse_outside(self, points: Array, inside: Array) -> None:
-        if (points != inside).any():
-            row, j = np.argwhere(points != inside)[0].tolist()
-            raise ValueError(
-                f"row {row} of X lies outside the domain, which is {self._domain_text(j)} in column "
-                f"{self._called(j)}; "
-                "use extrapolation='constant' or 'linear', or teach such rows with partial_fit"
-            )
 
     def _map(self, function: Callable[[int], Result], numbers: Iterable[int]) -> list[Result]:
         return run_in_threads(function, numbers, self.n_jobs)

@@ -88,10 +88,7 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
         if not hasattr(self, "model_"):
             return self._fit_announced(X, y, classes, sample_weight)
         self._check_announced(classes)
-        draft = self._knowing(X)
-        return self._become(
-            draft._update(*draft._checked(X, y, sample_weight), message=message, author=author)
-        )
+        return self._learn(X, y, sample_weight, message, author)
 
     def _check_announced(self, classes: ArrayLike | None) -> None:
         """Refuse other classes than those that the first call has announced."""

@@ -6,14 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines.analysis.variances import variance_shares
-from atlas_splines.estimators.reaching import Reaching
+from atlas_splines.estimators.extrapolating import Extrapolating
 
 __all__ = ["Explaining"]
 
 Array = NDArray[np.float64]
 
 
-class Explaining(Reaching):
+class Explaining(Extrapolating):
     """The part of an estimator that tells which columns its predictions depend on."""
 
     @property

@@ -14,6 +14,7 @@ from atlas_splines.core.lattice import Domain
 from atlas_splines.core.model import Atlas, model_in, state_of, take_state
 from atlas_splines.core.rounding import inwards
 from atlas_splines.core.state import State
+from atlas_splines.estimators.column_map import ColumnMap
 from atlas_splines.estimators.inputs import Inputs
 from atlas_splines.memory.contradictions import LEAST_CHART_ROWS
 from atlas_splines.memory.plans import BY_EVIDENCE, Retention
@@ -46,6 +47,9 @@ class FarRowError(ValueError):
 
 class Reaching(Inputs):
     """The part of an estimator that knows where its domain ends, and lets it grow."""
+
+    model_: Atlas
+    domain_: ColumnMap
 
     def in_domain(self, X: ArrayLike) -> NDArray[np.bool_]:
         """Whether each row of X lies in the domain, where nothing is extrapolated.

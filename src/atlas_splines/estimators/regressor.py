@@ -181,10 +181,7 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
         """
         if not hasattr(self, "model_"):
             return self._fit(X, y, sample_weight)
-        draft = self._knowing(X)
-        return self._become(
-            draft._update(*draft._checked(X, y, sample_weight), message=message, author=author)
-        )
+        return self._learn(X, y, sample_weight, message, author)
 
     @overload
     def predict(self, X: ArrayLike, return_std: Literal[False] = False) -> Array: ...
