@@ -22,8 +22,9 @@ if TYPE_CHECKING:
         variance_shares,
     )
     from atlas_splines.analysis.polynomials import from_polynomial
+    from atlas_splines.core.history import History, TrainingDiverged
     from atlas_splines.core.model import Atlas
-    from atlas_splines.core.training import History, Trainer, TrainingDiverged, train
+    from atlas_splines.core.training import Trainer, train
     from atlas_splines.estimators.classifier import AtlasClassifier
     from atlas_splines.estimators.column_footprint import ColumnFootprint
     from atlas_splines.estimators.regressor import AtlasRegressor
@@ -78,11 +79,11 @@ _MODULE_OF = {
     "Consolidation": "memory.log",
     "Folded": "memory.log",
     "Footprint": "memory.footprints",
-    "History": "core.training",
+    "History": "core.history",
     "StorageError": "files.errors",
     "TableModel": "estimators.table_model",
     "Trainer": "core.training",
-    "TrainingDiverged": "core.training",
+    "TrainingDiverged": "core.history",
     "Update": "memory.log",
     "VarianceShares": "analysis",
     "consolidate": "memory.consolidation",

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
+from atlas_splines.core.history import History, TrainingDiverged
 from atlas_splines.core.rows import Rows
-from atlas_splines.core.training import History, TrainingDiverged
 from atlas_splines.estimators import class_stacking
 from atlas_splines.estimators.class_stacking import stack_classes, stacking_weights, train_class_member
 from atlas_splines.evidence.classes import mean_entropy

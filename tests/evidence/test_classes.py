@@ -5,7 +5,7 @@ import pytest
 from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 
-from atlas_splines.evidence.classes import calibrated, class_weights, mean_entropy, most_likely
+from atlas_splines.evidence.classes import calibrated, class_prior, mean_entropy, most_likely
 from atlas_splines.evidence.readout import Prior, readout_of
 
 
@@ -38,10 +38,12 @@ def test_a_weight_of_two_is_a_row_twice():
 def test_probabilities_are_those_of_the_world():
     phi, labels, chances = three_classes(6000)
     readout = readout_of(phi[:3000], labels[:3000], Prior.flat([5]), steps=3)
-    weights, entropy = class_weights(phi[:3000], labels[:3000], None, readout)
+    rows = phi[:3000], labels[:3000], np.ones(3000)
+    prior = class_prior(*rows, readout)
+    weights = prior.sharpness * most_likely(*rows, prior.precision)
     said = softmax(phi[3000:] @ weights, axis=1)
     assert np.abs(said - chances[3000:]).mean() < 0.02
-    assert entropy == pytest.approx(
+    assert prior.entropy == pytest.approx(
         mean_entropy(phi[3000:] @ weights, labels[3000:], np.ones(3000)), abs=0.05
     )
 

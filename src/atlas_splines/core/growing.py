@@ -11,9 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from atlas_splines.core import splines
+from atlas_splines.core.history import History, TrainingDiverged
 from atlas_splines.core.model import Atlas, state_of
 from atlas_splines.core.rows import Rows
-from atlas_splines.core.training import History, Trainer, TrainingDiverged
+from atlas_splines.core.training import Trainer
 
 __all__ = [
     "Grown",

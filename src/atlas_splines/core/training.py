@@ -1,4 +1,4 @@
-"""The engine: batches, optimiser, stopping, history, progress.
+"""The engine: batches, optimiser, stopping, progress.
 
 Equation numbers refer to docs/math.md.
 """
@@ -7,20 +7,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from atlas_splines.core import kernels
-from atlas_splines.core.checks import (
-    check_inputs,
-    check_number,
-    check_numbers,
-    check_size,
-    check_weight_sizes,
-)
+from atlas_splines.core.checks import check_inputs, check_number, check_size
 from atlas_splines.core.evaluation import (
     add_charts,
     channel_sums,
@@ -28,11 +21,13 @@ from atlas_splines.core.evaluation import (
     is_bounded,
     share_kept,
 )
+from atlas_splines.core.history import History, TrainingDiverged
 from atlas_splines.core.losses import Loss, find_loss
 from atlas_splines.core.model import Atlas, state_of, take_state
 from atlas_splines.core.monotone import make_monotone
+from atlas_splines.core.targets import checked_targets, checked_weights
 
-__all__ = ["History", "Trainer", "TrainingDiverged", "train"]
+__all__ = ["Trainer", "train"]
 
 OPTIMIZERS = {"lazy-adam": kernels.LAZY_ADAM, "adam": kernels.ADAM, "sgd": kernels.SGD}
 SAMPLES_PER_CALL = 200_000  # between calls of the kernel Python can answer Ctrl-C
@@ -42,66 +37,6 @@ Pair = tuple[ArrayLike, ArrayLike]
 Array = NDArray[np.floating]
 HeldOut = tuple[Array, Array, Array | None, Array | float]  # inputs, targets, weights, offset
 Seed = int | np.random.Generator | None
-
-
-@dataclass
-class History:
-    """What happened in one call of `train` or `Trainer.run`.
-
-    Attributes
-    ----------
-    loss
-        Mean training loss of each epoch, measured while the coefficients moved.
-    validation
-        Loss on the validation data after each epoch; empty without validation data.
-    seconds
-        Time spent, without compilation only if the kernels were compiled before.
-    steps
-        Number of batches.
-    stopped
-        "epochs" when all were run, "patience" when validation stopped improving.
-    best_epoch
-        Zero-based epoch with the lowest validation loss; None without validation data.
-    state
-        "fresh" when the optimiser started from nothing, "carried" when it went on from an earlier call.
-    """
-
-    loss: list[float] = field(default_factory=list)
-    validation: list[float] = field(default_factory=list)
-    seconds: float = 0.0
-    steps: int = 0
-    stopped: Literal["epochs", "patience"] = "epochs"
-    best_epoch: int | None = None
-    state: Literal["fresh", "carried"] = "fresh"
-
-    def __repr__(self) -> str:
-        losses = f", loss {self.loss[-1]:.4g}" if self.loss else ""
-        best = f", best validation {min(self.validation):.4g}" if self.validation else ""
-        return (
-            f"<History: {len(self.loss)} epochs, {self.steps} steps in {self.seconds:.3g} s, "
-            f"stopped by {self.stopped}, optimiser {self.state}{losses}{best}>"
-        )
-
-
-class TrainingDiverged(ArithmeticError):
-    """The loss was no longer finite. The model is as it was after the last good epoch.
-
-    Attributes
-    ----------
-    history
-        The good epochs.
-    """
-
-    def __init__(self, history: History, learning_rate: float) -> None:
-        good = len(history.loss)
-        super().__init__(
-            f"the loss was no longer finite in epoch {good + 1}; the model is as it was after epoch {good}: "
-            f"lower learning_rate (now {learning_rate:g}) or scale the targets to about 1"
-        )
-        self.history, self.learning_rate = history, learning_rate
-
-    def __reduce__(self) -> tuple[type, tuple[History, float]]:
-        return type(self), (self.history, self.learning_rate)
 
 
 class Trainer:
@@ -307,8 +242,8 @@ class Trainer:
         self, X: ArrayLike, y: ArrayLike, weight: ArrayLike | None, offset: Array | None
     ) -> HeldOut:
         points = check_inputs(X, self.model.domain, self.model.dtype, "validation X")
-        targets = self._targets(y, points.shape[0], "validation y")
-        weights = self._weights(weight, points.shape[0], "validation_weight")
+        targets = checked_targets(y, len(points), "validation y", self.model, self.loss)
+        weights = checked_weights(weight, len(points), "validation_weight", self.model)
         equal = (weights == weights[0]).all()  # as good as none, to the last bit
         return points, targets, None if equal else weights, 0.0 if offset is None else offset
 
@@ -324,8 +259,8 @@ class Trainer:
         ((2, 1), (2,))
         """
         points = check_inputs(X, self.model.domain, self.model.dtype)
-        rows = points.shape[0]
-        return points, self._targets(y, rows, "y"), self._weights(sample_weight, rows, "sample_weight")
+        targets = checked_targets(y, len(points), "y", self.model, self.loss)
+        return points, targets, checked_weights(sample_weight, len(points), "sample_weight", self.model)
 
     def _samples(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, offset: Array | None
@@ -354,41 +289,6 @@ class Trainer:
         shift = np.zeros((points.shape[0], state.outputs), state.dtype)
         add_charts(state, points, shift)
         return share_kept(state, points), shift if offset is None else shift + offset.astype(state.dtype)
-
-    def _targets(self, y: ArrayLike, rows: int, name: str) -> Array:
-        """Targets as (rows, outputs); class labels become indicator rows."""
-        model = self.model
-        array = check_numbers(name, y, model.dtype)
-        if array.ndim == 1:
-            array = array[:, None]
-        if array.ndim != 2:
-            raise ValueError(f"{name} has shape {array.shape}; expected ({rows}, {model.outputs})")
-        if array.shape[0] != rows:
-            raise ValueError(f"{name} has {array.shape[0]} rows but X has {rows}")
-        if self.loss.code == kernels.CROSS_ENTROPY and array.shape[1] == 1:
-            return _indicators(array, model.outputs, name)
-        if array.shape[1] != model.outputs:
-            raise ValueError(f"{name} has {array.shape[1]} columns but the model has {model.outputs} outputs")
-        if self.loss.code == kernels.CROSS_ENTROPY and array.min() < 0:
-            row = int(np.argwhere(array < 0)[0, 0])
-            raise ValueError(
-                f"{name}[{row}] has a negative probability; give one of at least 0 for each class"
-            )
-        return array
-
-    def _weights(self, values: ArrayLike | None, rows: int, name: str) -> Array:
-        if values is None:
-            return np.ones(rows, self.model.dtype)
-        weights = check_numbers(name, values, self.model.dtype)
-        if weights.shape != (rows,):
-            raise ValueError(f"{name} has shape {weights.shape}; expected ({rows},), one number per row")
-        if weights.min() < 0:
-            row = int(np.argmin(weights))
-            raise ValueError(f"{name}[{row}] is {weights[row]}; weights must not be negative")
-        if weights.max() == 0:
-            raise ValueError(f"{name} is zero for every row; give at least one a positive weight")
-        check_weight_sizes(name, weights)
-        return weights
 
 
 def train(
@@ -492,15 +392,6 @@ def fresh_moments(model: Atlas) -> kernels.Moments:
 def size_of(model: Atlas) -> tuple[int, int, int]:
     """What growth changes: density, terms, and with the domain the number of rows."""
     return model.density, model.terms, len(state_of(model).table)
-
-
-def _indicators(labels: Array, classes: int, name: str) -> Array:
-    """Class numbers as indicator rows."""
-    wrong = (labels[:, 0] != np.floor(labels[:, 0])) | (labels[:, 0] < 0) | (labels[:, 0] >= classes)
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        raise ValueError(f"{name}[{row}] is {labels[row, 0]:g}; class numbers must be 0 to {classes - 1}")
-    return np.eye(classes, dtype=labels.dtype)[labels[:, 0].astype(np.intp)]
 
 
 def _counted(epochs: int, progress: bool) -> Iterable[int]:

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from atlas_splines.core.growing import Grown, Split, grow, start_terms, train_density
+from atlas_splines.core.history import TrainingDiverged
 from atlas_splines.core.mixing import mixture, placed
 from atlas_splines.core.model import Atlas
 from atlas_splines.core.monotone import constrained
 from atlas_splines.core.rows import Rows
-from atlas_splines.core.training import TrainingDiverged
 from atlas_splines.estimators.groups import Groups
 from atlas_splines.estimators.stacking import schedule_for, signs_along, telling_inputs
 from atlas_splines.evidence.classes import Mapper, class_prior, mean_entropy, most_likely
@@ -26,7 +26,7 @@ from atlas_splines.evidence.design import Solved
 from atlas_splines.evidence.folding import fold
 from atlas_splines.memory.first_rows import as_first_rows
 
-__all__ = ["stack_classes"]
+__all__ = ["solved_alone", "stack_classes"]
 
 Array = NDArray[np.float64]
 
@@ -65,6 +65,17 @@ def stack_classes(
     if shares[1] > 0:
         model = mixture([model, member.model], [1.0, 1 / shares[1]])
     return model, member, shares[0] * scores[0] + shares[1] * scores[1]
+
+
+def solved_alone(
+    rows: Rows, solved: Solved, seed: int, groups: Groups | None = None, run: Mapper = map
+) -> Atlas:
+    """Solved scores where rows are too few to hold some out."""
+    points, labels, weights = as_first_rows(rows)
+    phi = solved.features(points)  # (rows, features)
+    prior = class_prior(phi, labels, weights, solved.readout, seed, groups, run)
+    W = most_likely(phi, labels, weights, prior.precision, cone=solved.readout.prior.cone)
+    return fold(solved.features, prior.sharpness * W)
 
 
 def train_class_member(rows: Rows, held_out: NDArray[np.bool_], solved: Solved, seed: int) -> Grown:

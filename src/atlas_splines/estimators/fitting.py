@@ -31,11 +31,10 @@ from atlas_splines.core.model import Atlas
 from atlas_splines.core.monotone import constrained
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import Signs
-from atlas_splines.estimators.class_stacking import stack_classes
+from atlas_splines.estimators.class_stacking import solved_alone, stack_classes
 from atlas_splines.estimators.groups import Groups, group_folds
 from atlas_splines.estimators.judging import judge_average
 from atlas_splines.estimators.stacking import stack_members, train_member, varying_inputs
-from atlas_splines.evidence.classes import class_weights
 from atlas_splines.evidence.design import Solved, without_blocks
 from atlas_splines.evidence.folding import fold
 from atlas_splines.memory.first_rows import as_first_rows
@@ -223,9 +222,8 @@ def solve_classes(
     some = np.sort(random.permutation(len(rows))[:MOST_CLASS_ROWS])
     rows, groups = rows.take(some), None if groups is None else groups[some]
     if len(rows) < LEAST_ROWS:
-        points, labels, weights = as_first_rows(rows)
-        scores, _ = class_weights(solved.features(points), labels, weights, solved.readout, seed, groups, run)
-        return Fitted(fold(solved.features, scores), [], None, Ahead.nothing(options.outputs))
+        model = solved_alone(rows, solved, seed, groups, run)
+        return Fitted(model, [], None, Ahead.nothing(options.outputs))
     validation = "random" if options.validation == "auto" else options.validation
     share = held_out_share(len(rows), options)
     apart, at_random = held_out_rows(rows, share, validation, solved, random, groups)

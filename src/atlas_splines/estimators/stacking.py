@@ -23,12 +23,12 @@ from atlas_splines.core.growing import (
     start_terms,
     train_density,
 )
+from atlas_splines.core.history import TrainingDiverged
 from atlas_splines.core.mixing import mixture, placed
 from atlas_splines.core.model import Atlas
 from atlas_splines.core.monotone import constrained
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import Signs
-from atlas_splines.core.training import TrainingDiverged
 from atlas_splines.evidence.design import Solved
 from atlas_splines.evidence.folding import fold
 

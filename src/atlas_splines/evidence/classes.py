@@ -19,7 +19,7 @@ from scipy.special import logsumexp
 from atlas_splines.evidence.cones import Cone, factor_of
 from atlas_splines.evidence.readout import Readout
 
-__all__ = ["ClassPrior", "Mapper", "class_prior", "class_weights", "mean_entropy", "most_likely"]
+__all__ = ["ClassPrior", "Mapper", "class_prior", "mean_entropy", "most_likely"]
 
 Array = NDArray[np.float64]
 Numbers = NDArray[np.intp]
@@ -56,37 +56,13 @@ class ClassPrior:
 def class_prior(
     phi: Array,
     labels: Array,
-    weights: Array | None,
+    weights: Array,
     readout: Readout,
     seed: int = 0,
     groups: Numbers | None = None,
     run: Mapper = map,
 ) -> ClassPrior:
-    """The prior of classes that predicts rows set aside best; parameters are those of `class_weights`."""
-    weights = np.ones(len(phi)) if weights is None else weights
-    precision = (
-        readout.prior.diagonal / 4
-    )  # a score of classes is about twice as sure as one of least squares
-    sample = np.random.default_rng(seed).permutation(len(phi))[:JUDGED]
-    fold = folds_of(len(sample), None if groups is None else groups[sample])
-    entropy, sharpness, strength = best_strength(
-        phi[sample], labels[sample], weights[sample], precision, fold, run, readout.prior.cone
-    )
-    return ClassPrior(strength * precision, sharpness, entropy)
-
-
-def class_weights(
-    phi: Array,
-    labels: Array,
-    weights: Array | None,
-    readout: Readout,
-    seed: int = 0,
-    groups: Numbers | None = None,
-    run: Mapper = map,
-) -> tuple[Array, float]:
-    """Weights W for which softmax(φW) predicts classes best, calibrated on rows that were set aside.
-
-    The second result is the mean cross-entropy on these.
+    """The prior of classes that predicts rows set aside best, and how sure to be of their scores.
 
     Parameters
     ----------
@@ -109,17 +85,22 @@ def class_weights(
     --------
     >>> from scipy.special import softmax
     >>> from atlas_splines.evidence.readout import Prior, readout_of
-    >>> x = np.linspace(-1, 1, 200)[:, None]
+    >>> x, ones = np.linspace(-1, 1, 200)[:, None], np.ones(200)
     >>> phi, labels = np.hstack([np.ones_like(x), x]), np.hstack([x < 0, x >= 0]).astype(float)
-    >>> W, _ = class_weights(phi, labels, None, readout_of(phi, labels, Prior.flat([2]), steps=2))
+    >>> prior = class_prior(phi, labels, ones, readout_of(phi, labels, Prior.flat([2]), steps=2))
+    >>> W = prior.sharpness * most_likely(phi, labels, ones, prior.precision)
     >>> softmax(np.array([[1.0, -0.5], [1.0, 0.5]]) @ W, axis=1).round(1)
     array([[1., 0.],
            [0., 1.]])
     """
-    weights = np.ones(len(phi)) if weights is None else weights
-    prior = class_prior(phi, labels, weights, readout, seed, groups, run)
-    found = most_likely(phi, labels, weights, prior.precision, cone=readout.prior.cone)
-    return prior.sharpness * found, prior.entropy
+    # a score of classes is about twice as sure as one of least squares
+    precision = readout.prior.diagonal / 4
+    sample = np.random.default_rng(seed).permutation(len(phi))[:JUDGED]
+    fold = folds_of(len(sample), None if groups is None else groups[sample])
+    entropy, sharpness, strength = best_strength(
+        phi[sample], labels[sample], weights[sample], precision, fold, run, readout.prior.cone
+    )
+    return ClassPrior(strength * precision, sharpness, entropy)
 
 
 def folds_of(rows: int, groups: Numbers | None) -> Numbers:

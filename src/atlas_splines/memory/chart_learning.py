@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from atlas_splines.core.charts import Chart, Fence
 from atlas_splines.core.evaluation import evaluate
 from atlas_splines.core.growing import Split, grow, run_at, start_terms, train_density
+from atlas_splines.core.history import History, TrainingDiverged
 from atlas_splines.core.losses import find_loss
 from atlas_splines.core.model import Atlas, model_in, state_of
 from atlas_splines.core.monotone import constrained
 from atlas_splines.core.rows import Rows
-from atlas_splines.core.training import History, TrainingDiverged
 from atlas_splines.evidence.presence import Presence
 from atlas_splines.evidence.spread import Spread
 from atlas_splines.memory.doubt import spread_of

@@ -88,12 +88,9 @@ def consolidate(
     matters = [] if X is None else [check_inputs(X, model.domain, model.dtype)]
     points = np.vstack(_sample(model, check_size("samples", samples, least=1), random) + matters)
     schedule = Schedule("mae", BATCH_SIZE, learning_rate, RATE_DIVISORS, epochs, progress=progress)
-    old = state_of(model)
-    rows = Rows(points, evaluate(old, points), np.ones(len(points), model.dtype))
+    rows = Rows(points, evaluate(state_of(model), points), np.ones(len(points), model.dtype))
     train_density(successor, Split(rows, None), schedule, random)
-    new = state_of(successor)
-    judging = _sample(model, max(samples, LEAST_JUDGING), random) + matters
-    changes = [np.abs(evaluate(new, part) - evaluate(old, part)) for part in judging]
+    changes = _changes(model, successor, _sample(model, max(samples, LEAST_JUDGING), random) + matters)
     error = float(max(change.mean() for change in changes))
     replaced = error <= tolerance
     done = Consolidation(
@@ -109,7 +106,7 @@ def consolidate(
         seconds=time.perf_counter() - start,
     )
     if replaced:
-        commit(model, new, done)
+        commit(model, state_of(successor), done)
     return done
 
 
@@ -121,6 +118,12 @@ def _larger_without_charts(model: Atlas, density: int | None, terms: int | None)
     pairs = model.terms + MORE_TERMS if terms is None else check_size("terms", terms, least=model.terms)
     bare = state_of(model).with_charts(())
     return model_in(expanded(bare, finest - model.density, pairs - model.terms))
+
+
+def _changes(model: Atlas, successor: Atlas, parts: list[Array]) -> list[Array]:
+    """How far predictions move at the points of each part."""
+    old, new = state_of(model), state_of(successor)
+    return [np.abs(evaluate(new, part) - evaluate(old, part)) for part in parts]
 
 
 def _sample(model: Atlas, samples: int, random: np.random.Generator) -> list[Array]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from atlas_splines.core.history import History
 from atlas_splines.core.records import Folded, Record
-from atlas_splines.core.training import History
 from atlas_splines.memory.footprints import Footprint
 from atlas_splines.memory.judging import HeldOut
 

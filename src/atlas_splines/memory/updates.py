@@ -16,12 +16,13 @@ from numpy.typing import ArrayLike
 from atlas_splines.core.checks import check_inputs, check_note
 from atlas_splines.core.evaluation import evaluate
 from atlas_splines.core.growing import Split, run_at
+from atlas_splines.core.history import History, TrainingDiverged
 from atlas_splines.core.losses import find_loss
 from atlas_splines.core.model import Atlas, commit, model_in, state_of, take_state
 from atlas_splines.core.records import next_id
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import State
-from atlas_splines.core.training import History, Seed, Trainer, TrainingDiverged
+from atlas_splines.core.training import Seed, Trainer
 from atlas_splines.memory.cautions import caution_about
 from atlas_splines.memory.chart_learning import learn_chart
 from atlas_splines.memory.covers import Count, Cover

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.axes import Axes
 
-from atlas_splines.core.training import History
+from atlas_splines.core.history import History
 from atlas_splines.plots.columns import check_fitted
 from atlas_splines.plots.style import LINE_COLOURS
 

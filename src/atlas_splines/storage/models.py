@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from atlas_splines.core import splines
 from atlas_splines.core.charts import Chart, Fence, chart_densities, chart_layout, chart_table
+from atlas_splines.core.history import History
 from atlas_splines.core.lattice import MAX_DENSITY, Domain, Lattice, cell_range
 from atlas_splines.core.model import Atlas, model_in, snapshot_of, state_of
 from atlas_splines.core.monotone import constrained, is_monotone
 from atlas_splines.core.records import Folded, Record
 from atlas_splines.core.state import Signs, State
-from atlas_splines.core.training import History
 from atlas_splines.evidence.pool import Pool
 from atlas_splines.files.archive import Archive
 from atlas_splines.files.fields import Fields
