@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, NoReturn, cast, get_args
+from typing import Any, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +20,8 @@ from atlas_splines.core.state import Evidence, Signs, State
 from atlas_splines.evidence.batches import Batch, Voice, spread_after
 from atlas_splines.evidence.features import COARSE, FINEST, Bumps, Features
 from atlas_splines.evidence.pool import Pool
-from atlas_splines.evidence.readout import Prior, Sums, sums_of
+from atlas_splines.evidence.readout import Prior
 from atlas_splines.evidence.spread import Seen, Spread
-from atlas_splines.evidence.statistics import UNIT, Statistics
 from atlas_splines.evidence.track import Track
 from atlas_splines.files.archive import Archive
 from atlas_splines.files.fields import Fields
@@ -34,6 +33,13 @@ from atlas_splines.storage.spread import (
     spread_from_archive,
     spread_header,
     spread_tensors,
+)
+from atlas_splines.storage.sums import (
+    has_faded,
+    read_faded,
+    read_statistics,
+    statistics_tensors,
+    sums_tensors,
 )
 
 __all__ = ["chart_evidence", "pool_from_archive", "pool_header", "pool_tensors"]
@@ -56,7 +62,6 @@ SHORTEST, LONGEST = 1e-9, 1e9  # length scale of a bump; the longest stands for 
 FARTHEST_CENTRE = 2.0  # of a bump; centres are means of points of the unit cube
 FARTHEST_SIDE = 4.0  # of a bump with one side, which is steepest at such a point
 LARGEST = np.finfo(np.float64).max
-RELATIVE, ABSOLUTE = 1e-6, 1e-9  # what rounding may do to sums that fade
 
 
 # --- taking apart -------------------------------------------------------------------------------------
@@ -76,7 +81,7 @@ def pool_header(evidence: Evidence | None) -> dict[str, Any] | None:
         "bumps": [len(group.centres) for group in pool.features.bumps],
         "steps": pool.prior.steps,
         "half_lives": list(map(float, pool.half_lives)),
-        "faded": [_has_faded(sums, pool.older) for sums in pool.faded],
+        "faded": [has_faded(sums, pool.older) for sums in pool.faded],
         "track": {"errors": _errors_to_json(pool.track.errors), "rows": float(pool.track.rows)},
         "recent": [
             {"update": batch.update, "errors": _errors_to_json(batch.errors), BEFORE: batch.before}
@@ -103,12 +108,12 @@ def pool_tensors(evidence: Evidence | None, name: str) -> dict[str, NDArray[Any]
     for k, group in enumerate(pool.features.bumps):
         lengths = np.minimum(group.lengths, LONGEST)
         tensors |= {f"{name}.bumps.{k}.centres": group.centres, f"{name}.bumps.{k}.lengths": lengths}
-    tensors |= _statistics_tensors(pool.older, f"{name}.older")
+    tensors |= statistics_tensors(pool.older, f"{name}.older")
     for k, sums in enumerate(pool.faded):
-        if _has_faded(sums, pool.older):
-            tensors |= _sums_tensors(sums, f"{name}.faded.{k}")
+        if has_faded(sums, pool.older):
+            tensors |= sums_tensors(sums, f"{name}.faded.{k}")
     for k, batch in enumerate(pool.recent):
-        tensors |= _statistics_tensors(batch.statistics, f"{name}.recent.{k}")
+        tensors |= statistics_tensors(batch.statistics, f"{name}.recent.{k}")
         tensors |= {} if batch.seen is None else seen_tensors(batch.seen, f"{name}.recent.{k}.seen")
     if pool.spread is not None:
         tensors |= spread_tensors(pool.spread, f"{name}.spread")
@@ -123,34 +128,9 @@ def _as_pool(evidence: Evidence) -> Pool:
     return evidence
 
 
-def _has_faded(sums: Sums, older: Statistics) -> bool:
-    """Whether a memory differs from the exact one: before the first updates it does not."""
-    same = sums_of(older)
-    return not (
-        sums.count == same.count
-        and np.array_equal(sums.square, same.square)
-        and np.array_equal(sums.moment, same.moment)
-        and np.array_equal(sums.gram, same.gram)
-    )
-
-
 def _errors_to_json(errors: Array) -> list[float | str]:
     """Errors as JSON has them; a candidate that had overflowed has the error "inf"."""
     return ["inf" if error == np.inf else float(error) for error in errors]
-
-
-def _statistics_tensors(statistics: Statistics, name: str) -> dict[str, NDArray[Any]]:
-    return {f"{name}.{part}": array for part, array in statistics.to_arrays().items()}
-
-
-def _sums_tensors(sums: Sums, name: str) -> dict[str, NDArray[Any]]:
-    """Sums in float64; of the symmetric matrix the upper triangle alone."""
-    return {
-        f"{name}.gram": sums.gram[np.triu_indices(len(sums.gram))],
-        f"{name}.moment": sums.moment,
-        f"{name}.square": sums.square,
-        f"{name}.count": np.array([sums.count], np.float64),
-    }
 
 
 # --- putting together ---------------------------------------------------------------------------------
@@ -168,7 +148,7 @@ def pool_from_archive(archive: Archive, value: object, model: Atlas, name: str) 
     half_lives = _read_half_lives(fields)
     base = None if fields.is_null("base") else _read_base(archive, fields.value["base"], model, name)
     candidates = 1 + len(half_lives) + (base is not None)
-    older = _read_statistics(archive, shape, f"{name}.older")
+    older = read_statistics(archive, shape, f"{name}.older")
     loss = fields.choice("loss", tuple(LOSSES))
     spread = None
     if SPREAD in fields.value:
@@ -181,7 +161,7 @@ def pool_from_archive(archive: Archive, value: object, model: Atlas, name: str) 
         prior=_read_prior(archive, fields, features, name),
         half_lives=half_lives,
         older=older,
-        faded=_read_faded(archive, fields, len(half_lives), older, name),
+        faded=read_faded(archive, fields, len(half_lives), older, name),
         track=_read_track(fields.value["track"], candidates, name),
         recent=recent,
         base=base,
@@ -193,6 +173,14 @@ def pool_from_archive(archive: Archive, value: object, model: Atlas, name: str) 
     )
     _check_total(pool, name)
     return pool
+
+
+def _check_total(pool: Pool, name: str) -> None:
+    """Each part may fit into 64 bits, and all of them together not."""
+    try:
+        pool.total  # noqa: B018
+    except OverflowError:
+        raise ValueError(f"the sums of {name} do not fit into 64 bits") from None
 
 
 def chart_evidence(
@@ -387,7 +375,7 @@ def _read_recent(
         grew = tuple(fields.items(GREW)) if GREW in more else ()
         before = _read_before(fields, pool, is_first=k == 0)
         batches.append(
-            Batch(update, _read_statistics(archive, shape, fields.name), errors, grew, before=before)
+            Batch(update, read_statistics(archive, shape, fields.name), errors, grew, before=before)
         )
     _check_growth(batches, features, name)
     if any(late.update <= early.update for early, late in pairwise(batches)):
@@ -404,95 +392,3 @@ def _check_growth(batches: Sequence[Batch], features: Features, name: str) -> No
         raise ValueError(
             f"'grew' of a recent update of {name} must count bumps of each group, not all of them"
         )
-
-
-# --- sums ---------------------------------------------------------------------------------------------
-
-
-def _read_statistics(archive: Archive, shape: tuple[int, int], name: str) -> Statistics:
-    """Exact sums."""
-    features, outputs = shape
-    triangle = archive.tensor(f"{name}.gram", "int64", (features * (features + 1) // 2,))
-    archive.reserve(square_size(features))
-    arrays = {
-        "gram": triangle,
-        "moment": archive.tensor(f"{name}.moment", "int64", shape),
-        "square": archive.tensor(f"{name}.square", "int64", (outputs, 2)),
-        "count": archive.tensor(f"{name}.count", "int64", (2,)),
-    }
-    for part in ("square", "count"):
-        if (arrays[part] < 0).any() or (arrays[part][..., 1] >= 2**62).any():
-            raise ValueError(f"tensor '{name}.{part}' must be a number of at least 0 in two parts")
-    scale = np.array([2.0**62, 1.0])
-    _check_sums(
-        arrays["gram"] / UNIT**2,
-        arrays["moment"] / UNIT**2,
-        arrays["square"] @ scale / UNIT**2,
-        float(arrays["count"] @ scale) / UNIT**2,
-        name,
-    )
-    return Statistics.from_arrays(arrays)
-
-
-def _check_total(pool: Pool, name: str) -> None:
-    """Each part may fit into 64 bits, and all of them together not."""
-    try:
-        pool.total  # noqa: B018
-    except OverflowError:
-        raise ValueError(f"the sums of {name} do not fit into 64 bits") from None
-
-
-def _read_faded(
-    archive: Archive, fields: Fields, memories: int, older: Statistics, name: str
-) -> tuple[Sums, ...]:
-    """Sums that fade; a memory from which nothing has faded is the exact one."""
-    flags = fields.items("faded")
-    if len(flags) != memories or any(type(flag) is not bool for flag in flags):
-        raise ValueError(f"'faded' of {name} must be true or false for each of the half-lives")
-    archive.reserve(memories * square_size(older.features))
-    return tuple(
-        _read_sums(archive, older, f"{name}.faded.{k}") if flag else sums_of(older)
-        for k, flag in enumerate(flags)
-    )
-
-
-def square_size(features: int) -> int:
-    """Bytes of the products of all pairs of features."""
-    return 8 * features**2
-
-
-def _read_sums(archive: Archive, older: Statistics, name: str) -> Sums:
-    features, outputs = older.features, older.outputs
-    upper = archive.tensor(f"{name}.gram", "float64", (features * (features + 1) // 2,))
-    moment = archive.tensor(f"{name}.moment", "float64", (features, outputs))
-    square = archive.tensor(f"{name}.square", "float64", (outputs,))
-    count = float(archive.tensor(f"{name}.count", "float64", (1,))[0])
-    _check_sums(upper, moment, square, count, name)
-    if _exceeds(count, older.count) or _exceeds(square, older.square):
-        raise ValueError(f"{name} holds more than what it has faded from")
-    return Sums.from_upper(upper, moment, square, count)
-
-
-def _check_sums(upper: Array, moment: Array, square: Array, count: float, name: str) -> None:
-    """Refuse what no data has: |φ| ≤ 1, the first feature is 1, and (Σab)² ≤ Σa²·Σb² for any two columns."""
-    rows, columns = np.triu_indices(len(moment))
-    diagonal = upper[rows == columns]
-    if count < 0 or (diagonal < 0).any() or (square < 0).any():
-        _refuse_sums(name)
-    root = np.sqrt(diagonal)
-    if (
-        _exceeds(count, diagonal[0])
-        or _exceeds(diagonal, count)
-        or _exceeds(np.abs(upper), root[rows] * root[columns])
-        or _exceeds(np.abs(moment), root[:, None] * np.sqrt(square))
-    ):
-        _refuse_sums(name)
-
-
-def _refuse_sums(name: str) -> NoReturn:
-    raise ValueError(f"the sums of {name} are not those of any data")
-
-
-def _exceeds(value: Array | float, bound: Array | float) -> bool:
-    """Whether any value is larger than its bound, by more than rounding."""
-    return bool((np.asarray(value) > np.asarray(bound) * (1 + RELATIVE) + ABSOLUTE).any())
