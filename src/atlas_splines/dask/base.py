@@ -235,7 +235,7 @@ class DaskEstimator(Parameters):
         X, y, sample_weight
             As in `fit`.
         message, author
-            Why, and by whom: for the entry in the log.
+            As in `AtlasRegressor.partial_fit`.
 
         Returns
         -------

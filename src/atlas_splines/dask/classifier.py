@@ -63,10 +63,8 @@ class DaskAtlasClassifier(DaskEstimator):
         ----------
         X, y, sample_weight
             As in `fit`.
-        classes
-            All classes that will ever come, in the first call; later it may be left out.
-        message, author
-            Why, and by whom: for the entry in the log.
+        classes, message, author
+            As in `AtlasClassifier.partial_fit`.
 
         Returns
         -------

@@ -13,8 +13,6 @@ __all__ = ["Surprise", "surprise"]
 
 Array = NDArray[np.float64]
 
-FAR = 9.0  # squared error over its variance from which on a row contradicts
-
 
 @dataclass(frozen=True)
 class Surprise:
@@ -26,13 +24,10 @@ class Surprise:
         Mean squared error over what noise and uncertain weights explain: about 1 if nothing is new.
     ratio_error
         Standard error of the ratio.
-    contradicting
-        For each row whether its error is more than three standard deviations.
     """
 
     ratio: float
     ratio_error: float
-    contradicting: NDArray[np.bool_]
 
     def is_noise(self, tolerance: float = 1.0) -> bool:
         """Whether noise explains the rows: the ratio is at most 1 + tolerance, within two standard errors.
@@ -68,4 +63,4 @@ def surprise(readout: Readout, phi: Array, y: Array, weights: Array | None = Non
     squares = ((y - phi @ readout.weights) ** 2 / variance).mean(axis=1)
     ratio = float(np.average(squares, weights=weights))
     spread = float(np.sqrt(np.average((squares - ratio) ** 2, weights=weights) / len(squares)))
-    return Surprise(ratio, spread, squares > FAR)
+    return Surprise(ratio, spread)
