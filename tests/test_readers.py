@@ -97,7 +97,7 @@ def test_an_estimator_can_be_saved_during_a_revert(path, monkeypatch):
     expected = estimator.predict(QUERIES)
     assert estimator.model_.charts
     monkeypatch.setattr(
-        "atlas_splines.estimators.base.given_back", lambda state, *_: [state, save(estimator, path)][0]
+        "atlas_splines.estimators.accountable.given_back", lambda state, *_: [state, save(estimator, path)][0]
     )
     estimator.revert(1)
     np.testing.assert_array_equal(load(path).predict(QUERIES), expected)

@@ -43,25 +43,7 @@ def solve_rows(
     pairs: bool = True,
     tolerance: float = 0.0,
 ) -> Solved:
-    """Features for the first rows, and the readout of these.
-
-    Parameters
-    ----------
-    rows
-        The rows.
-    features
-        How many features the statistics may be of.
-    seed
-        Of the choice of features.
-    signs
-        Which way each output has to go along each input; empty if all are free.
-    looks_ahead
-        Whether to tell what other rows say of each.
-    pairs
-        Whether some bumps may be of two inputs only.
-    tolerance
-        Share by which errors may grow for the sake of fewer features.
-    """
+    """Features for the first rows, and the readout of these; parameters are those of `solve_first`."""
     return solve_first(*as_first_rows(rows), features, seed, signs, looks_ahead, pairs, tolerance)
 
 
