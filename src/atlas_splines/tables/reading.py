@@ -5,14 +5,9 @@ A table is one file, several by a pattern or in a folder, or standard input.
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import csv
 import glob
-import gzip
-import io
 import itertools
-import json
 import re
 import shutil
 import sys
@@ -22,7 +17,6 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import IO
 
 import numpy as np
 import pyarrow as pa
@@ -32,10 +26,19 @@ import pyarrow.parquet as parquet
 from numpy.typing import NDArray
 
 from atlas_splines.tables.dialects import BLANKS, PLAIN, Dialect
-from atlas_splines.tables.whole_files import WHOLE_ENDINGS, as_parquet, numbered
+from atlas_splines.tables.heads import (
+    PARQUET_ENDINGS,
+    TEXT_ENDINGS,
+    csv_head,
+    is_parquet,
+    parquet_head,
+    text_of,
+    with_single_blanks,
+)
+from atlas_splines.tables.whole_files import WHOLE_ENDINGS, as_parquet
 from atlas_splines.tables.wording import COMMAND, TableError, WaysOut, counted, listed, one_line
 
-__all__ = ["Located", "Piece", "Share", "Source", "Table", "TableError", "is_parquet", "opened"]
+__all__ = ["Located", "Piece", "Share", "Source", "Table", "TableError", "opened"]
 
 Table = pa.Table
 
@@ -48,12 +51,8 @@ ROWS, CELLS = 50_000, 4_000_000
 # Bytes of texts in such a piece: a file has each text once, however many rows it is in.
 TEXTS = 64 * 2**20
 
-TEXT_ENDINGS, PARQUET_ENDINGS = (".csv", ".tsv", ".txt"), (".parquet", ".pq")
 ENDINGS = (*TEXT_ENDINGS, *(f"{ending}.gz" for ending in TEXT_ENDINGS), *PARQUET_ENDINGS, *WHOLE_ENDINGS)
-DELIMITERS = ",;\t|"
-OUTSIDE_QUOTES = re.compile(r'("[^"]*"?)|[ \t]+')
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
-UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
 WRONG_ROW = re.compile(r"CSV parse error: (?:Row #(\d+): )?Expected (\d+) columns, got (\d+)")
 MISSING = ["", "#N/A", "N/A", "n/a", "NA", "NULL", "null", "NaN", "nan", "-NaN", "-nan", "None"]
 
@@ -99,9 +98,9 @@ class Source:
             raise TableError(f"{name} does not exist or is not a file; check the name")
         try:
             if is_parquet(path, name):
-                columns, categories, index = _parquet_head(path, name)
+                columns, categories, index = parquet_head(path, name)
             else:
-                (columns, _, _), categories, index = _csv_head(path, name, dialect), [], []
+                (columns, _, _), categories, index = csv_head(path, name, dialect), [], []
         except (OSError, EOFError, zlib.error) as error:
             why = getattr(error, "strerror", None) or one_line(error)
             raise TableError(f"{name} cannot be read: {why}; check the file") from None
@@ -205,7 +204,7 @@ class Source:
                         yield part.cast(schema)
 
     def _csv_tables(self, names: list[str]) -> Iterator[pa.Table]:
-        header, delimiter, lines = _csv_head(self.path, self.name, self.dialect)
+        header, delimiter, lines = csv_head(self.path, self.name, self.dialect)
         # no function of Python's here: threads of pyarrow would call it after Python has ended
         parsing = arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
         converting = arrow_csv.ConvertOptions(
@@ -235,11 +234,11 @@ class Source:
 
     def _blank_blocks(self, header_lines: int) -> Iterator[tuple[pa.BufferReader, int]]:
         """A file with blanks between its cells, in blocks with one blank each, below the header."""
-        with _text_of(self.path) as file:
+        with text_of(self.path) as file:
             for _ in range(header_lines):
                 file.readline()
             while lines := file.readlines(BLOCK):
-                text = "\n".join(filter(None, map(_with_single_blanks, lines)))
+                text = "\n".join(filter(None, map(with_single_blanks, lines)))
                 yield pa.BufferReader((text + "\n").encode()), 0
 
 
@@ -289,18 +288,6 @@ class Share:
     def apart(self) -> Share:
         """The share as another process finds it, whatever folder that is in."""
         return replace(self, file=replace(self.file, path=self.file.path.absolute()))
-
-
-def _with_single_blanks(line: str) -> str:
-    """A line with one space wherever spaces and tabs are, but as it is inside quotes."""
-    return OUTSIDE_QUOTES.sub(lambda found: found[1] or " ", line.strip())
-
-
-def _text_of(path: Path) -> IO[str]:
-    """A text file, compressed or not."""
-    if path.suffix.lower() == ".gz":
-        return io.TextIOWrapper(gzip.open(path), encoding="utf-8-sig", newline="")
-    return open(path, encoding="utf-8-sig", newline="")
 
 
 def _csv_fault(error: Exception, rows: int, before: int) -> str:
@@ -353,15 +340,6 @@ class Piece:
         return self.before + np.arange(self.first_row, self.first_row + self.table.num_rows)
 
 
-def is_parquet(path: Path, name: str) -> bool:
-    """Whether a table is Parquet, and not CSV, by the ending of its name."""
-    if path.suffix.lower() in PARQUET_ENDINGS:
-        return True
-    if path.name.lower().removesuffix(".gz").endswith(TEXT_ENDINGS):
-        return False
-    raise TableError(f"{name} must end in .csv, .tsv, .txt, .parquet or .pq, which tells its format")
-
-
 def _is_plain_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
@@ -383,52 +361,6 @@ def _text_sizes(values: pa.Array) -> pa.Array:
     """Bytes of each value of a dictionary; other values than texts are short."""
     is_long = _is_plain_text(values.type) or pa.types.is_binary(values.type)
     return pc.binary_length(values) if is_long else pa.array(np.zeros(len(values), np.int64))
-
-
-def _parquet_head(path: Path, name: str) -> tuple[list[str], list[str], list[str]]:
-    """Names of the columns, of those that were stored as categories, and of those that are an index."""
-    try:
-        schema = typed = parquet.read_schema(path)
-        stored = (parquet.read_metadata(path).metadata or {}).get(b"ARROW:schema")
-    except pa.ArrowException as error:
-        raise TableError(f"{name} is not a Parquet file: {one_line(error)}; check the file") from None
-    if stored is not None:  # types that were written: of categories, Parquet itself knows texts only
-        typed = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(stored)))
-    categories = [field.name for field in typed if pa.types.is_dictionary(field.type)]
-    return list(schema.names), categories, _index_columns(schema)
-
-
-def _index_columns(schema: pa.Schema) -> list[str]:
-    """Columns that pandas has written for an index without a name."""
-    try:
-        index = json.loads((schema.metadata or {})[b"pandas"])["index_columns"]
-        return [name for name in index if isinstance(name, str) and UNNAMED_INDEX.fullmatch(name)]
-    except (ValueError, KeyError, TypeError):
-        return []
-
-
-def _csv_head(path: Path, name: str, dialect: Dialect) -> tuple[list[str], str, int]:
-    """Names of the columns, the delimiter, and the number of lines they take."""
-    with _text_of(path) as file:
-        try:
-            start = file.readline()
-            if not start.strip():
-                raise TableError(f"{name} is empty or starts with an empty line; begin with the column names")
-            marks = DELIMITERS.replace(dialect.decimal, "")
-            delimiter = dialect.separator or max(marks, key=re.sub('"[^"]*"', "", start).count)
-            file.seek(0)
-            lines = map(_with_single_blanks, file) if delimiter == BLANKS else file
-            reader = csv.reader(lines, delimiter=delimiter)
-            header = [column.strip() for column in next(reader)]
-        except UnicodeDecodeError:
-            raise TableError(f"{name} is not UTF-8; save it with that encoding") from None
-        except csv.Error as error:
-            raise TableError(f"{name} has no readable header: {error}; correct its first line") from None
-    if not dialect.header:
-        return numbered(len(header)), delimiter, 0
-    if not all(header):
-        raise TableError(f"{name} has no name for column {header.index('') + 1}; give each column a name")
-    return header, delimiter, reader.line_num
 
 
 class Located:
