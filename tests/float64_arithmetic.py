@@ -41,7 +41,7 @@ def in_double(function: Callable[..., Any]) -> Callable[..., Any]:
 def float64_arithmetic() -> Iterator[None]:
     """Let estimators compute in float64."""
     with (
-        patch(f"{ESTIMATORS}.base.evaluate", evaluate),
+        patch(f"{ESTIMATORS}.extrapolating.evaluate", evaluate),
         patch(f"{ESTIMATORS}.regressor.interval_ends", in_double(doubt.interval_ends)),
         patch(f"{ESTIMATORS}.regressor.quantile_levels", in_double(doubt.quantile_levels)),
         patch(f"{ESTIMATORS}.classifier.most_surprise", in_double(doubt.most_surprise)),
