@@ -90,10 +90,15 @@ export class LearnerCard {
     if (picture.changed) {
       this.write("Changed elsewhere:", changeText(picture), detailText(picture) + doubtText(picture));
     } else {
-      const share = footprintShare(this.learner.footprint(page.state.draft.box));
+      const share = footprintShare(this.footprint(page, page.state.draft));
       const detail = this.learner.about + doubtText(picture);
       this.write("The lesson can change:", share === 1 ? "everything" : percent(share), detail);
     }
+  }
+
+  /** @returns {object} what a lesson can change */
+  footprint({ problem }, { box }) {
+    return this.learner.footprint(box, problem.values.length);
   }
 
   draw(page) {
@@ -103,7 +108,7 @@ export class LearnerCard {
     if (inputs === 1) drawCurve(this.canvas, this.picture, page.range);
     else drawMap(this.canvas, this.picture);
     const taught = page.lessonShown();
-    drawFootprint(this.canvas, this.learner.footprint((taught ?? page.state.draft).box), inputs, colours.region);
+    drawFootprint(this.canvas, this.footprint(page, taught ?? page.state.draft), inputs, colours.region);
     if (taught) drawRegion(this.canvas, taught.box, colours.region);
   }
 }
