@@ -5,9 +5,10 @@ import { drawCurve, drawFootprint, drawMap, drawRegion, howMuch, pageColours } f
 /** @returns {string} a share as percent, never rounded to 0 or 100 unless it is that */
 export function percent(share) {
   if (share === 0 || share === 1) return `${100 * share}\u00a0%`;
+  if (share < 1e-4) return "under 0.01\u00a0%";
+  if (share > 1 - 1e-4) return "over 99.99\u00a0%";
   const digits = share < 0.01 || share > 0.99 ? 2 : share < 0.1 || share > 0.9 ? 1 : 0;
-  const step = 10 ** -digits;
-  return `${Math.min(100 - step, Math.max(step, 100 * share)).toFixed(digits)}\u00a0%`;
+  return `${(100 * share).toFixed(digits)}\u00a0%`;
 }
 
 /** @returns {number} the share of the domain that a footprint covers */
@@ -59,6 +60,8 @@ export class LearnerCard {
     this.canvas = this.element.querySelector("canvas");
     this.element.querySelector("h2").textContent = learner.name;
     this.element.title = learner.about;
+    this.element.setAttribute("aria-labelledby", `name-${learner.id}`);
+    this.element.querySelector("h2").id = `name-${learner.id}`;
     if (learner.name.startsWith("ATLAS")) this.element.classList.add("ours");
     parent.append(this.element);
     this.wait();

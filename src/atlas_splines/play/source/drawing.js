@@ -67,19 +67,30 @@ export function howMuch(change) {
   return 1 - Math.exp(-Math.abs(change) / 0.25);
 }
 
-/** Draw a map, and in one colour what changed. @param {{values, before?, changed?, halfWidth?, support?}} picture */
-export function drawMap(canvas, { values, before, changed, halfWidth, support }) {
-  const { context, width, height } = sharpCanvas(canvas);
-  const side = Math.round(Math.sqrt(values.length));
-  const change = partsOf(pageColours().change);
-  context.imageSmoothingEnabled = true;
-  const colourAt = (place) => {
+/** Maps as pixels, by their values: they are drawn again whenever a region moves. */
+const IMAGES = new WeakMap();
+
+/** @returns {HTMLCanvasElement} a map, and in one colour what changed */
+function mapImage({ values, before, changed }, changeColour) {
+  const known = IMAGES.get(values);
+  if (known?.changeColour === changeColour) return known.image;
+  const change = partsOf(changeColour);
+  const image = pixels(Math.round(Math.sqrt(values.length)), (place) => {
     const colour = colourOf(values[place]);
     if (!changed?.[place]) return colour;
     const much = 0.14 + 0.72 * howMuch(values[place] - before[place]);
     return colour.map((part, channel) => part + much * (change[channel] - part));
-  };
-  context.drawImage(pixels(side, colourAt), 0, 0, width, height);
+  });
+  IMAGES.set(values, { changeColour, image });
+  return image;
+}
+
+/** Draw a map. @param {{values, before?, changed?, halfWidth?, support?}} picture */
+export function drawMap(canvas, picture) {
+  const { context, width, height } = sharpCanvas(canvas);
+  const { halfWidth, support } = picture;
+  context.imageSmoothingEnabled = true;
+  context.drawImage(mapImage(picture, pageColours().change), 0, 0, width, height);
   if (support) shadeUnknown(context, halfWidth, support, width, height);
 }
 

@@ -31,6 +31,7 @@ export function mountFileTab(element, state) {
   element.append(start, body);
   const tab = { view, parts, state, body, start };
   const open = (file) => openFile(tab, file);
+  chooser.addEventListener("click", () => (chooser.value = "")); // the same file may be another by now
   chooser.addEventListener("change", () => {
     if (chooser.files.length) open(chooser.files[0]).catch((problem) => state.fail(problem.message));
   });
