@@ -103,7 +103,7 @@ def test_networks_descend_along_their_gradient(engine, inputs):
         const gradient = new Float64Array(network.parameters.length);
         forwardPass(network, point, 0, one, two);
         backwardPass(network, point, 0, one, two, new Float64Array(32), 1, gradient);
-        const kan = freshKan(inputs), space = scratch(), kanGradient = new Float64Array(kan.parameters.length);
+        const kan = freshKan(inputs, 600), space = scratch(), kanGradient = new Float64Array(kan.parameters.length);
         kan.parameters.forEach((_, k) => { kan.parameters[k] += Math.sin(k) / 9; });
         kanOutput(kan, point, 0, space);
         addKanGradient(kan, 1, space, kanGradient);
@@ -133,3 +133,25 @@ def test_neighbours_are_the_nearest_and_trees_lower_the_error(engine):
     nearest = np.argsort(np.square(asked[:, None] - X).sum(axis=2), axis=1)[:, :5]
     np.testing.assert_allclose(means, y[nearest].mean(axis=1), rtol=1e-12)
     assert error < 0.1
+
+
+def test_each_learner_knows_tables_from_a_part_of_their_rows_and_learns_a_lesson_well(engine):
+    code = """
+        const drained = (steps) => { let step = steps.next(); while (!step.done) step = steps.next(); return step.value; };
+        const problem = makeProblem({id: "diabetes"}), {points, values} = problem;
+        const isSeen = (row) => row % 4 !== 0;
+        const some = (passes) => [points.filter((_, at) => passes(at >> 1)), values.filter((_, row) => passes(row))];
+        const [seen, seenValues] = some(isSeen), [others, truth] = some((row) => !isSeen(row));
+        const lesson = lessonRows(problem, firstLesson(problem));
+        return LEARNERS.map((learner) => {
+          const model = drained(learner.fit(seen, seenValues, 2));
+          const taught = drained(learner.learn(model, lesson));
+          return [learner.id, Array.from(learner.predict(model, others)), Array.from(truth),
+            Array.from(learner.predict(taught, lesson.points)), Array.from(lesson.values)];
+        });
+    """
+    for learner, said, truth, after, lesson in engine.script(code):
+        truth = np.array(truth)
+        assert np.square(said - truth).mean() < 0.8 * truth.var(), learner
+        keeps_old_rows = learner in ("pooled", "neighbours")
+        assert np.abs(np.subtract(after, lesson)).mean() / 2 < (0.1 if keeps_old_rows else 0.012), learner

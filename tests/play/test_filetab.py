@@ -45,6 +45,16 @@ def tab(page):
     assert page.errors() == []
 
 
+def percent(share):
+    """A probability as the page has it: never 0 or 100 unless it is."""
+    if share in (0, 1):
+        return f"{100 * share:.0f}\u00a0%"
+    if not 1e-4 <= share <= 1 - 1e-4:
+        return "under 0.01\u00a0%" if share < 0.5 else "over 99.99\u00a0%"
+    digits = 2 if not 0.01 <= share <= 0.99 else 1 if not 0.1 <= share <= 0.9 else 0
+    return f"{100 * share:.{digits}f}\u00a0%"
+
+
 def choose(page, path):
     """Choose a file, and wait until its picture is drawn or there is an error."""
     page.one("#file-choose").send_keys(str(path))
@@ -178,12 +188,20 @@ def test_classes_have_probabilities(tab, path):
     with float64_arithmetic():
         chances = model.predict_proba([[0.5, -1]])[0]
     assert tab.text(".file-value") == "hot"
+    texts = tab.texts("#file-prediction .file-classes data")
+    assert texts == [percent(chance) for chance in np.sort(chances)[::-1]]
+    assert tab.texts("#file-legend")[0] == "01"  # a probability has colours from 0 to 1
     np.testing.assert_allclose(tab.script(NUMBERS)[:2], np.sort(chances)[::-1], rtol=0, atol=1e-12)
 
 
 def test_a_row_that_cannot_be_read_is_told_in_one_sentence(tab, homes, path):
-    save(homes, path)
+    path.write_bytes(b"")
     choose(tab, path)
+    save(homes, path)
+    tab.script("document.getElementById('file-choose').dispatchEvent(new Event('click'))")
+    tab.one("#file-choose").send_keys(str(path))  # the same name, another file
+    tab.wait("document.getElementById('file-caption').textContent")
+    assert not tab.one("#error").is_displayed()  # it was about another file
     type_row(tab, "12x")
     assert tab.text("#file-prediction") == 'size: "12x" is not a number; correct it or leave it empty.'
 

@@ -46,6 +46,7 @@ def test_a_lesson_on_a_map_leaves_a_cross_in_the_papers_model_and_nothing_with_c
     open_page(page, "f=C")
     before = pictures(page)
     assert page.texts(".learner .lead") == ["The lesson can change:"] * 7
+    assert "Press Teach: all of them learn new values" in page.text("#verdict")
     assert numbers(page) == {
         "charts": "4.0\u00a0%",  # the region is 0.2 wide
         "plain": "53\u00a0%",  # the arms of the cross reach three cells further
@@ -60,6 +61,10 @@ def test_a_lesson_on_a_map_leaves_a_cross_in_the_papers_model_and_nothing_with_c
     share = 100 * (1 - (1 - 19 / 61) ** 2 - 0.04) / 0.96  # cells that the outline promises: 19 of 61 a side
     assert float(found["plain"].split("\u00a0")[0]) == pytest.approx(share, abs=1)
     assert 0 < float(found["neighbours"].split("\u00a0")[0]) < 10
+    assert page.text("#verdict").startswith(
+        "All of them were taught 4.0\u00a0% of the map. Elsewhere, ATLAS with charts changed 0 of 38,400 predictions, "
+        "and the neural network 100\u00a0%, by "
+    )
     spoken = page.text("#live")
     assert spoken.startswith(
         "Changed elsewhere: ATLAS, with charts 0 of 38,400 predictions; ATLAS, pooled 100"
@@ -67,8 +72,9 @@ def test_a_lesson_on_a_map_leaves_a_cross_in_the_papers_model_and_nothing_with_c
     assert all(before[learner] != shown for learner, shown in pictures(page).items())
 
     for detail in page.texts(".learner .detail"):  # all of them learned the lesson, some of it at least
-        off, was_off = re.search(r"In the lesson (\S+)\s% off, (\S+)\s% before", detail).groups()
+        off, was_off = re.search(r"Lesson (\S+)\s% off, (\S+)\s% before", detail).groups()
         assert float(off) < 0.25 * float(was_off)
+    assert sum(float(detail.split()[1]) < 1.1 for detail in page.texts(".learner .detail")) == 5
 
     taught = pictures(page)
     page.one("#doubt").click()
@@ -80,6 +86,7 @@ def test_a_lesson_on_a_map_leaves_a_cross_in_the_papers_model_and_nothing_with_c
     page.one("#doubt").click()
 
     page.one("#lessons button").click()
+    assert page.script("return document.activeElement.id") == "teach"  # the button that was pressed is gone
     learned(page)
     assert pictures(page) == before
 
@@ -230,8 +237,12 @@ def test_it_fits_in_light_and_dark_and_on_phones(page):
     phone = {"width": 360, "height": 740, "deviceScaleFactor": 2, "mobile": True}
     page.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
     try:
-        for tab in ("teach", "inside"):
+        for tab in ("inside", "teach"):
             page.open(f"{ADDRESS}#f=sine&tab={tab}")
             assert page.script("return document.documentElement.scrollWidth") == 360
+        page.one("#teach").click()
+        page.wait(
+            "document.getElementById('verdict').getBoundingClientRect().top < 50"
+        )  # results are looked at
     finally:
         page.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

@@ -3,10 +3,13 @@
  * All cuts are at edges of bins, so a sum of trees is a table with a value for each cell of bins.
  */
 
+import { FEW_ROWS, LEARNED } from "./training.js";
+
 const DEPTH = 5;
 const SHRINKAGE = 0.15;
 const BINS = 64;
-const LEAST_ROWS = 3;
+const LEAST_ROWS = 3; // in a leaf
+const LEAST_OF_FEW = 20; // the same where there are few rows in all, as LightGBM has it
 
 /** @returns {number} the bin of a coordinate */
 function binOf(x) {
@@ -14,7 +17,7 @@ function binOf(x) {
 }
 
 /** @returns {{input: number, edge: number, gain: number}|null} the best cut of some rows into two parts */
-function bestCut(points, inputs, residuals, rows) {
+function bestCut({ points, inputs, least }, residuals, rows) {
   let best = null;
   const sums = new Float64Array(BINS);
   const counts = new Int32Array(BINS);
@@ -34,7 +37,7 @@ function bestCut(points, inputs, residuals, rows) {
       left += sums[bin];
       leftCount += counts[bin];
       const rightCount = rows.length - leftCount;
-      if (leftCount < LEAST_ROWS || rightCount < LEAST_ROWS) continue;
+      if (leftCount < least || rightCount < least) continue;
       const gain = left ** 2 / leftCount + (total - left) ** 2 / rightCount - total ** 2 / rows.length;
       if (gain > 1e-9 && (best === null || gain > best.gain)) best = { input, edge: (bin + 1) / BINS, gain };
     }
@@ -43,15 +46,15 @@ function bestCut(points, inputs, residuals, rows) {
 }
 
 /** @returns {object} a tree over some rows: a cut with two trees, or a value */
-function grownTree(points, inputs, residuals, rows, depth) {
-  const cut = depth > 0 ? bestCut(points, inputs, residuals, rows) : null;
+function grownTree(data, residuals, rows, depth) {
+  const cut = depth > 0 ? bestCut(data, residuals, rows) : null;
   if (cut === null) {
     let sum = 0;
     for (const row of rows) sum += residuals[row];
     return { value: (SHRINKAGE * sum) / rows.length };
   }
-  const isLeft = (row) => points[row * inputs + cut.input] < cut.edge;
-  const part = (side) => grownTree(points, inputs, residuals, rows.filter((row) => isLeft(row) === side), depth - 1);
+  const isLeft = (row) => data.points[row * data.inputs + cut.input] < cut.edge;
+  const part = (side) => grownTree(data, residuals, rows.filter((row) => isLeft(row) === side), depth - 1);
   return { input: cut.input, edge: cut.edge, left: part(true), right: part(false) };
 }
 
@@ -81,16 +84,18 @@ function withTree(cells, tree, inputs) {
   });
 }
 
-/** Add trees to a model; yields after every few of them. */
-function* moreTrees({ inputs, cells }, points, values, count) {
-  let grown = { inputs, cells };
+/** Add trees to a model, until the mean error is small enough; yields after every few of them. */
+function* moreTrees(model, points, values, count, enough = 0) {
+  const { inputs, least } = model;
+  let grown = model;
   const residuals = boostedPredictions(grown, points).map((value, row) => values[row] - value);
   const rows = Int32Array.from(values, (_, row) => row);
   for (let number = 1; number <= count; number += 1) {
-    const tree = grownTree(points, inputs, residuals, rows, DEPTH);
+    const tree = grownTree({ points, inputs, least }, residuals, rows, DEPTH);
     for (let row = 0; row < residuals.length; row += 1) residuals[row] -= treeValue(tree, points, row * inputs);
-    grown = { inputs, cells: withTree(grown.cells, tree, inputs) };
+    grown = { ...model, cells: withTree(grown.cells, tree, inputs) };
     if (number % 8 === 0) yield grown;
+    if (residuals.reduce((sum, value) => sum + Math.abs(value), 0) < enough * residuals.length) break;
   }
   return grown;
 }
@@ -101,10 +106,11 @@ export const boostingLearner = {
   about: "New trees for the new rows; their outermost leaves reach to the edges.",
   footprint: () => ({ kind: "all" }),
   *fit(points, values, inputs) {
-    return yield* moreTrees({ inputs, cells: new Float64Array(BINS ** inputs) }, points, values, 128);
+    const least = values.length < FEW_ROWS ? LEAST_OF_FEW : LEAST_ROWS;
+    return yield* moreTrees({ inputs, least, cells: new Float64Array(BINS ** inputs) }, points, values, 128);
   },
   *learn(model, lesson) {
-    return yield* moreTrees(model, lesson.points, lesson.values, 32);
+    return yield* moreTrees(model, lesson.points, lesson.values, 64, LEARNED);
   },
   predict: boostedPredictions,
 };

@@ -1,13 +1,14 @@
 /** A card for each learner: its picture, and one number. */
 
-import { drawCurve, drawFootprint, drawMap, drawRegion, pageColours } from "./drawing.js";
+import { drawCurve, drawFootprint, drawMap, drawRegion, howMuch, pageColours } from "./drawing.js";
 
 /** @returns {string} a share as percent, never rounded to 0 or 100 unless it is that */
 export function percent(share) {
   if (share === 0 || share === 1) return `${100 * share}\u00a0%`;
+  if (share < 1e-4) return "under 0.01\u00a0%";
+  if (share > 1 - 1e-4) return "over 99.99\u00a0%";
   const digits = share < 0.01 || share > 0.99 ? 2 : share < 0.1 || share > 0.9 ? 1 : 0;
-  const step = 10 ** -digits;
-  return `${Math.min(100 - step, Math.max(step, 100 * share)).toFixed(digits)}\u00a0%`;
+  return `${(100 * share).toFixed(digits)}\u00a0%`;
 }
 
 /** @returns {number} the share of the domain that a footprint covers */
@@ -30,10 +31,14 @@ function ofRange(size) {
   return `${+(100 * size).toPrecision(2)}\u00a0%`;
 }
 
-/** @returns {string} what the number does not tell */
-function detailText({ changedCount, meanChange, error, errorBefore }) {
-  const change = changedCount ? `By ${ofRange(meanChange)} of the range on average. ` : "";
-  return `${change}In the lesson ${ofRange(error)} off, ${ofRange(errorBefore)} before.`;
+/** @returns {string} by how much predictions changed elsewhere, on average */
+export function sizeText({ changedCount, meanChange }) {
+  return changedCount ? `by ${ofRange(meanChange)} of the range` : "not by a bit";
+}
+
+/** @returns {string} how well the lesson was learned */
+function detailText({ error, errorBefore }) {
+  return `Lesson ${ofRange(error)} off, ${ofRange(errorBefore)} before.`;
 }
 
 /** @returns {string} how far intervals reach on average, if they are shown */
@@ -51,26 +56,35 @@ export class LearnerCard {
     this.element.id = `learner-${learner.id}`;
     this.element.innerHTML =
       '<div class="frame"><canvas role="img"></canvas></div>' +
-      '<figcaption><h2></h2><p class="lead"></p><p class="number"></p><p class="detail soft"></p></figcaption>';
+      '<figcaption><h2></h2><p class="lead"></p><p class="number"></p><p class="size"></p><p class="detail soft"></p></figcaption>';
     this.canvas = this.element.querySelector("canvas");
     this.element.querySelector("h2").textContent = learner.name;
     this.element.title = learner.about;
+    this.element.setAttribute("aria-labelledby", `name-${learner.id}`);
+    this.element.querySelector("h2").id = `name-${learner.id}`;
     if (learner.name.startsWith("ATLAS")) this.element.classList.add("ours");
     parent.append(this.element);
+    this.wait();
   }
 
-  write(lead, number, detail) {
-    this.element.querySelector(".lead").textContent = lead;
-    this.element.querySelector(".number").textContent = number;
-    this.element.querySelector(".detail").textContent = detail;
-    this.canvas.setAttribute("aria-label", `${this.learner.name}: ${lead} ${number}`);
+  write(lead, number, size, detail) {
+    for (const [part, text] of Object.entries({ lead, number, size, detail }))
+      this.element.querySelector(`.${part}`).textContent = text;
+    this.canvas.setAttribute("aria-label", `${this.learner.name}: ${lead} ${number} ${size}`.trim());
   }
 
-  /** Show what the learner says while it learns. */
-  showFrame(frame, page) {
-    this.picture = { values: frame };
+  /** Nothing is known yet of what it will say. */
+  wait() {
     this.element.classList.add("busy");
-    this.write("", "learning …", this.learner.about);
+    this.element.classList.remove("kept", "promise");
+    this.write("", "learning …", "", this.learner.about);
+  }
+
+  /** Show what the learner says while it learns; who wants little motion sees the first picture and the last. */
+  showFrame(frame, page) {
+    this.wait();
+    if (this.picture && matchMedia("(prefers-reduced-motion: reduce)").matches) return;
+    this.picture = { values: frame };
     this.draw(page);
   }
 
@@ -87,13 +101,20 @@ export class LearnerCard {
     const { picture } = this;
     if (!picture || this.element.classList.contains("busy")) return;
     this.element.classList.toggle("kept", picture.changedCount === 0);
+    this.element.classList.toggle("promise", !picture.changed);
     if (picture.changed) {
-      this.write("Changed elsewhere:", changeText(picture), detailText(picture) + doubtText(picture));
+      this.element.style.setProperty("--much", howMuch(2 * picture.meanChange));
+      this.write("Changed elsewhere:", changeText(picture), sizeText(picture), detailText(picture) + doubtText(picture));
     } else {
-      const share = footprintShare(this.learner.footprint(page.state.draft.box));
+      const share = footprintShare(this.footprint(page, page.state.draft));
       const detail = this.learner.about + doubtText(picture);
-      this.write("The lesson can change:", share === 1 ? "everything" : percent(share), detail);
+      this.write("The lesson can change:", share === 1 ? "everything" : percent(share), "", detail);
     }
+  }
+
+  /** @returns {object} what a lesson can change */
+  footprint({ problem }, { box }) {
+    return this.learner.footprint(box, problem.values.length);
   }
 
   draw(page) {
@@ -103,7 +124,7 @@ export class LearnerCard {
     if (inputs === 1) drawCurve(this.canvas, this.picture, page.range);
     else drawMap(this.canvas, this.picture);
     const taught = page.lessonShown();
-    drawFootprint(this.canvas, this.learner.footprint((taught ?? page.state.draft).box), inputs, colours.region);
+    drawFootprint(this.canvas, this.footprint(page, taught ?? page.state.draft), inputs, colours.region);
     if (taught) drawRegion(this.canvas, taught.box, colours.region);
   }
 }

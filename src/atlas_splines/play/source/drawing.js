@@ -62,19 +62,35 @@ function pixels(side, colourAt) {
   return canvas;
 }
 
-/** Draw a map, and in one colour what changed. @param {{values, before?, changed?, halfWidth?, support?}} picture */
-export function drawMap(canvas, { values, before, changed, halfWidth, support }) {
-  const { context, width, height } = sharpCanvas(canvas);
-  const side = Math.round(Math.sqrt(values.length));
-  const change = partsOf(pageColours().change);
-  context.imageSmoothingEnabled = true;
-  const colourAt = (place) => {
+/** @returns {number} the size of a change from 0 to 1, where an eighth of the range of values counts two thirds */
+export function howMuch(change) {
+  return 1 - Math.exp(-Math.abs(change) / 0.25);
+}
+
+/** Maps as pixels, by their values: they are drawn again whenever a region moves. */
+const IMAGES = new WeakMap();
+
+/** @returns {HTMLCanvasElement} a map, and in one colour what changed */
+function mapImage({ values, before, changed }, changeColour) {
+  const known = IMAGES.get(values);
+  if (known?.changeColour === changeColour) return known.image;
+  const change = partsOf(changeColour);
+  const image = pixels(Math.round(Math.sqrt(values.length)), (place) => {
     const colour = colourOf(values[place]);
     if (!changed?.[place]) return colour;
-    const much = 0.14 + 0.72 * (1 - Math.exp(-Math.abs(values[place] - before[place]) / 0.25));
+    const much = 0.14 + 0.72 * howMuch(values[place] - before[place]);
     return colour.map((part, channel) => part + much * (change[channel] - part));
-  };
-  context.drawImage(pixels(side, colourAt), 0, 0, width, height);
+  });
+  IMAGES.set(values, { changeColour, image });
+  return image;
+}
+
+/** Draw a map. @param {{values, before?, changed?, halfWidth?, support?}} picture */
+export function drawMap(canvas, picture) {
+  const { context, width, height } = sharpCanvas(canvas);
+  const { halfWidth, support } = picture;
+  context.imageSmoothingEnabled = true;
+  context.drawImage(mapImage(picture, pageColours().change), 0, 0, width, height);
   if (support) shadeUnknown(context, halfWidth, support, width, height);
 }
 
@@ -82,8 +98,8 @@ export function drawMap(canvas, { values, before, changed, halfWidth, support })
 function shadeUnknown(context, halfWidth, support, width, height) {
   const side = Math.round(Math.sqrt(support.length));
   const paper = partsOf(pageColours().card);
-  const known = (place) => support[place] * Math.max(0, 1 - halfWidth[place]); // 1: as wide as the range of values
-  const veil = pixels(side, (place) => [...paper, Math.round(235 * (1 - known(place)) ** 0.7)]);
+  const known = (place) => support[place] * (1 - 0.35 * Math.min(1, halfWidth[place])); // 1: half the range of values
+  const veil = pixels(side, (place) => [...paper, Math.round(235 * (1 - known(place)))]);
   context.drawImage(veil, 0, 0, width, height);
 }
 
@@ -192,7 +208,7 @@ function paintChange(context, values, before, changed, range, width, height, rat
     const other = curveHeight(before[first], range, height);
     context.globalAlpha = 0.45;
     context.fillRect(column, Math.min(one, other), 1, Math.abs(one - other));
-    context.globalAlpha = 1;
+    context.globalAlpha = 0.2 + 0.8 * howMuch(values[first] - before[first]);
     context.fillRect(column, height - 5 * ratio, 1, 5 * ratio);
   }
   context.restore();

@@ -58,7 +58,7 @@ function drawAxes({ context, frame, X, Y, colours }, horizontal, vertical) {
   context.fillStyle = colours.soft;
   context.textAlign = "center";
   context.textBaseline = "top";
-  const across = marksOf(horizontal, Math.max(Math.floor(frame.width / 80), 2));
+  const across = marksOf(horizontal, Math.max(Math.floor(frame.width / 60), 3));
   const bottom = frame.top + frame.height;
   for (const { share, text } of across) context.fillText(text, X(share), bottom + 5, frame.width / across.length);
   context.fillText(horizontal.name, X(0.5), bottom + 21, frame.width);

@@ -2,7 +2,7 @@
 
 import { checkFileSize } from "./archive.js";
 import { newElement } from "./elements.js";
-import { describeShape, entryNotes, fileFacts, showPrediction, shownNumber } from "./filewords.js";
+import { describeShape, entryNotes, fileFacts, showPrediction, shownNumber, shownRange } from "./filewords.js";
 import { drawFileCurve, drawFileMap, lineColour, valuesAtPlace } from "./filepictures.js";
 import { shortNumber } from "./footprints.js";
 
@@ -21,14 +21,17 @@ export function mountFileTab(element, state) {
   const view = { description: null, row: [], axes: [0, null], output: 0, update: null, shape: null, asked: 0 };
   const chooser = newElement("input", { type: "file", id: "file-choose", accept: ".atlas" });
   const invitation = "Drop a .atlas file anywhere on this page, or choose one. It stays on this machine.";
+  const origin = "The command atlas fit writes such files, and so does save(model, \"model.atlas\") in Python.";
   const label = newElement("label", { htmlFor: "file-choose", className: "soft" }, invitation);
-  const facts = newElement("p", { id: "file-facts" });
+  const facts = newElement("p", { id: "file-facts" }, origin);
   const parts = { facts, ...pictureParts(), ...rowParts(), log: newElement("ol", { id: "file-log" }) };
   const logCard = newElement("section", { className: "card file-updates" }, newElement("h2", {}, "Updates"), parts.log);
   const body = newElement("div", { className: "file-body", hidden: true }, parts.picture, parts.rowCard, logCard);
-  element.append(newElement("div", { className: "card file-start" }, label, chooser, facts), body);
-  const tab = { view, parts, state, body };
+  const start = newElement("div", { className: "card file-start empty" }, label, chooser, facts);
+  element.append(start, body);
+  const tab = { view, parts, state, body, start };
   const open = (file) => openFile(tab, file);
+  chooser.addEventListener("click", () => (chooser.value = "")); // the same file may be another by now
   chooser.addEventListener("change", () => {
     if (chooser.files.length) open(chooser.files[0]).catch((problem) => state.fail(problem.message));
   });
@@ -63,20 +66,22 @@ function rowParts() {
 
 /** Read a file and show it; what was shown stays if it cannot be read. */
 async function openFile(tab, file) {
-  const { view, parts, state, body } = tab;
+  const { view, parts, state, body, start } = tab;
   checkFileSize(file.size);
+  const told = parts.facts.textContent;
   parts.facts.textContent = `Reading ${file.name} …`;
   let description;
   try {
     description = await state.ask("fileOpen", { buffer: await file.arrayBuffer() });
   } catch (problem) {
-    parts.facts.textContent = view.description ? fileFacts(view.name, view.description) : "";
+    parts.facts.textContent = told;
     throw problem;
   }
   const second = description.axes.length > 1 ? 1 : null;
-  Object.assign(view, { name: file.name, description, axes: [0, second], output: 0, update: null });
+  Object.assign(view, { description, axes: [0, second], output: 0, update: null });
   parts.facts.textContent = fileFacts(file.name, description);
   body.hidden = false;
+  start.classList.remove("empty");
   fillChoices(tab);
   fillFields(tab);
   fillLog(tab);
@@ -227,7 +232,7 @@ function drawShape({ view, parts }) {
   const here = axes.map((axis) => hereOf(axis, row, description.decimal));
   const lines = description.labels ? description.labels.slice(0, MOST_LINES).map((_, k) => k) : [output];
   const isMap = axes.length > 1;
-  const range = isMap && [Math.min(...shape.said), Math.max(...shape.said)];
+  const range = isMap && shownRange(description, shape);
   if (isMap) drawFileMap(parts.canvas, axes, shape, { areas, here, range });
   else {
     const isShare = Boolean(description.labels);

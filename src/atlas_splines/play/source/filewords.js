@@ -1,5 +1,6 @@
 /** What the tab of model files says in words. */
 
+import { percent } from "./cards.js";
 import { newElement } from "./elements.js";
 
 const MOST_CLASSES = 8; // whose probabilities are shown
@@ -66,7 +67,7 @@ function valueLines({ targets }, value, p, interval, coverage) {
 function classLines({ labels }, { label, probabilities, interval }, coverage) {
   const order = labels.map((_, k) => k).sort((a, b) => probabilities[b] - probabilities[a]);
   const items = order.slice(0, MOST_CLASSES).map((k) => {
-    const chance = dataOf(probabilities[k], `${(100 * probabilities[k]).toFixed(1)} %`);
+    const chance = dataOf(probabilities[k], percent(probabilities[k]));
     const item = newElement("li", {}, `${labels[k]} `, chance);
     item.style.setProperty("--share", probabilities[k]);
     return item;
@@ -82,6 +83,11 @@ function supportWords(support) {
   return support > 0 ? "less than most known rows have" : "no known row is like this";
 }
 
+/** @returns {number[]} the lowest and highest value that a map has colours for */
+export function shownRange({ labels }, { said }) {
+  return labels ? [0, 1] : [Math.min(...said), Math.max(...said)];
+}
+
 /** A picture in words: a label for those who do not see it, and a caption for all. */
 export function describeShape(description, axes, shape, { output, lines, coverage, areas }) {
   const names = axes.map(({ name }) => name).join(" and ");
@@ -90,7 +96,7 @@ export function describeShape(description, axes, shape, { output, lines, coverag
   const outlined = footprintWords(areas);
   const grey = shape.support ? " Grey: little support." : "";
   if (axes.length > 1) {
-    const [low, high] = [Math.min(...shape.said), Math.max(...shape.said)].map(shownNumber);
+    const [low, high] = shownRange(description, shape).map(shownNumber);
     const what = description.labels ? `Probability of ${of}` : of;
     const label = `Map of ${what} over ${names}, from ${low} to ${high}.${outlined}`;
     return { label, caption: `${what} over ${names}${others}.${grey}${outlined}` };

@@ -157,8 +157,8 @@ export class InsideTab {
     strokeCurve(context, values, [-1.6, 1.6], width, height, colours.main, 2.2 * ratio);
     this.at("steps-step-value").textContent = `${isTrained ? "train" : "add"} ${density}`;
     this.at("steps-text").textContent = isTrained
-      ? `Density ${density} learned what was left: the sum of densities 0 to ${density} is ${(100 * error).toPrecision(2)} % of the range off. Thin: this density alone.`
-      : `Density ${density} was added with zeros: ${changed} of ${values.length.toLocaleString("en")} predictions changed, bit for bit.`;
+      ? `Density ${density} learned what was left: the sum of densities 0 to ${density} is ${(100 * error).toPrecision(2)} % of the range off. Thin line: this density alone.`
+      : `Density ${density} was added with zeros: ${changed} of ${values.length.toLocaleString("en")} predictions changed, bit for bit. Thick: the function; blue: the sum of densities.`;
     canvas.setAttribute("aria-label", `The function of the first tab, and the sum of densities up to ${density}`);
   }
 

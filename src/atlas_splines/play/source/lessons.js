@@ -75,13 +75,13 @@ function resultOf(after, before, lesson, problem, points) {
   };
 }
 
-const memory = { problemKey: "", problem: null, models: new Map(), newest: 0 };
+const memory = { problemKey: "", problem: null, models: new Map(), training: new Map(), newest: 0 };
 
 /** @returns {object} the problem of a choice; models of another one are forgotten */
 function openProblem(choice) {
   const key = JSON.stringify(choice);
   if (key !== memory.problemKey) {
-    Object.assign(memory, { problemKey: key, problem: makeProblem(choice), models: new Map() });
+    Object.assign(memory, { problemKey: key, problem: makeProblem(choice), models: new Map(), training: new Map() });
   }
   return memory.problem;
 }
@@ -91,16 +91,23 @@ function placeOf(learner, lessons) {
   return `${learner.id} ${JSON.stringify(lessons)}`;
 }
 
+/** @returns {Iterator} the training that goes on where another question had ended it, or begins */
+function trainingAt(place, begin) {
+  if (!memory.training.has(place)) memory.training.set(place, begin());
+  return memory.training.get(place);
+}
+
 /** The model of a learner after lessons, and its predictions; trained step by step where it is not known yet. */
 function* modelAfter(learner, problem, lessons, grid) {
   const place = placeOf(learner, lessons);
   if (!memory.models.has(place)) {
     let model;
-    if (lessons.length === 0) model = yield* learner.fit(problem.points, problem.values, problem.inputs);
+    if (lessons.length === 0) model = yield* trainingAt(place, () => learner.fit(problem.points, problem.values, problem.inputs));
     else {
       const before = yield* modelAfter(learner, problem, lessons.slice(0, -1), grid);
-      model = yield* learner.learn(before.model, lessonRows(problem, lessons.at(-1)));
+      model = yield* trainingAt(place, () => learner.learn(before.model, lessonRows(problem, lessons.at(-1))));
     }
+    memory.training.delete(place);
     memory.models.set(place, { model, predictions: learner.predict(model, grid) });
   }
   const known = memory.models.get(place);

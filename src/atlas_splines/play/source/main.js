@@ -50,7 +50,7 @@ function mountDrop(open) {
 function pageServices() {
   const live = document.getElementById("live");
   const error = document.getElementById("error");
-  for (const act of ["pointerdown", "keydown", "drop"])
+  for (const act of ["pointerdown", "keydown", "drop", "change"])
     document.addEventListener(act, () => (error.hidden = true), { capture: true });
   return {
     ask: startEngine(),

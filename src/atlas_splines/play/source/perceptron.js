@@ -1,7 +1,7 @@
 /** A multilayer perceptron with two hidden layers, trained by Adam. */
 
-import { Adam } from "./adam.js";
-import { normalNumbers, shuffledOrder, uniformNumbers } from "./random.js";
+import { normalNumbers, uniformNumbers } from "./random.js";
+import { LEARNED, descend } from "./training.js";
 
 const WIDTH = 32;
 const BATCH_OF_NETWORK = 32;
@@ -16,13 +16,16 @@ function layoutOf(inputs) {
   return { inputs, first, firstBias, second, secondBias, last, size: last + WIDTH + 1 };
 }
 
-/** @returns {object} a network with random weights */
+/** @returns {object} a network with random weights: first units are steep, and bend somewhere in the square */
 function freshNetwork(inputs) {
   const layout = layoutOf(inputs);
   const normal = normalNumbers(7);
+  const uniform = uniformNumbers(8);
   const parameters = new Float64Array(layout.size);
-  for (let k = 0; k < layout.firstBias; k += 1) parameters[k] = 4 * normal();
-  for (let k = layout.firstBias; k < layout.second; k += 1) parameters[k] = 2 * normal();
+  for (let k = 0; k < layout.firstBias; k += 1) parameters[k] = 8 * normal();
+  for (let unit = 0; unit < WIDTH; unit += 1)
+    for (let input = 0; input < inputs; input += 1)
+      parameters[layout.firstBias + unit] -= parameters[unit * inputs + input] * (2 * uniform() - 1);
   for (let k = layout.second; k < layout.secondBias; k += 1) parameters[k] = normal() / Math.sqrt(WIDTH);
   for (let k = layout.last; k < layout.size - 1; k += 1) parameters[k] = normal() / Math.sqrt(WIDTH);
   return { layout, parameters };
@@ -71,23 +74,18 @@ function backwardPass({ layout, parameters }, points, at, one, two, back, slope,
   }
 }
 
-/** Train a network in place; yields after each epoch. */
-function* trainNetwork(network, points, values, epochs, rate) {
+/** Train a network in place; yields it after each epoch. */
+function* trainNetwork(network, points, values, plan) {
   const { inputs } = network.layout;
-  const adam = new Adam(network.parameters, rate);
   const one = new Float64Array(WIDTH);
   const two = new Float64Array(WIDTH);
   const back = new Float64Array(WIDTH);
-  const uniform = uniformNumbers(3);
-  for (let epoch = 0; epoch < epochs; epoch += 1) {
-    adam.rate = rate * (1 - epoch / epochs);
-    for (const [turn, place] of shuffledOrder(values.length, uniform).entries()) {
-      const error = forwardPass(network, points, place * inputs, one, two) - values[place];
-      backwardPass(network, points, place * inputs, one, two, back, error, adam.gradient);
-      if (turn % BATCH_OF_NETWORK === BATCH_OF_NETWORK - 1 || turn === values.length - 1) adam.step();
-    }
-    yield network;
-  }
+  const whole = { rows: values.length, batch: BATCH_OF_NETWORK, seed: 3, ...plan };
+  yield* descend(network, network.parameters, whole, (row, gradient) => {
+    const error = forwardPass(network, points, row * inputs, one, two) - values[row];
+    backwardPass(network, points, row * inputs, one, two, back, error, gradient);
+    return error;
+  });
 }
 
 export const perceptronLearner = {
@@ -97,12 +95,12 @@ export const perceptronLearner = {
   footprint: () => ({ kind: "all" }),
   *fit(points, values, inputs) {
     const network = freshNetwork(inputs);
-    yield* trainNetwork(network, points, values, 90, 0.01);
+    yield* trainNetwork(network, points, values, { epochs: 90, rate: 0.02 });
     return network;
   },
   *learn(network, lesson) {
     const learned = { layout: network.layout, parameters: Float64Array.from(network.parameters) };
-    yield* trainNetwork(learned, lesson.points, lesson.values, 30, 0.005);
+    yield* trainNetwork(learned, lesson.points, lesson.values, { epochs: 40, rate: 0.01, enough: LEARNED });
     return learned;
   },
   predict(network, points) {

@@ -1,8 +1,7 @@
 /** ATLAS as in the paper: splines and pairs of exponentials, of which the finest density is trained by Adam. */
 
-import { Adam } from "./adam.js";
-import { shuffledOrder, uniformNumbers } from "./random.js";
 import { ACTIVE, activeWeights, basisCount, reachOf } from "./splines.js";
+import { LEARNED, descend } from "./training.js";
 
 const FINEST = 4;
 const MORE_TERMS = 2; // at each expansion
@@ -95,34 +94,42 @@ function frozenSums(model, points) {
   return sums;
 }
 
-/** Train the finest density of a model in place, on absolute errors; yields after each epoch. */
-function* trainFinest(model, points, values, epochs, rate) {
+/** Train the finest density of a model in place, on absolute errors; yields it after each epoch. */
+function* trainFinest(model, points, values, plan) {
   const { inputs, terms } = model;
   const density = model.tables.length - 1;
   const channels = 2 * terms + 1;
-  const adam = new Adam(model.tables[density], rate);
   const frozen = frozenSums(model, points);
   const sums = new Float64Array(channels);
   const slopes = new Float64Array(channels);
   const weights = new Float64Array(ACTIVE);
-  const uniform = uniformNumbers(density + 1);
-  for (let epoch = 0; epoch < epochs; epoch += 1) {
-    adam.rate = rate * (1 - epoch / epochs);
-    for (const [turn, place] of shuffledOrder(values.length, uniform).entries()) {
-      for (let channel = 0; channel < channels; channel += 1) sums[channel] = frozen[place * channels + channel];
-      addDensity(model, density, points, place * inputs, sums, 0, weights);
-      const slope = Math.sign(outputOf(sums, terms, slopes) - values[place]);
-      for (let input = 0; input < inputs; input += 1) {
-        const cell = activeWeights(points[place * inputs + input], density, weights);
-        const first = (input * basisCount(density) + cell) * channels;
-        for (let k = 0; k < ACTIVE; k += 1)
-          for (let channel = 0; channel < channels; channel += 1)
-            adam.gradient[first + k * channels + channel] += slope * weights[k] * slopes[channel];
-      }
-      if (turn % BATCH === BATCH - 1 || turn === values.length - 1) adam.step();
+  const whole = { rows: values.length, batch: BATCH, rate: 0.05, seed: density + 1, ...plan };
+  yield* descend(model, model.tables[density], whole, (row, gradient) => {
+    for (let channel = 0; channel < channels; channel += 1) sums[channel] = frozen[row * channels + channel];
+    addDensity(model, density, points, row * inputs, sums, 0, weights);
+    const error = outputOf(sums, terms, slopes) - values[row];
+    for (let input = 0; input < inputs; input += 1) {
+      const cell = activeWeights(points[row * inputs + input], density, weights);
+      const first = (input * basisCount(density) + cell) * channels;
+      for (let k = 0; k < ACTIVE; k += 1)
+        for (let channel = 0; channel < channels; channel += 1)
+          gradient[first + k * channels + channel] += Math.sign(error) * weights[k] * slopes[channel];
     }
-    yield model;
-  }
+    return error;
+  });
+}
+
+/** Every so many rows, one is held out: it tells whether a finer density helps. */
+const HELD_OUT = 8;
+
+/** @returns {number} the absolute error of a model on some rows */
+function errorOn(model, points, values) {
+  return plainPredictions(model, points).reduce((sum, value, row) => sum + Math.abs(value - values[row]), 0);
+}
+
+/** @returns {{points: Float64Array, values: Float64Array}} the rows whose number passes */
+function someRows(points, values, inputs, passes) {
+  return { points: points.filter((_, at) => passes(Math.floor(at / inputs))), values: values.filter((_, row) => passes(row)) };
 }
 
 export const plainLearner = {
@@ -131,17 +138,21 @@ export const plainLearner = {
   about: "Adam on the finest splines: whatever shares one coordinate with the lesson changes too.",
   footprint: (box) => ({ kind: "cross", box: reachOf(box, FINEST) }),
   *fit(points, values, inputs) {
+    const shown = someRows(points, values, inputs, (row) => row % HELD_OUT !== 0);
+    const held = someRows(points, values, inputs, (row) => row % HELD_OUT === 0);
     let model = { inputs, terms: 0, tables: [] };
     for (let density = 0; density <= FINEST; density += 1) {
       model = expanded(model, MORE_TERMS * density);
-      yield* trainFinest(model, points, values, 24, 0.05);
+      const before = errorOn(model, held.points, held.values);
+      yield* trainFinest(model, shown.points, shown.values, { epochs: 24 });
+      if (errorOn(model, held.points, held.values) > before) model.tables[density].fill(0); // it would follow noise
     }
     return model;
   },
   *learn(model, lesson) {
     const tables = [...model.tables.slice(0, -1), Float64Array.from(model.tables.at(-1))];
     const learned = { ...model, tables };
-    yield* trainFinest(learned, lesson.points, lesson.values, 30, 0.05);
+    yield* trainFinest(learned, lesson.points, lesson.values, { epochs: 30, enough: LEARNED });
     return learned;
   },
   predict: plainPredictions,

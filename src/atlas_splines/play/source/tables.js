@@ -4,7 +4,7 @@
  */
 export const TABLES = {
   homes: {
-    title: "Homes of the manual: price",
+    title: "Homes, made up for the manual: price",
     columns: ["size", "age", "price"],
     rows:
       "138.3 24 200.7;133.1 66 108.9;30.5 77 14;122 27 137.1;144 58 155.6;146.5 59 75.6;152.7 47 89.8;90.8 51 108.5;9" +
@@ -59,7 +59,7 @@ export const TABLES = {
       "0 129.7;98.3 80 50.3;82.9 15 65.4;194.6 40 157.8",
   },
   diabetes: {
-    title: "Diabetes: progression in a year",
+    title: "Diabetes: progression of 442 patients",
     columns: ["body mass index", "log of triglycerides", "progression"],
     rows:
       "32.1 4.86 151;21.6 3.89 75;30.5 4.67 141;25.3 4.89 206;23 4.29 135;22.6 4.19 97;22 3.95 138;26.2 4.25 63;32.1 " +
@@ -118,7 +118,7 @@ export const TABLES = {
       "9 4.13 132;30 5.13 220;19.6 4.6 57",
   },
   wine: {
-    title: "Wine: proline",
+    title: "Wine: proline of 178 wines",
     columns: ["alcohol", "colour intensity", "proline"],
     rows:
       "14.23 5.64 1065;13.2 4.38 1050;13.16 5.68 1185;14.37 7.8 1480;13.24 4.32 735;14.2 6.75 1450;14.39 5.25 1290;14" +
@@ -147,7 +147,7 @@ export const TABLES = {
       "3 750;13.27 10.2 835;13.17 9.3 840;14.13 9.2 560",
   },
   iris: {
-    title: "Iris: width of petals",
+    title: "Iris: petals of 150 flowers",
     columns: ["length of petals", "width of petals"],
     rows:
       "1.4 0.2;1.4 0.2;1.3 0.2;1.5 0.2;1.4 0.2;1.7 0.4;1.4 0.3;1.5 0.2;1.4 0.2;1.5 0.1;1.5 0.2;1.6 0.2;1.4 0.1;1.1 0." +

@@ -91,7 +91,7 @@ const FORMULAS = {
 export const CHOICES = [
   ["Maps: two inputs", ["C", "A", "B", "D", "rbf2"].map((id) => [id, FORMULAS[id].title])],
   ["Curves: one input", ["sine", "peaks", "rbf1"].map((id) => [id, FORMULAS[id].title])],
-  ["Tables", Object.entries(TABLES).map(([id, { title }]) => [id, title])],
+  ["Tables", ["diabetes", "wine", "iris", "homes"].map((id) => [id, TABLES[id].title])],
   ["Your own", [["map", "Draw a map"], ["curve", "Draw a curve"]]],
 ];
 

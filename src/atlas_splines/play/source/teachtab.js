@@ -1,7 +1,8 @@
 /** The tab in which all learners are taught the same lessons. */
 
 import { addressOf, asShared, stateOfAddress } from "./address.js";
-import { LearnerCard, changeText } from "./cards.js";
+import { LearnerCard, changeText, footprintShare, percent, sizeText } from "./cards.js";
+import { newElement } from "./elements.js";
 import { LessonBox } from "./lessonbox.js";
 import { LEARNERS } from "./lessons.js";
 import { CHOICES, KINDS, firstLesson, lessonValue, makeProblem } from "./targets.js";
@@ -38,10 +39,12 @@ export class TeachTab {
     const legend = document.createElement("div");
     legend.className = "card legend";
     legend.innerHTML =
-      "<h2>How to read this</h2><p>All seven learned the same function, and get the same lesson about one region. " +
-      "None is shown the old rows again; neighbours and pooled sums keep theirs.</p>" +
-      '<ul><li><i class="key region"></i> the lesson</li><li><i class="key footprint"></i> what it can change, known before</li>' +
-      '<li><i class="key change"></i> what it changed elsewhere, counted bit for bit</li></ul>';
+      '<h2>How to read this</h2><ul><li><i class="key region"></i> the lesson</li>' +
+      '<li><i class="key footprint"></i> what it can change, known before</li>' +
+      '<li><i class="key change"></i> what it changed elsewhere: the stronger, the more</li>' +
+      '<li class="of-maps"><i class="key scale"></i> values, from low to high</li>' +
+      '<li class="of-curves"><i class="key before"></i> before the lesson</li></ul>' +
+      "<p>Predictions are counted bit for bit; sizes are means, as parts of the range of values. Nobody is shown the old rows again; neighbours and pooled sums keep theirs.</p>";
     byId("learners").append(legend);
   }
 
@@ -60,6 +63,7 @@ export class TeachTab {
     for (const radio of byId("modes").querySelectorAll("input"))
       radio.addEventListener("change", () => {
         this.state.mode = radio.value;
+        this.writeControls();
         this.box.draw();
       });
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.drawAll());
@@ -172,6 +176,8 @@ export class TeachTab {
     this.setLessons([...this.state.lessons, this.state.draft]);
     if (this.problem.lessons.length) this.state.draft = this.nextLesson();
     this.refresh();
+    const { top } = byId("verdict").getBoundingClientRect();
+    if (top > 0.6 * innerHeight) byId("verdict").scrollIntoView(); // on phones all results lie below
   }
 
   /** Teach all lessons that belong to a function, one after the other. */
@@ -193,6 +199,8 @@ export class TeachTab {
   undo(place) {
     this.setLessons(this.state.lessons.filter((_, other) => other !== place));
     this.refresh();
+    const others = byId("lessons").querySelectorAll("button");
+    (others[Math.min(place, others.length - 1)] ?? byId("teach")).focus(); // the button that was pressed is gone
   }
 
   goTo(position) {
@@ -220,6 +228,7 @@ export class TeachTab {
     const { choice, lessons, position, doubt } = this.state;
     const payload = { choice, lessons: lessons.slice(0, position), doubt };
     byId("learners").setAttribute("aria-busy", "true");
+    this.writeVerdict(true);
     const onProgress = ({ id, frame, result }) => {
       const card = this.cards.find(({ learner }) => learner.id === id);
       if (frame) card.showFrame(frame, this);
@@ -235,8 +244,38 @@ export class TeachTab {
     }
   }
 
+  /** Say in a sentence what to do, what is going on, or what was seen. */
+  writeVerdict(isBusy) {
+    const { lessons, position } = this.state;
+    const picture = this.problem.inputs === 1 ? "curve" : "map";
+    const lesson = this.lessonShown();
+    const words = lesson
+      ? this.lessonWords(lesson, picture, isBusy)
+      : isBusy
+        ? [`Seven models learn the same ${picture} …`]
+        : [`Seven models know this ${picture}. `, newElement("strong", {}, "Press Teach"), ": all of them learn new values for the region in the frame, "
+          + "from rows of that region only. What will each of them change elsewhere?"];
+    if (lesson && lessons.length > 1) words.unshift(`Lesson ${position} of ${lessons.length}. `);
+    byId("verdict").replaceChildren(...words);
+  }
+
+  /** @returns {(string|Node)[]} the lesson that is shown in words, and what it changed */
+  lessonWords({ box }, picture, isBusy) {
+    const about = `All of them ${isBusy ? "are" : "were"} taught ${percent(footprintShare({ kind: "box", box }))} of the ${picture}`;
+    if (isBusy) return [`${about} …`];
+    const [charts, network] = ["charts", "mlp"].map((id) => this.cards.find(({ learner }) => learner.id === id).picture);
+    return [
+      `${about}. Elsewhere, ATLAS with charts changed `,
+      newElement("strong", { className: charts.changedCount ? "changed" : "kept" }, changeText(charts)),
+      ", and the neural network ",
+      newElement("strong", { className: "changed" }, changeText(network)),
+      `, ${sizeText(network)} on average.`,
+    ];
+  }
+
   tellResults() {
     byId("learners").setAttribute("aria-busy", "false");
+    this.writeVerdict(false);
     const taught = this.lessonShown();
     if (!taught) return this.say("All have learned the function. Brush a region and teach them.");
     const parts = this.cards.map(({ learner, picture }) => `${learner.name} ${changeText(picture)}`);
@@ -245,19 +284,20 @@ export class TeachTab {
 
   /** Write the controls from the state. */
   writeControls() {
-    const { choice, lessons, position, draft } = this.state;
+    const { choice, lessons, position, draft, mode } = this.state;
     const { columns, inputs } = this.problem;
     byId("choice").value = choice.id;
     byId("kind").value = draft.kind;
     byId("level").value = draft.level;
     const isDifference = draft.kind === "shift" || draft.kind === "waves" || draft.kind === "peak";
     byId("level-value").textContent = this.valueText(draft.level, isDifference);
-    byId("level-row").hidden = draft.kind === "mirror";
+    byId("level-row").hidden = draft.kind === "mirror" && mode === "brush";
     byId("axis-x").textContent = `${columns[0]} →`;
     byId("axis-y").textContent = `${columns[1]} →`;
     byId("teach-all").hidden = this.problem.lessons.length === 0;
     byId("learners").classList.toggle("curves", inputs === 1);
     byId("panel-teach").classList.toggle("curves", inputs === 1);
+    byId("panel-teach").classList.toggle("taught", position > 0);
     byId("share").textContent = "Copy address";
     byId("history").hidden = lessons.length === 0;
     byId("moment").max = lessons.length;
