@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pytest
 
@@ -21,6 +23,12 @@ def test_an_update_that_spoils_known_rows_is_told_and_others_are_not(retention):
     assert text.startswith("rows known before are predicted worse now, with about ")
     told = float(text.removeprefix("rows known before are predicted worse now, with about ").split()[0])
     assert told == pytest.approx(after / before, rel=0.4)
+
+
+def test_large_factors_are_told_as_people_write_them():
+    model = AtlasRegressor(retention="pool", **CHEAP).fit(X[:500], Y[:500])
+    text = model.partial_fit(X[1000:1200], 1000 * Y[1000:1200]).update_log_[-1].caution
+    assert re.search(r"with about \d?,?\d{2}0 times the error", text), text
 
 
 def test_errors_that_keep_growing_are_told():

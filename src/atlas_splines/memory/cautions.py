@@ -59,7 +59,8 @@ def moved_text(before: State, after: State, loss: str) -> str:
         growth = error_growth(now - said, deviations(before, points, said))
     if growth < WORSE:
         return ""
-    return f"rows known before are predicted worse now, with about {growth:.2g} times the error; {UNLESS}"
+    times = f"{float(f'{growth:.2g}'):,.7g}"  # two digits, and no exponent below ten millions
+    return f"rows known before are predicted worse now, with about {times} times the error; {UNLESS}"
 
 
 def error_growth(moves: Array, errors: Array) -> float:
