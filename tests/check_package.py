@@ -5,6 +5,7 @@ The wheel is installed into a new environment, and the command is run there, far
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -12,6 +13,7 @@ import tempfile
 import venv
 import zipfile
 from pathlib import Path
+from urllib.request import urlopen
 
 from packaging.metadata import Metadata
 
@@ -83,16 +85,38 @@ def check_command(wheel: Path, folder: Path, version: str) -> None:
     demo = run(folder, atlas, "demo")
     assert re.search(r"atlas-demo\.png", demo), demo
     assert (folder / "atlas-demo.png").stat().st_size > 10_000
+    shutil.copy(ROOT / "examples" / "homes.csv", folder)
+    fitted = run(folder, atlas, "fit", "homes.csv", "--target", "price", "-o", "homes.atlas")
+    assert "The model is homes.atlas" in fitted, fitted
+    check_playground(atlas, folder)
+
+
+def check_playground(atlas: Path, folder: Path) -> None:
+    """The page comes with the wheel, and is served."""
+    with subprocess.Popen(
+        [str(atlas), "play", "--no-browser"], cwd=folder, env=environment(), stdout=subprocess.PIPE, text=True
+    ) as server:
+        try:
+            address = server.stdout.readline().split()[-1]
+            with urlopen(address, timeout=30) as answer:
+                page = answer.read()
+        finally:
+            server.terminate()
+    assert page == (ROOT / "src" / "atlas_splines" / "play" / "page.html").read_bytes()
 
 
 def run(folder: Path, *command: object) -> str:
-    """What a command prints; variables cannot lead it to the source."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    """What a command prints."""
     done = subprocess.run(
-        list(map(str, command)), cwd=folder, env=environment, capture_output=True, text=True
+        list(map(str, command)), cwd=folder, env=environment(), capture_output=True, text=True
     )
     assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
     return done.stdout
+
+
+def environment() -> dict[str, str]:
+    """Variables for a command, without those that could lead it to the source."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
 
 
 if __name__ == "__main__":
