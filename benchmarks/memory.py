@@ -290,7 +290,7 @@ def shared(output: Path, seeds: int, jobs: int) -> None:
             "mean absolute error, or share" if axes is panels[0] else "",
             f"{case}\nfootprint {volumes[0]:.2g} (plain {volumes[1]:.2g})",
         )
-    panels[0].legend(loc="upper left")
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right upper")
     figure.savefig(output / "shared.png", dpi=110)
 
 

@@ -11,6 +11,7 @@ import pytest
 from command import run
 
 from atlas_splines.cli.app import app
+from atlas_splines.experiments.arena.methods import METHODS
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -95,6 +96,11 @@ def test_the_manual_has_every_page_once():
     assert len(listed) == len(set(listed))
     apart = {ROOT / "docs" / "index.md", ROOT / "docs" / "arena" / "table.md"}
     assert set(PAGES[1:]) - set(listed) == apart
+
+
+def test_the_page_of_the_arena_counts_its_methods():
+    text = (ROOT / "docs" / "arena" / "README.md").read_text(encoding="utf8")
+    assert f"`atlas arena` puts {len(METHODS)} methods through the same" in text
 
 
 @pytest.mark.parametrize("module", ["", ".plots", ".versions", ".dask", ".river", ".nn"])
