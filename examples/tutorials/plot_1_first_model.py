@@ -2,9 +2,10 @@
 A first model in five minutes
 =============================
 
-We run ten cafés and want to know how many customers come in an hour, given the hour
-and the temperature. You need ``pip install .`` in a folder with this repository,
-and nothing else.
+We run ten cafés and want to know how many customers come in an hour, given the
+hour and the temperature. Install the library with ``pip install .`` in the folder
+of its source; nothing else is needed. The first fit compiles some code, which can
+take half a minute; after that it is quick.
 """
 
 # %%
@@ -25,7 +26,9 @@ def customers(hour, temperature):
 
 
 def some_hours(rows):
-    X = np.column_stack([random.uniform(8, 21, rows), random.uniform(0, 35, rows)])
+    X = np.column_stack(
+        [random.uniform(8, 21, rows), random.uniform(0, 35, rows)]
+    )
     return X, customers(*X.T) + random.normal(0, 4, rows)
 
 
@@ -53,8 +56,9 @@ print("predicted", model.predict(questions).round(1))
 print("truth    ", customers(*questions.T).round(1))
 
 # %%
-# How sure is it? Nine of ten new targets lie in the interval of 0.9. And has it
-# seen anything like this row? ``support`` goes from 0, never, to 1.
+# How sure is it? About nine of ten new targets lie in an interval of coverage 0.9.
+# And has it seen anything like this row? ``support`` goes from 0, never, to 1; it
+# was never 60 degrees warm.
 low, high = model.predict_interval(questions, coverage=0.9)
 print("from", low.round(), "to", high.round())
 print("support", model.support([[12.0, 30.0], [12.0, 60.0]]).round(2))
@@ -62,9 +66,11 @@ print("support", model.support([[12.0, 30.0], [12.0, 60.0]]).round(2))
 # %%
 # See what it has learned
 # -----------------------
-# The thick line is the mean prediction along a column. The band says how much that
-# effect differs from row to row: at lunch the temperature matters, in the morning
-# it does not. Without such interactions it has no width.
+# The thick line is the mean prediction along a column. The blue band says how much
+# that effect differs from row to row: it is wide at lunch, when the temperature
+# matters, and narrow between the two rushes. Without such interactions it would
+# have no width. The grey band is the interval of 90 %, the dashed line the
+# spline of this column alone, without exponentials; bars show where the rows are.
 import matplotlib.pyplot as plt
 
 from atlas_splines.plots import draw_shape
@@ -85,7 +91,7 @@ print(model.interaction_strengths().round(2))
 # %%
 # Keep it
 # -------
-# One file, without pickle: nothing in it can be run.
+# One file, without pickle: loading it runs no code that comes with it.
 import tempfile
 from pathlib import Path
 

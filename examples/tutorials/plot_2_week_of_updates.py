@@ -107,7 +107,12 @@ before = model.predict(places)
 model.partial_fit(X_music, y_music, message="music on warm evenings")
 change = model.predict(places) - before
 outside = ~footprint.contains(places)
-print("changed outside:", np.count_nonzero(change[outside]), "of", np.sum(outside))
+print(
+    "changed outside:",
+    np.count_nonzero(change[outside]),
+    "of",
+    np.sum(outside),
+)
 
 figure, axes = plt.subplots(figsize=(6.5, 3.6), layout="constrained")
 image = axes.pcolormesh(*grid, change.reshape(grid[0].shape), cmap="Blues")
@@ -122,8 +127,8 @@ plt.show()
 # Saturday: please forget us
 # --------------------------
 # One café leaves, and wants its rows out of the model. Rows that were pooled are
-# subtracted from sums that are exact: what is left is, to the bit, what these rows
-# never entered.
+# subtracted again, and the sums are exact: what is left is, to the bit, what the
+# sums would be if these rows had never come.
 def hours_of_now(rows):
     X, y = some_hours(rows)
     music = (X[:, 0] > 19) & (X[:, 1] > 20)
@@ -136,7 +141,9 @@ theirs = np.arange(140) % 10 == 0
 with_them = model.partial_fit(X_day, y_day).predict(places)
 model.forget(X_day[theirs], y_day[theirs])
 difference = np.abs(model.predict(places) - with_them)
-print("it changed predictions by up to", difference.max().round(2), "customers")
+print(
+    "it changed predictions by up to", difference.max().round(2), "customers"
+)
 
 # %%
 # Sunday: the log
