@@ -2,7 +2,7 @@
 Atlas, chart, fence, evidence, footprint
 ========================================
 
-Five words, each with a picture. The code behind the pictures is in the script, which can be downloaded below.
+Five words, with pictures. The code behind the pictures is in the script, which can be downloaded below.
 """
 
 # sphinx_gallery_start_ignore
