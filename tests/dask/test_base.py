@@ -225,6 +225,7 @@ def test_conventions(client, fitted):
     assert clone(regressor()).get_params() == regressor().get_params()
     assert clone(DaskAtlasRegressor(client=client, members=1)).client is client
     assert clone(DaskAtlasRegressor(client=client, members=1)).members == 1
+    assert repr(regressor()) == "DaskAtlasRegressor(features=50, members=1, random_state=0, sample=800)"
     assert is_regressor(regressor())
     assert is_classifier(DaskAtlasClassifier())
     assert not hasattr(regressor(), "model_")

@@ -142,6 +142,21 @@ def test_frames_and_arrays_come_together(client):
     assert len(prints) == 1
 
 
+def test_predictions_of_a_file_go_with_its_columns(client, tmp_path):
+    X, y = rows_and_targets(1200)
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=y, unused="text" * 5)
+    for k in range(4):
+        frame[k * 300 : (k + 1) * 300].to_parquet(tmp_path / f"{k}.parquet")
+    table = dd.read_parquet(
+        tmp_path
+    )  # Dask reads several small files at once where few columns are asked for
+    model = regressor(sample=300).fit(table[["a", "b", "c"]], table["y"])
+    errors = table["y"].to_dask_array() - model.predict(table[["a", "b", "c"]])
+    assert (errors.compute() == y - model.to_local().predict(frame[["a", "b", "c"]])).all()
+    low, high = model.predict_interval(table[["a", "b", "c"]], [0.5, 0.9])
+    assert (high - low).compute().shape == (1200, 2)
+
+
 def test_columns_without_names_of_their_own(client):
     X, y = rows_and_targets(1000)
     frame = dd.from_pandas(pd.DataFrame(X), npartitions=2)

@@ -39,7 +39,7 @@ from atlas_splines.estimators.parameters import Parameters
 from atlas_splines.estimators.row_sums import RowsToSum
 from atlas_splines.estimators.threads import ONE_THREAD_EACH
 from atlas_splines.memory.plans import BY_EVIDENCE
-from atlas_splines.memory.summing import Summer, add_to_newest_update, of_all_rows
+from atlas_splines.memory.summing import RowSums, Summer, add_to_newest_update, of_all_rows
 from atlas_splines.tables.frame_parts import as_categories
 
 __all__ = ["DaskEstimator"]
@@ -80,6 +80,13 @@ class DaskEstimator(Parameters):
     @classmethod
     def _get_param_names(cls) -> list[str]:
         return sorted([*OWN, *cls._kind._get_param_names()])
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        """The parameters that are not at their defaults, as other estimators show them."""
+        usual = type(self)().get_params(deep=False)
+        given = {name: repr(value) for name, value in self.get_params(deep=False).items()}
+        changed = [f"{name}={text}" for name, text in given.items() if text != repr(usual[name])]
+        return f"{type(self).__name__}({', '.join(changed)})"[:N_CHAR_MAX]
 
     def __sklearn_tags__(self) -> Any:
         return self._estimator().__sklearn_tags__()
@@ -219,12 +226,16 @@ class DaskEstimator(Parameters):
         if sample.is_whole:
             return local
         asked = RowsToSum(local, confined=not isinstance(local.domain, str))
-        sums = summed(self.client_, data.map(summed_rows, asked))
+        sums = self._summed(data, asked)
         judging = sample.take(sample.judging)
         judged = local._rows(*self._checked(local, judging, data))
         whole, ahead = of_all_rows(state_of(local.model_), sums, judged, local._loss)
         local._take_state(ahead)._judge_by(frame_of(judging, data), judging.y, judging.weights)
         return local._take_first(whole, sum(sums.rows.values()) - local.fit_record_.rows)
+
+    def _summed(self, data: Partitions, asked: RowsToSum) -> RowSums:
+        """Sums of all rows, made where they are."""
+        return summed(self.client_, data.map(summed_rows, asked))
 
     def _checked(self, local: Any, sample: Sample, data: Partitions) -> tuple[Array, Array, Array]:
         checked: tuple[Array, Array, Array] = local._checked(frame_of(sample, data), sample.y, sample.weights)

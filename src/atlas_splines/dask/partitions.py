@@ -55,7 +55,7 @@ class Partitions:
             what = "partitions" if self._must_match else "rows"
             raise ValueError(
                 f"X, y and sample_weight have {' and '.join(map(str, counts))} {what}; "
-                "they must have the same"
+                "they must have the same: take them from one table in the same way, or repartition them"
             )
 
     @property
@@ -172,8 +172,8 @@ def each(function: Callable[..., Array], asked: Any, X: Any, shape: tuple[int, .
     """A lazy array of `function(X, asked=asked)` of each part, which has this shape for each row."""
     asked = delayed(asked, pure=False, traverse=False)
     if is_frame(X):
-        parts = (delayed(function, pure=False)(part, asked=asked) for part in X.to_delayed())
-        return da.concatenate([da.from_delayed(part, (np.nan, *shape), dtype) for part in parts])
+        meta = np.empty((0, *shape), dtype)
+        return X.map_partitions(function, asked=asked, meta=meta, enforce_metadata=False)
     X = whole_rows(X)
     empty = np.empty((0,) * (1 + len(shape)), dtype)
     if not shape:
