@@ -126,6 +126,15 @@ def test_no_scheduler_is_named(work, streams, monkeypatch):
     assert not (work / "l.atlas").exists()
 
 
+@pytest.mark.parametrize("address", ["nonsense", "http://127.0.0.1:8786"])
+def test_what_is_no_address_is_named(work, streams, address):
+    write_csv("large.csv", HEADER, homes(1000))
+    line = refused("fit", "large.csv", "-t", "price", "-o", "l.atlas", *SIZES, "--scheduler", address)
+    assert (
+        line == f"{address!r} is no address of a scheduler; give one such as tcp://host:8786, or use --jobs"
+    )
+
+
 def test_one_kind_of_workers(work):
     line = refused("update", "m.atlas", "new.csv", "--jobs", "2", "--scheduler", "tcp://127.0.0.1:1")
     assert line == "--jobs and --scheduler exclude each other; give one of them"

@@ -223,6 +223,9 @@ def test_conventions(client, fitted):
     assert fitted.client_ is client
     assert DaskAtlasRegressor(client=client).client_ is client
     assert clone(regressor()).get_params() == regressor().get_params()
+    assert clone(DaskAtlasRegressor(client=client, members=1)).client is client
+    assert clone(DaskAtlasRegressor(client=client, members=1)).members == 1
+    assert repr(regressor()) == "DaskAtlasRegressor(features=50, members=1, random_state=0, sample=800)"
     assert is_regressor(regressor())
     assert is_classifier(DaskAtlasClassifier())
     assert not hasattr(regressor(), "model_")
@@ -237,6 +240,18 @@ def test_conventions(client, fitted):
         DaskAtlasClassifier().predict_proba(in_chunks(X, Y, 3000)[0])
     with pytest.raises(TypeError, match="unexpected keyword argument 'depth'"):
         DaskAtlasRegressor(depth=6)
+
+
+def test_what_is_no_table_of_these_columns_is_refused_at_once(fitted):
+    lazy_X, lazy_y = in_chunks(X, Y, 3000)
+    with pytest.raises(ValueError, match="X has 2 features, but AtlasRegressor is expecting 3"):
+        fitted.predict(lazy_X[:, :2])
+    with pytest.raises(ValueError, match="X has 1 dimensions; give rows and columns"):
+        fitted.predict(lazy_X[:, 0])
+    with pytest.raises(TypeError, match=r"numpy\.ndarray is no Dask array or data frame; make one of it"):
+        fitted.predict(X)
+    with pytest.raises(ValueError, match="y is missing, or infinite, in some rows; leave these out"):
+        fitted.score(lazy_X, da.where(lazy_y > 1, np.nan, lazy_y))
 
 
 def test_no_client_is_named(monkeypatch):

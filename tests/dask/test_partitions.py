@@ -49,7 +49,9 @@ def test_what_does_not_match_is_refused():
     frame, array = dd.from_pandas(FRAME, npartitions=3), da.from_array(FRAME.to_numpy(), chunks=(5, 2))
     with pytest.raises(TypeError, match=r"numpy\.ndarray is no Dask array or data frame; make one of it"):
         Partitions(FRAME.to_numpy())
-    with pytest.raises(TypeError, match="must all be Dask arrays, or all Dask data frames and series"):
+    with pytest.raises(
+        ValueError, match="X, y and sample_weight have 3 and 2 partitions; they must have the"
+    ):
         Partitions(frame, (array[:, 0],))
     with pytest.raises(ValueError, match="have 3 and 2 partitions; they must have the same"):
         Partitions(frame, (dd.from_pandas(FRAME["a"], npartitions=2),))

@@ -14,6 +14,7 @@ from atlas_splines.dask.sketches import EVERY, Sketch, sketch_of
 from atlas_splines.estimators.base import AtlasEstimator
 from atlas_splines.estimators.row_sums import RowsToSum, SummedRows
 from atlas_splines.memory.summing import without_sums
+from atlas_splines.tables.frame_parts import cells_of
 
 __all__ = [
     "Scored",
@@ -45,12 +46,15 @@ class Sketching:
         Parts of all data, or None to leave out nothing beforehand.
     of_classes
         Whether targets are classes.
+    of_cells
+        Whether inputs are cells of a table, which may hold more than numbers.
     """
 
     size: int
     seed: int
     parts: int | None
     of_classes: bool
+    of_cells: bool = False
 
     def limit(self, rows: int) -> int:
         """Hash from which on a part with so many rows leaves rows out: few of them are in the sample."""
@@ -61,12 +65,12 @@ class Sketching:
 
 def sketched(X: Any, y: Any = None, weights: Any = None, *, asked: Sketching) -> Sketch:
     """The sketch of a part."""
-    table = as_numbers(X)
-    targets = np.zeros(len(table)) if y is None else np.asarray(y)
-    counted = np.ones(len(table)) if weights is None else np.asarray(weights, np.float64)
-    if not len(table) == len(targets) == len(counted):
+    table, elsewhere = cells_of(X, [*map(str, X.columns)]) if asked.of_cells else (as_numbers(X), None)
+    targets = np.zeros(len(X)) if y is None else np.asarray(y)
+    counted = np.ones(len(X)) if weights is None else np.asarray(weights, np.float64)
+    if not len(X) == len(targets) == len(counted):
         raise ValueError(
-            f"a partition has {len(table)} rows of X, {len(targets)} of y and {len(counted)} of "
+            f"a partition has {len(X)} rows of X, {len(targets)} of y and {len(counted)} of "
             "sample_weight; give each row one of each"
         )
     if asked.of_classes and targets.dtype.kind == "f" and (targets != np.rint(targets)).any():
@@ -76,9 +80,10 @@ def sketched(X: Any, y: Any = None, weights: Any = None, *, asked: Sketching) ->
         targets,
         counted,
         size=asked.size,
-        limit=asked.limit(len(table)),
+        limit=asked.limit(len(X)),
         seed=asked.seed,
         of_classes=asked.of_classes,
+        elsewhere=elsewhere,
     )
 
 
@@ -151,6 +156,8 @@ def errors_of(X: Any, y: Any, weights: Any = None, *, asked: tuple[AtlasEstimato
     if not counted.sum():
         nothing = np.zeros(targets.shape[1])
         return Scored(0.0, nothing, nothing, nothing)
+    if not of_classes and not np.isfinite(targets.astype(np.float64)).all():
+        raise ValueError("y is missing, or infinite, in some rows; leave these out")
     said = estimator.predict(X).reshape(targets.shape)
     wrong = (said != targets).astype(np.float64) if of_classes else (targets - said) ** 2
     numbers = wrong if of_classes else targets.astype(np.float64)

@@ -34,11 +34,13 @@ from atlas_splines.dask.sketches import Sample, Sketch, merged
 from atlas_splines.estimators.base import AtlasEstimator
 from atlas_splines.estimators.classifier import AtlasClassifier
 from atlas_splines.estimators.column_footprint import ColumnFootprint
+from atlas_splines.estimators.inputs import holds_more_than_numbers
 from atlas_splines.estimators.parameters import Parameters
 from atlas_splines.estimators.row_sums import RowsToSum
 from atlas_splines.estimators.threads import ONE_THREAD_EACH
 from atlas_splines.memory.plans import BY_EVIDENCE
-from atlas_splines.memory.summing import Summer, add_to_newest_update, of_all_rows
+from atlas_splines.memory.summing import RowSums, Summer, add_to_newest_update, of_all_rows
+from atlas_splines.tables.frame_parts import as_categories
 
 __all__ = ["DaskEstimator"]
 
@@ -79,8 +81,19 @@ class DaskEstimator(Parameters):
     def _get_param_names(cls) -> list[str]:
         return sorted([*OWN, *cls._kind._get_param_names()])
 
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        """The parameters that are not at their defaults, as other estimators show them."""
+        usual = type(self)().get_params(deep=False)
+        given = {name: repr(value) for name, value in self.get_params(deep=False).items()}
+        changed = [f"{name}={text}" for name, text in given.items() if text != repr(usual[name])]
+        return f"{type(self).__name__}({', '.join(changed)})"[:N_CHAR_MAX]
+
     def __sklearn_tags__(self) -> Any:
         return self._estimator().__sklearn_tags__()
+
+    def __sklearn_clone__(self: Self) -> Self:
+        given = {name: getattr(self, name) for name in self._get_param_names() if name != "client"}
+        return type(self)(client=self.client, **copy.deepcopy(given))  # a connection has no copies
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "client": None}  # a connection is of one process
@@ -148,7 +161,8 @@ class DaskEstimator(Parameters):
         local = self._kind(**self._estimator().get_params())
         self._check(local)
         data = Partitions(X, (y, sample_weight))
-        sketch = self._sketch(data, self._kind is AtlasClassifier)
+        of_cells = data.names is not None and bool(holds_more_than_numbers(data.without_rows) or self.dates)
+        sketch = self._sketch(data, self._kind is AtlasClassifier, of_cells)
         with ONE_THREAD_EACH:  # more threads may round differently
             return self._take(self._fitted(local, data, sketch, classes))
 
@@ -173,13 +187,13 @@ class DaskEstimator(Parameters):
         """Rows of a sample of the data."""
         return max(min(self.sample, SAMPLE_CELLS // data.columns), LEAST_SAMPLE)
 
-    def _sketch(self, data: Partitions, of_classes: bool) -> Sketch:
+    def _sketch(self, data: Partitions, of_classes: bool, of_cells: bool) -> Sketch:
         """The sketch of all rows, made where they are."""
         size = self._size(data)
         seed = int(self.random_state) if isinstance(self.random_state, int | np.integer) else 0
-        sketch = self._drawn(data, Sketching(size, seed, len(data), of_classes))
+        sketch = self._drawn(data, Sketching(size, seed, len(data), of_classes, of_cells))
         if not sketch.suffices(size):  # rows come many times, or partitions are of very different sizes
-            sketch = self._drawn(data, Sketching(size, seed, None, of_classes))
+            sketch = self._drawn(data, Sketching(size, seed, None, of_classes, of_cells))
         if not sketch.rows:
             raise ValueError("X has no rows; give some")
         if sketch.rows > MOST_ROWS:  # told before they are summed, and not after hours of it
@@ -201,23 +215,27 @@ class DaskEstimator(Parameters):
         learned = sample if sample.is_whole else sample.take(~sample.judging)
         local.set_params(validation="random")  # the order of hashes means nothing
         rows = (frame_of(learned, data), learned.y)
-        tolerance = 0.0 if sample.is_whole else self.tolerance
+        tolerance, elsewhere = 0.0 if sample.is_whole else self.tolerance, sketch.elsewhere
         if isinstance(local, AtlasClassifier):
             announced = [] if classes is None else [np.asarray(classes)]
             every = np.concatenate([*announced, sketch.classes])
-            local._fit_announced(*rows, every, learned.weights, tolerance=tolerance)
+            local._fit_announced(*rows, every, learned.weights, tolerance=tolerance, elsewhere=elsewhere)
         else:
-            local._fit(*rows, learned.weights, tolerance=tolerance)
+            local._fit(*rows, learned.weights, tolerance=tolerance, elsewhere=elsewhere)
         local.set_params(**given)
         if sample.is_whole:
             return local
         asked = RowsToSum(local, confined=not isinstance(local.domain, str))
-        sums = summed(self.client_, data.map(summed_rows, asked))
+        sums = self._summed(data, asked)
         judging = sample.take(sample.judging)
         judged = local._rows(*self._checked(local, judging, data))
         whole, ahead = of_all_rows(state_of(local.model_), sums, judged, local._loss)
         local._take_state(ahead)._judge_by(frame_of(judging, data), judging.y, judging.weights)
         return local._take_first(whole, sum(sums.rows.values()) - local.fit_record_.rows)
+
+    def _summed(self, data: Partitions, asked: RowsToSum) -> RowSums:
+        """Sums of all rows, made where they are."""
+        return summed(self.client_, data.map(summed_rows, asked))
 
     def _checked(self, local: Any, sample: Sample, data: Partitions) -> tuple[Array, Array, Array]:
         checked: tuple[Array, Array, Array] = local._checked(frame_of(sample, data), sample.y, sample.weights)
@@ -247,8 +265,8 @@ class DaskEstimator(Parameters):
 
     def _update(self: Self, X: Any, y: Any, sample_weight: Any, **notes: str) -> Self:
         """Learn new rows: by a sample it is decided what to do, and then the sums of all rows are added."""
-        local, data = self._estimator(), Partitions(X, (y, sample_weight))
-        sample = self._sample_or_all(data, local)
+        data = Partitions(X, (y, sample_weight))
+        local, sample = self._knowing(self._estimator(), data)
         if not sample.is_whole:
             sample = sample.take(slice(0, DECIDING_ROWS))
         with ONE_THREAD_EACH:
@@ -280,7 +298,10 @@ class DaskEstimator(Parameters):
                 self._update(X, y, None)
             return self
         every = [Partitions(X, (y, None)) for X, y in updates]
-        tables = [self._sample_or_all(data, local) for data in every]
+        tables = []
+        for data in every:
+            local, sample = self._knowing(local, data)
+            tables.append(sample)
         pairs = list(zip(tables, every, strict=True))
         rows = [self._checked(local, sample, data) for sample, data in pairs]
         boxes = [fences_of(local, frame_of(sample, data)) for sample, data in pairs]
@@ -288,12 +309,14 @@ class DaskEstimator(Parameters):
             local = trained_apart(self.client_, local, [rows[k] for k in wave])
         return self._take(local)
 
-    def _sample_or_all(self, data: Partitions, local: Any) -> Sample:
-        """Rows of an update: all of them, or a sample if that is enough for how it learns."""
-        sample = self._sketch(data, of_classes=False).sample(self._size(data))
+    def _knowing(self, local: Any, data: Partitions) -> tuple[Any, Sample]:
+        """The estimator with new categories, and rows: all, or a sample if sums tell of the others."""
+        local._check_columns(data.without_rows)
+        sketch = self._sketch(data, of_classes=False, of_cells=hasattr(local, "encoding_"))
+        sample = sketch.sample(self._size(data))
         if not sample.is_whole:
             self._need_evidence(local)
-        return sample
+        return local if sketch.elsewhere is None else local._knowing_texts(sketch.elsewhere), sample
 
     def _need_evidence(self, local: Any) -> None:
         by_evidence = local.retention in BY_EVIDENCE and state_of(local.model_).evidence is not None
@@ -326,8 +349,8 @@ class DaskEstimator(Parameters):
         X
             Inputs of the new data, a Dask array or data frame.
         """
-        local, data = self._estimator(), Partitions(X, (None, None))
-        sample = self._sample_or_all(data, local)  # what learns from a sample can change everything
+        data = Partitions(X, (None, None))
+        local, sample = self._knowing(self._estimator(), data)  # what learns by sums can change everything
         area: ColumnFootprint = local.footprint(frame_of(sample, data))
         return area
 
@@ -356,16 +379,18 @@ class DaskEstimator(Parameters):
         -------
         Dask array of shape (rows,), or (rows, targets) if there were several
         """
-        learned = self._learned()
+        learned = self._learned(X)
         return self._lazily(learned, "predict", X, *self._kind_of_prediction(learned))
 
     @abstractmethod
     def _kind_of_prediction(self, learned: Any) -> tuple[tuple[int, ...], Any]:
         """Shape and dtype of the prediction for one row."""
 
-    def _learned(self) -> Any:
-        """What predicts: the fitted estimator without Dask and without sums."""
-        return predictor(self._estimator())
+    def _learned(self, X: Any) -> Any:
+        """What predicts such inputs: the fitted estimator without Dask and without sums."""
+        local = self._estimator()
+        local._check_columns(Partitions(X).without_rows)
+        return predictor(local)
 
     def _lazily(self, asked: Any, method: str, X: Any, shape: tuple[int, ...], dtype: Any) -> da.Array:
         """What a method of the estimator says of all rows, computed where they are, once it is asked for."""
@@ -379,7 +404,7 @@ class DaskEstimator(Parameters):
         X, y, sample_weight
             As in `fit`.
         """
-        asked = self._learned(), self._kind is AtlasClassifier
+        asked = self._learned(X), self._kind is AtlasClassifier
         answers = Partitions(X, (y, sample_weight)).map(errors_of, asked)
         return self._score_of(self._computed(tree(answers, added)))
 
@@ -397,6 +422,8 @@ def frame_of(sample: Sample, data: Partitions) -> Any:
     """Inputs of a sample, with the names of the columns if they have some."""
     if data.names is None:
         return sample.X
+    if not isinstance(sample.X, np.ndarray):
+        return as_categories(sample.X, data.categories)
     from pandas import DataFrame  # only those who have data frames need it
 
     return DataFrame(sample.X, columns=data.names)

@@ -83,7 +83,7 @@ class DaskAtlasClassifier(DaskEstimator):
         X
             Inputs, a Dask array or data frame.
         """
-        learned = self._learned()
+        learned = self._learned(X)
         return self._lazily(learned, "predict_proba", X, (len(learned.classes_),), np.float64)
 
     def _kind_of_prediction(self, learned: Any) -> tuple[tuple[int, ...], Any]:

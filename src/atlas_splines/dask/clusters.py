@@ -12,7 +12,7 @@ from typing import Any
 
 from dask.delayed import Delayed
 from distributed import Client, Future, KilledWorker, LocalCluster, wait
-from distributed.comm import CommClosedError
+from distributed.comm import CommClosedError, resolve_address
 
 __all__ = ["awaited", "connected"]
 
@@ -54,19 +54,37 @@ def connected(jobs: int | None, scheduler: str | None) -> Iterator[Client]:
                 )
             )
         else:
-            address = scheduler
+            address = checked_address(scheduler)
         try:
             client = stack.enter_context(Client(address, timeout=PATIENCE, set_as_default=False))
-        except (OSError, ValueError):
-            raise LostWorkersError(
-                f"no Dask scheduler answers at {scheduler}; start one with `dask scheduler`, or use --jobs"
-            ) from None
+        except OSError:
+            raise none_answers(scheduler) from None
         try:
             client.wait_for_workers(1, timeout=PATIENCE)
         except LATE:
             raise none_left(client, "has no workers") from None
         with naming_losses():
             yield client
+
+
+def checked_address(scheduler: str) -> str:
+    """An address that a scheduler can have."""
+    try:
+        resolve_address(scheduler)
+    except ValueError:
+        raise LostWorkersError(
+            f"{scheduler!r} is no address of a scheduler; give one such as tcp://host:8786, or use --jobs"
+        ) from None
+    except OSError:
+        raise none_answers(scheduler) from None
+    return scheduler
+
+
+def none_answers(scheduler: str | None) -> LostWorkersError:
+    """What to do where no scheduler is found."""
+    return LostWorkersError(
+        f"no Dask scheduler answers at {scheduler}; start one with `dask scheduler`, or use --jobs"
+    )
 
 
 @contextlib.contextmanager

@@ -49,29 +49,39 @@ class Partitions:
 
     def __post_init__(self) -> None:
         given = [other for other in self.others if other is not None]
-        if any(is_frame(other) != is_frame(self.X) for other in given):
-            raise TypeError(
-                "X, y and sample_weight must all be Dask arrays, or all Dask data frames and series"
-            )
         counted = count_parts if self._must_match else len
         counts = [counted(part) for part in (self.X, *given)]
         if len(set(counts)) > 1:
             what = "partitions" if self._must_match else "rows"
             raise ValueError(
                 f"X, y and sample_weight have {' and '.join(map(str, counts))} {what}; "
-                "they must have the same"
+                "they must have the same: take them from one table in the same way, or repartition them"
             )
 
     @property
     def _must_match(self) -> bool:
         """Whether parts must match as they are, since nobody knows how many rows they have."""
-        arrays = [part for part in (self.X, *self.others) if part is not None]
-        return is_frame(self.X) or any(np.isnan(array.chunks[0]).any() for array in arrays)
+        return any(is_frame(part) or np.isnan(part.chunks[0]).any() for part in self._given)
 
     @property
-    def names(self) -> list[str] | None:
+    def _given(self) -> list[Any]:
+        return [part for part in (self.X, *self.others) if part is not None]
+
+    @property
+    def without_rows(self) -> Any:
+        """An array or a data frame of pandas with the same columns, and no rows."""
+        return self.X._meta if is_frame(self.X) else np.empty((0, self.columns))
+
+    @property
+    def names(self) -> list[Any] | None:
         """Names of the columns of a data frame."""
-        return [str(name) for name in self.X.columns] if is_frame(self.X) else None
+        return list(self.X.columns) if is_frame(self.X) else None
+
+    @property
+    def categories(self) -> list[str]:
+        """Names of columns that are categories in any case."""
+        kinds = self.X._meta.dtypes if is_frame(self.X) else {}
+        return [str(name) for name, kind in kinds.items() if kind == "category"]
 
     @property
     def columns(self) -> int:
@@ -87,6 +97,8 @@ class Partitions:
     def map(self, function: Callable[..., Answer], asked: Any) -> list[Delayed]:
         """Ask each part: `function(X, *others, asked=asked)` of it, with None for what is not there."""
         asked = delayed(asked, pure=False, traverse=False)  # once in the graph, not in each task
+        if len({is_frame(part) for part in self._given}) > 1:
+            return _map_parts(function, self.X, self.others, asked)
         if is_frame(self.X):
             return _map_frames(function, self.X, self.others, asked)
         return _map_arrays(function, self.X, self.others, asked, align=not self._must_match)
@@ -95,6 +107,25 @@ class Partitions:
 def count_parts(collection: Any) -> int:
     """Parts along the rows."""
     return int(collection.npartitions if is_frame(collection) else collection.numblocks[0])
+
+
+def _map_parts(function: Callable[..., Any], X: Any, others: Sequence[Any], asked: Delayed) -> list[Delayed]:
+    """One task a part, where data frames and arrays come together."""
+    nothing = [None] * count_parts(X)
+    columns = [nothing if part is None else parts_of(part) for part in (X, *others)]
+    return [delayed(function, pure=False)(*parts, asked=asked) for parts in zip(*columns, strict=True)]
+
+
+def parts_of(collection: Any) -> list[Delayed]:
+    """The parts along the rows."""
+    if is_frame(collection):
+        return list(collection.to_delayed())
+    return list(whole_rows(collection).to_delayed().ravel())
+
+
+def whole_rows(array: da.Array) -> da.Array:
+    """An array whose rows are not in several parts."""
+    return array.rechunk({1: -1}) if array.ndim > 1 and array.numblocks[1] > 1 else array
 
 
 def _map_frames(function: Callable[..., Any], X: Any, others: Sequence[Any], asked: Delayed) -> list[Delayed]:
@@ -141,9 +172,9 @@ def each(function: Callable[..., Array], asked: Any, X: Any, shape: tuple[int, .
     """A lazy array of `function(X, asked=asked)` of each part, which has this shape for each row."""
     asked = delayed(asked, pure=False, traverse=False)
     if is_frame(X):
-        parts = (delayed(function, pure=False)(part, asked=asked) for part in X.to_delayed())
-        return da.concatenate([da.from_delayed(part, (np.nan, *shape), dtype) for part in parts])
-    X = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
+        meta = np.empty((0, *shape), dtype)
+        return X.map_partitions(function, asked=asked, meta=meta, enforce_metadata=False)
+    X = whole_rows(X)
     empty = np.empty((0,) * (1 + len(shape)), dtype)
     if not shape:
         return X.map_blocks(function, asked=asked, dtype=dtype, drop_axis=1, meta=empty)

@@ -79,7 +79,7 @@ class DaskAtlasRegressor(DaskEstimator):
         -------
         two Dask arrays with the low and the high ends
         """
-        learned = self._learned()
+        learned = self._learned(X)
         shape = (*shape_of(learned), *np.shape(coverage), 2)
         ends = each(interval_ends, (learned, coverage, shape), X, shape, np.float64)
         return ends[..., 0], ends[..., 1]

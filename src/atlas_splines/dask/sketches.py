@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from hashlib import blake2b
+from operator import or_
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines.core import kernels
+from atlas_splines.tables.frame_parts import cell_numbers, joined_tables, number_of_text
+from atlas_splines.tables.reading import Table
+from atlas_splines.tables.survey import Elsewhere
 
 __all__ = ["Sample", "Sketch", "merged", "sketch_of"]
 
@@ -33,12 +36,12 @@ class Sample:
     Attributes
     ----------
     X, y, weights
-        The rows, shapes (rows, columns), (rows,) or (rows, targets), and (rows,).
+        The rows, shapes (rows, columns), (rows,) or (rows, targets), and (rows,); X may be a table.
     of
         Number of rows that it is a sample of.
     """
 
-    X: Array
+    X: Array | Table
     y: Array
     weights: Array
     of: int
@@ -58,7 +61,7 @@ class Sample:
 
     def take(self, rows: NDArray[np.bool_] | slice) -> Sample:
         """Some of the rows."""
-        return Sample(self.X[rows], self.y[rows], self.weights[rows], self.of)
+        return Sample(some_rows(self.X, rows), self.y[rows], self.weights[rows], self.of)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,16 +82,19 @@ class Sketch:
         How many rows were seen.
     classes
         All values of y that were seen, if these are classes.
+    elsewhere
+        What is known of all rows that were seen, if X is a table.
     """
 
     hashes: Hashes
-    X: Array
+    X: Array | Table
     y: Array
     weights: Array
     counts: NDArray[np.int64]
     limit: int
     rows: int
     classes: Array | None
+    elsewhere: Elsewhere | None
 
     def __len__(self) -> int:
         return len(self.counts)
@@ -106,14 +112,14 @@ class Sketch:
             dice = (first.hashes[:, 1] >> np.uint64(11)).astype(np.float64) / 2**53
             copies = np.floor(first.counts * (size / seen) + dice).astype(np.int64)
         chosen = np.repeat(np.arange(len(first)), copies)
-        return Sample(first.X[chosen], first.y[chosen], first.weights[chosen], self.rows)
+        return Sample(some_rows(first.X, chosen), first.y[chosen], first.weights[chosen], self.rows)
 
     def take(self, rows: NDArray[np.bool_] | slice) -> Sketch:
         """Some of the different rows."""
         return replace(
             self,
             hashes=self.hashes[rows],
-            X=self.X[rows],
+            X=some_rows(self.X, rows),
             y=self.y[rows],
             weights=self.weights[rows],
             counts=self.counts[rows],
@@ -127,14 +133,22 @@ class Sketch:
 
 
 def sketch_of(
-    X: Array, y: Array, weights: Array, *, size: int, limit: int, seed: int, of_classes: bool
+    X: Array | Table,
+    y: Array,
+    weights: Array,
+    *,
+    size: int,
+    limit: int,
+    seed: int,
+    of_classes: bool,
+    elsewhere: Elsewhere | None = None,
 ) -> Sketch:
     """The sketch of some rows.
 
     Parameters
     ----------
     X, y, weights
-        The rows; X in float64.
+        The rows; X in float64, or a table.
     size
         How many different rows it has at most.
     limit
@@ -143,6 +157,8 @@ def sketch_of(
         Of the hashes.
     of_classes
         Whether y holds classes.
+    elsewhere
+        What others have to know of the rows of a table.
 
     Examples
     --------
@@ -153,7 +169,8 @@ def sketch_of(
     >>> bool((merged(parts, 20).X == whole.X).all())
     True
     """
-    parts = [np.ascontiguousarray(part, np.float64) for part in (X, label_numbers(y), weights[:, None])]
+    numbers = X if isinstance(X, np.ndarray) else cell_numbers(X)
+    parts = [np.ascontiguousarray(part, np.float64) for part in (numbers, label_numbers(y), weights[:, None])]
     classes = np.unique(y) if of_classes else None
     first = hashed(parts, STARTS[0] + seed)
     below = np.flatnonzero(first <= np.uint64(limit - 1))
@@ -163,7 +180,15 @@ def sketch_of(
     counts = np.diff(np.append(starts, len(order)))
     kept = below[order[starts]]
     sketch = Sketch(
-        hashes[order[starts]], X[kept] + 0.0, y[kept], weights[kept], counts, limit, len(X), classes
+        hashes[order[starts]],
+        some_rows(X, kept),
+        y[kept],
+        weights[kept],
+        counts,
+        limit,
+        len(y),
+        classes,
+        elsewhere,
     )
     return sketch.cut(size)
 
@@ -182,16 +207,28 @@ def joined(one: Sketch, other: Sketch) -> Sketch:
     kept = order[starts]
     counts = np.concatenate([part.counts for part in parts])[order]
     classes = [part.classes for part in parts if part.classes is not None]
+    known = [part.elsewhere for part in parts if part.elsewhere is not None]
     return Sketch(
         hashes=hashes[kept],
-        X=np.concatenate([part.X for part in parts])[kept],
+        X=some_rows(joined_inputs([part.X for part in parts]), kept),
         y=np.concatenate([part.y for part in parts])[kept],
         weights=np.concatenate([part.weights for part in parts])[kept],
         counts=np.add.reduceat(counts, starts) if len(starts) else counts,
         limit=limit,
         rows=one.rows + other.rows,
         classes=np.unique(np.concatenate(classes)) if classes else None,
+        elsewhere=reduce(or_, known) if known else None,
     )
+
+
+def some_rows(X: Array | Table, rows: NDArray[Any] | slice) -> Array | Table:
+    """Some rows of an array, without negative zeros, or of a table."""
+    return X[rows] + 0.0 if isinstance(X, np.ndarray) else X.take(np.arange(X.num_rows)[rows])
+
+
+def joined_inputs(parts: Sequence[Array | Table]) -> Array | Table:
+    """The rows of some arrays, or of some tables."""
+    return np.concatenate(parts) if isinstance(parts[0], np.ndarray) else joined_tables(parts)
 
 
 def distinct(hashes: Hashes) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -208,8 +245,7 @@ def label_numbers(y: Array) -> Array:
     if y.dtype.kind in "biuf":
         return y[:, None] if y.ndim == 1 else y
     labels, places = np.unique(y.astype(str), return_inverse=True)
-    digests = [int.from_bytes(blake2b(label.encode(), digest_size=6).digest(), "big") for label in labels]
-    return np.array(digests, np.float64)[places][:, None]
+    return np.array([number_of_text(label) for label in labels])[places][:, None]
 
 
 def hashed(parts: Sequence[Array], start: int) -> Hashes:

@@ -6,7 +6,7 @@ import copy
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -40,6 +40,9 @@ from atlas_splines.memory.plans import Retention
 from atlas_splines.memory.pooling import forget_rows
 from atlas_splines.memory.row_digest import RowDigest
 from atlas_splines.memory.updates import update
+
+if TYPE_CHECKING:
+    from atlas_splines.tables.survey import Elsewhere
 
 __all__ = ["Array", "AtlasEstimator"]
 
@@ -140,13 +143,16 @@ class AtlasEstimator(Accountable):
         sample_weight: ArrayLike | None,
         groups: ArrayLike | None = None,
         tolerance: float = 0.0,
+        elsewhere: Elsewhere | None = None,
     ) -> Self:
         """Fit from nothing; whatever fails leaves the estimator as it was.
 
-        Errors may grow by the share `tolerance` for the sake of fewer features.
+        Errors may grow by the share `tolerance` for the sake of fewer features. More rows of the same frame
+        may be `elsewhere`.
         """
         draft = copy.copy(self)  # readers on other threads see the old model until the new one is whole
-        draft._fit_all(*draft._checked(X, y, sample_weight, first=True), groups, tolerance)
+        checked = draft._checked(X, y, sample_weight, first=True, elsewhere=elsewhere)
+        draft._fit_all(*checked, groups, tolerance)
         return self._become(draft)
 
     def _fit_all(

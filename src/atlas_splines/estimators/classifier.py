@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,6 +19,9 @@ from atlas_splines.estimators.judging import LOG_LOSS
 from atlas_splines.estimators.uncertainty import checked_coverages
 from atlas_splines.memory.doubt import most_surprise
 from atlas_splines.memory.pooling import with_classes
+
+if TYPE_CHECKING:
+    from atlas_splines.tables.survey import Elsewhere
 
 __all__ = ["AtlasClassifier"]
 
@@ -103,11 +106,12 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
         tolerance: float = 0.0,
+        elsewhere: Elsewhere | None = None,
     ) -> AtlasClassifier:
         """Fit from nothing, with all classes that will ever come."""
         self._announced = None if classes is None else np.unique(classes)
         try:
-            return self._fit(X, y, sample_weight, groups, tolerance)
+            return self._fit(X, y, sample_weight, groups, tolerance, elsewhere)
         finally:
             del self._announced
 

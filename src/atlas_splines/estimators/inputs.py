@@ -21,8 +21,9 @@ from atlas_splines.estimators.targets import name_of_target, plain_target
 
 if TYPE_CHECKING:
     from atlas_splines.tables.encoding import Encoding
+    from atlas_splines.tables.survey import Elsewhere
 
-__all__ = ["Inputs"]
+__all__ = ["Inputs", "holds_more_than_numbers"]
 
 Array = NDArray[Any]
 Self = TypeVar("Self", bound="Inputs")
@@ -77,12 +78,17 @@ class Inputs(Parameters):
     # --- checks ---------------------------------------------------------------------------------------
 
     def _checked(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, first: bool = False
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        first: bool = False,
+        elsewhere: Elsewhere | None = None,
     ) -> tuple[Array, Array, Array]:
-        """Inputs, targets and weights as arrays."""
+        """Inputs, targets and weights as arrays; the first ones may be some of the rows of a frame."""
         X, y, target = usable(X), plain_target(y, self._is_numeric), name_of_target(y)
         if first:
-            self._start_columns(X, y, target)
+            self._start_columns(X, y, target, elsewhere)
         options = self._target_options
         checked: tuple[Array, Array]
         if hasattr(self, "encoding_"):
@@ -111,12 +117,17 @@ class Inputs(Parameters):
         X = usable(X)
         table: Array
         if hasattr(self, "encoding_"):
-            validate_data(self, X, reset=False, skip_check_array=True)
+            self._check_columns(X)
             table = check_array(self._encoded(X), ensure_all_finite="allow-nan")
         else:
             table = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
         self._refuse_missing(table)
         return table
+
+    def _check_columns(self, X: Any) -> None:
+        """Refuse other columns than those of `fit`; rows are not needed."""
+        check_is_fitted(self, "model_")
+        validate_data(self, X, reset=False, skip_check_array=True)
 
     def _refuse_missing(self, X: Array) -> None:
         if self.missing != "learn" and np.isnan(X).any():
@@ -130,7 +141,7 @@ class Inputs(Parameters):
 
     # --- frames ---------------------------------------------------------------------------------------
 
-    def _start_columns(self, X: Any, y: Any, target: str) -> None:
+    def _start_columns(self, X: Any, y: Any, target: str, elsewhere: Elsewhere | None) -> None:
         """Learn how the columns of a frame become inputs, if some hold more than numbers."""
         self.__dict__.pop("encoding_", None)  # of an earlier fit
         self._check_dates()
@@ -139,7 +150,8 @@ class Inputs(Parameters):
         from atlas_splines.tables.frames import learn_encoding  # it loads pyarrow, which numbers do without
 
         _, targets = check_X_y(np.zeros((X.shape[0], 1)), y, estimator=self, **self._target_options)
-        found = learn_encoding(X, names_of(X), target, self._heights(targets), self.dates or {})
+        heights = self._heights(targets)
+        found = learn_encoding(X, names_of(X), target, heights, self.dates or {}, elsewhere)
         if found is not None:
             self.encoding_ = found
 
@@ -171,9 +183,19 @@ class Inputs(Parameters):
         from atlas_splines.tables.frames import with_new_categories
 
         X = usable(X)
-        validate_data(self, X, reset=False, skip_check_array=True)
+        self._check_columns(X)
         draft = copy.copy(self)  # readers on other threads see new categories and what was learned at once
         draft.encoding_ = with_new_categories(X, self.encoding_)
+        return draft
+
+    def _knowing_texts(self: Self, elsewhere: Elsewhere) -> Self:
+        """The estimator itself, or a draft that knows the new categories of rows that are elsewhere."""
+        if not hasattr(self, "encoding_"):
+            return self
+        from atlas_splines.tables.frames import with_texts_of
+
+        draft = copy.copy(self)
+        draft.encoding_ = with_texts_of(elsewhere, self.encoding_)
         return draft
 
     def _become(self: Self, draft: Self) -> Self:

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.blas import dger
 from scipy.linalg.lapack import dpotri
 
 from atlas_splines.evidence.features import Features
@@ -74,7 +75,7 @@ def kept_features(
         left = left + weights[j] ** 2 / own[j]
         column = inverse[:, j] / own[j]
         weights -= np.outer(column, weights[j])
-        inverse -= np.outer(column, inverse[j])
+        inverse = dger(-1.0, column, inverse[j].copy(), a=inverse, overwrite_a=True)  # where it is
         may_go[j] = False
         without = kept.copy()
         without[j] = False
@@ -88,7 +89,7 @@ def kept_features(
 def inverse_of(factor: Array) -> Array:
     """Λ⁻¹ of the lower Cholesky factor of Λ."""
     lower = np.tril(dpotri(factor, lower=1)[0])
-    return np.asarray(lower + np.tril(lower, -1).T)
+    return np.asfortranarray(lower + np.tril(lower, -1).T)
 
 
 def determined(inverse: Array, precision: Array, kept: NDArray[np.bool_]) -> float:

@@ -19,10 +19,13 @@ from atlas_splines.tables.cells import Cells, trimmed
 from atlas_splines.tables.dates import DateChoice
 from atlas_splines.tables.encoding import Encoding
 from atlas_splines.tables.reading import Piece, Source
-from atlas_splines.tables.survey import News, new_categories, survey_frame
+from atlas_splines.tables.survey import Elsewhere, News, checked_news, new_categories, survey_frame
 from atlas_splines.tables.wording import FRAME, TableError, one_line
 
-__all__ = ["encode_frame", "first_missing", "frame_of_rows", "learn_encoding", "with_new_categories"]
+__all__ = [
+    *("NAME", "encode_frame", "first_missing", "frame_of_rows", "learn_encoding", "piece_of"),
+    *("with_new_categories", "with_texts_of"),
+]
 
 Array = NDArray[np.float64]
 
@@ -31,7 +34,12 @@ NAME = "X"
 
 
 def learn_encoding(
-    X: Any, names: Sequence[str], target: str, y: Array, dates: Mapping[str, str] = MappingProxyType({})
+    X: Any,
+    names: Sequence[str],
+    target: str,
+    y: Array,
+    dates: Mapping[str, str] = MappingProxyType({}),
+    elsewhere: Elsewhere | None = None,
 ) -> Encoding | None:
     """How the columns of a frame become inputs, or None if all of them are numbers.
 
@@ -47,6 +55,8 @@ def learn_encoding(
         Targets as numbers, or numbers of classes, by which many categories are put in an order.
     dates
         What is said of columns of dates, as the command's option has it behind the equals sign.
+    elsewhere
+        What is known of all rows, if these are some of them.
 
     Examples
     --------
@@ -61,7 +71,7 @@ def learn_encoding(
         if name not in names:
             raise TableError(f"dates names the column {name!r}, which {NAME} does not have; correct it")
     choices = {name: DateChoice.of(words) for name, words in dates.items()}
-    found = survey_frame(piece_of(X, names), unused_name(target, names), y, choices)
+    found = survey_frame(piece_of(X, names), unused_name(target, names), y, choices, elsewhere)
     is_plain = all(column.categories is None and column.calendar is None for column in found.columns)
     return None if is_plain else found
 
@@ -99,6 +109,12 @@ def with_new_categories(X: Any, encoding: Encoding) -> Encoding:
     coded = [column for column in encoding.columns if column.categories is not None]
     found = {column.name: tuple(sorted(new_categories(piece, column))) for column in coded}
     return News({name: texts for name, texts in found.items() if texts}).added_to(encoding)
+
+
+def with_texts_of(elsewhere: Elsewhere, encoding: Encoding) -> Encoding:
+    """The encoding with the categories of rows that are elsewhere."""
+    source = Source(Path(NAME), NAME, tuple(encoding.names), ways_out=FRAME)
+    return checked_news(source, encoding, elsewhere.news(encoding)).added_to(encoding)
 
 
 def frame_of_rows(rows: Sequence[Mapping[Any, Any]], keys: Sequence[Any]) -> pa.Table:

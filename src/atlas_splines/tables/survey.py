@@ -17,7 +17,7 @@ from atlas_splines.tables.reading import Piece, Source, Table, TableError
 from atlas_splines.tables.wording import COMMAND, listed
 
 __all__ = [
-    *("News", "Survey", "TableSurvey", "Task", "checked_news", "find_news", "new_categories"),
+    *("Elsewhere", "News", "Survey", "TableSurvey", "Task", "checked_news", "find_news", "new_categories"),
     *("news_columns", "survey_frame"),
 ]
 
@@ -27,6 +27,8 @@ Task = Literal["auto", "classify", "regress"]
 
 # Different texts that a column may hold.
 MOST_CATEGORIES = 10_000
+
+NO_TEXTS: frozenset[str] = frozenset()
 
 # Classes that a target may have.
 MOST_CLASSES = 100
@@ -77,10 +79,7 @@ class Survey:
             if self.any_number or any(map(is_number, new)):
                 self._refuse_mixture(cells)
         self.categories |= new
-        if len(self.categories) > MOST_CATEGORIES:
-            cells.fail(
-                None, f"there are more than {MOST_CATEGORIES:,} different texts; {cells.ways_out.leave_out}"
-            )
+        self._refuse_too_many(cells)
         self.stored = cells.stored
 
     def _refuse_comma(self, cells: Cells) -> None:
@@ -97,6 +96,19 @@ class Survey:
             at, what = cells.first_text(), "is not a number, as other cells are"
         text = values[at]
         cells.fail(at, f"{text!r} {what}; correct it, leave it empty, or {self.way_out}")
+
+    def add_names(self, names: Collection[str], cells: Cells) -> None:
+        """Know categories that some other piece has, if it can be a column of texts."""
+        if self.is_text or self.is_blank:
+            self.categories = {**dict.fromkeys(names, ""), **self.categories}
+            self.is_text |= bool(names)
+            self._refuse_too_many(cells)
+
+    def _refuse_too_many(self, cells: Cells) -> None:
+        if len(self.categories) > MOST_CATEGORIES:
+            cells.fail(
+                None, f"there are more than {MOST_CATEGORIES:,} different texts; {cells.ways_out.leave_out}"
+            )
 
     def followed_by(self, later: Survey) -> bool:
         """Take in what was found apart in later pieces; False if these have to be seen from here.
@@ -226,7 +238,49 @@ class TableSurvey:
         return with_ordered_categories(encoding, piece, y.astype(np.float64), rows)
 
 
-def survey_frame(piece: Piece, target: str, y: Array, dates: Mapping[str, DateChoice]) -> Encoding:
+@dataclass(frozen=True)
+class Elsewhere:
+    """What is known of a data frame of which only some rows are here.
+
+    Attributes
+    ----------
+    texts
+        Names of the different texts of columns; one more than there may be if there are too many.
+    rows
+        Number of all rows.
+    """
+
+    texts: Mapping[str, frozenset[str]]
+    rows: int
+
+    def __or__(self, other: Elsewhere) -> Elsewhere:
+        names = {*self.texts, *other.texts}
+        every = {name: self.texts.get(name, NO_TEXTS) | other.texts.get(name, NO_TEXTS) for name in names}
+        return Elsewhere({name: some_of(texts) for name, texts in every.items()}, self.rows + other.rows)
+
+    def news(self, encoding: Encoding) -> News:
+        """Which categories of all rows an encoding does not know."""
+        coded = [column for column in encoding.columns if column.categories is not None]
+        new = {
+            column.name: self.texts.get(column.name, NO_TEXTS) - {*(column.categories or ()), *column.others}
+            for column in coded
+        }
+        return News({name: tuple(sorted(texts)) for name, texts in new.items() if texts})
+
+
+def some_of(texts: Collection[str]) -> frozenset[str]:
+    """All of them, or as many as show that there are too many: the same, in whatever parts they come."""
+    few = len(texts) <= MOST_CATEGORIES
+    return frozenset(texts if few else sorted(texts)[: MOST_CATEGORIES + 1])
+
+
+def survey_frame(
+    piece: Piece,
+    target: str,
+    y: Array,
+    dates: Mapping[str, DateChoice],
+    elsewhere: Elsewhere | None = None,
+) -> Encoding:
     """How the columns of a data frame become inputs; y are its targets as numbers, or numbers of classes."""
     ways_out = piece.source.ways_out
     columns = []
@@ -237,10 +291,13 @@ def survey_frame(piece: Piece, target: str, y: Array, dates: Mapping[str, DateCh
             way_out=way_out,
             dates=DateSurvey(name, dates[name]) if name in dates else None,
         )
-        seen.add(Cells.of(piece, name))
+        cells = Cells.of(piece, name)
+        seen.add(cells)
+        if elsewhere is not None:
+            seen.add_names(elsewhere.texts.get(name, NO_TEXTS), cells)
         columns.append(seen.column(name))
     encoding = Encoding(tuple(columns), target, of_frame=True)
-    return with_ordered_categories(encoding, piece, y, len(y))
+    return with_ordered_categories(encoding, piece, y, len(y) if elsewhere is None else elsewhere.rows)
 
 
 def check_classes(source: Source, target: str, seen: Survey) -> tuple[Label, ...]:
