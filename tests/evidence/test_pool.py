@@ -53,6 +53,16 @@ def test_memories_follow_a_world_that_drifts_and_keep_one_that_does_not():
     np.testing.assert_allclose(FEATURES(points) @ still.weights, batch(1.0, seed=99)[1], atol=0.5)
 
 
+def test_how_much_errors_on_known_rows_have_grown_is_what_these_rows_would_tell():
+    known = [batch(seed=1000), *(batch(np.cos(k / 3), seed=k) for k in range(12))]
+    points, targets = (np.vstack(parts) for parts in zip(*known, strict=True))
+    before = pool_of(*known[1:])
+    for slope in (before.weights[0, 0], 5.0, -5.0):
+        after = before.learned(13, *batch(slope, seed=50))
+        said, now = (np.mean((FEATURES(points) @ p.weights - targets) ** 2) for p in (before, after))
+        assert after.growth_since(before)[0] == pytest.approx(np.sqrt(now / said), rel=1e-3)
+
+
 def test_the_first_memory_does_not_depend_on_order_or_pieces():
     points, targets = batch(rows=500)
     whole = pool_of((points, targets))

@@ -26,6 +26,7 @@ from atlas_splines.core.model import state_of
 from atlas_splines.core.records import TRAINED, Record
 from atlas_splines.estimators.classifier import AtlasClassifier
 from atlas_splines.estimators.column_footprint import SLOPE_STEP
+from atlas_splines.estimators.column_map import MARGIN
 from atlas_splines.estimators.frame_footprint import footprint_lines
 from atlas_splines.estimators.judging import held_out_text
 from atlas_splines.estimators.log import EstimatorUpdate
@@ -53,6 +54,11 @@ Unknown = Literal["learn", "missing", "error"]
 
 # What a share of the domain says when it is all of it.
 EVERYTHING = "100.00%"
+
+# Ends of a column of the fit, in the units of the model.
+UNIT_INTERVAL = np.array([0.0, 1.0])
+
+WEEK = 7  # days
 
 # Rows whose support is looked at: that takes as long as to learn them.
 MOST_JUDGED = 10_000
@@ -184,7 +190,7 @@ def tell_plan(model: TableModel, source: Source, plan: Plan, dry_run: bool, say:
         raise TableError(
             f"{name}: {error.what}; correct it or leave it out, or let the domain grow that far with --far"
         ) from None
-    note_nothing_known(model.estimator, plan.X, plan.rows, note)
+    note_nothing_known(model, plan.X, plan.rows, note)
 
 
 def learn(rows: NewRows, plan: Plan, seed: int, message: str, author: str) -> Record:
@@ -278,17 +284,49 @@ def tell_footprint(
     say(f"Cannot change: every other prediction{where}; it stays the same to the bit.")
 
 
-def note_nothing_known(estimator: Estimator, X: Table, rows: int, note: Say) -> None:
-    """Warn of rows without support, of a sample of a table with so many rows."""
+def note_nothing_known(model: TableModel, X: Table, rows: int, note: Say) -> None:
+    """Warn of rows without support, of a sample of a table with so many rows.
+
+    That time goes on is no news: rows later than those of the fit count as if they came in its last week.
+    """
+    estimator, encoding = model.estimator, model.encoding
     spread = spread_of(state_of(estimator.model_))
     if spread is None or spread.presence is None:
         return
-    some = np.linspace(0, X.num_rows - 1, min(X.num_rows, MOST_JUDGED)).astype(np.int64)
-    nothing = int((estimator.support(X.take(some)) == 0).sum())
-    if nothing:
-        sample = "" if len(some) == rows else "a random sample of "
-        lie = "lies" if nothing == 1 else "lie"
-        note(f"{nothing:,} of {sample}{counted(len(some), 'row')} {lie} where nothing was known.")
+    chosen = np.linspace(0, X.num_rows - 1, min(X.num_rows, MOST_JUDGED)).astype(np.int64)
+    some = at_known_times(model, X.take(chosen))
+    nothing = estimator.support(some) == 0
+    if nothing.any():
+        sample = "" if len(chosen) == rows else "a random sample of "
+        lie = "lies" if nothing.sum() == 1 else "lie"
+        beyond = [
+            name
+            for j, name in enumerate(encoding.inputs)
+            if is_outside(some[name].to_numpy()[nothing], estimator.domain_.to_raw(j, UNIT_INTERVAL)).any()
+        ]
+        where = f", beyond the fit in {listed(beyond, 6)}" if beyond else ""
+        of_rows = f"{nothing.sum():,} of {sample}{counted(len(chosen), 'row')}"
+        note(f"{of_rows} {lie} where nothing was known{where}.")
+
+
+def at_known_times(model: TableModel, X: Table) -> Table:
+    """Inputs in which trends of dates that go on beyond the fit are put back, by weeks, into its last one."""
+    mapping = model.estimator.domain_
+    for column in model.encoding.columns:
+        for name in column.trends:
+            low, high = mapping.to_raw(model.encoding.inputs.index(name), UNIT_INTERVAL)
+            margin = MARGIN * (high - low) / (1 + 2 * MARGIN)
+            first, last = low + margin, high - margin
+            days = X[name].to_numpy()
+            days = np.where(days > last, last - (last - days) % WEEK, days)
+            days = np.where(days < first, first + (days - first) % WEEK, days).clip(first, last)
+            X = X.set_column(X.column_names.index(name), name, [days])
+    return X
+
+
+def is_outside(values: NDArray[np.float64], ends: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which values are below the first end or above the last; missing ones are not."""
+    return (values < ends[0]) | (values > ends[-1])
 
 
 def tell_reason(record: Record, say: Say) -> None:

@@ -84,6 +84,19 @@ class Pool(Memories, Evidence):
             features, prior, fading, first, faded, track, base=base, loss=loss, dtype=dtype, weight_unit=unit
         )
 
+    def growth_since(self, before: Pool) -> tuple[float, ...]:
+        """By how much the newest update has let the errors on rows known before grow, as their sums tell.
+
+        First on all of them, then on those that each fading memory still holds. The first model, if it
+        speaks, has no such sums; the exact memory of before stands for it.
+        """
+        if len(before.features) < len(self.features):  # the same in features that no row had yet
+            before = replace(self, recent=self.recent[:-1], voice=before.voice)
+        for_base = before.first.weights
+        said, now = (pool.weights + pool.base_share * for_base for pool in (before, self))
+        memories = (sums_of(before.total), *before.fading)
+        return tuple(float(np.sqrt(sums.error_of(now) / sums.error_of(said))) for sums in memories)
+
     def state_like(self, state: State) -> State:
         """The state of a model that says what the pool says, with the domain and charts of another."""
         # beyond the unit cube it levels off as a model does whose domain new rows let grow

@@ -267,6 +267,18 @@ class Sums:
         log_evidence = weights.shape[1] * volumes - 0.5 * self.count * np.log(noise).sum()
         return Readout(weights, noise, prior, factor, float(log_evidence), face)
 
+    def error_of(self, weights: Array) -> float:
+        """Mean squared error that weights of the features have on the rows of these sums.
+
+        Examples
+        --------
+        >>> phi, y = np.array([[1.0], [2.0]]), np.array([[1.0], [1.0]])
+        >>> Sums(phi.T @ phi, phi.T @ y, (y**2).sum(axis=0), 2.0).error_of(np.array([[1.0]]))
+        0.5
+        """
+        left = self.square + np.einsum("ij,ij->j", weights, self.gram @ weights - 2 * self.moment)
+        return float(np.maximum(left / max(self.count, 1.0), LEAST_NOISE).mean())
+
     def widened(self, places: NDArray[np.intp], features: int) -> Sums:
         """As those of `Statistics`."""
         gram, moment = np.zeros((features, features)), np.zeros((features, self.moment.shape[1]))

@@ -14,6 +14,7 @@ from atlas_splines.core.state import State
 from atlas_splines.memory.doubt import deviations, needed_spread, support_of
 from atlas_splines.memory.known_rows import lookalikes_of
 from atlas_splines.memory.log import Update
+from atlas_splines.memory.owners import evidence_of
 
 __all__ = ["caution_about"]
 
@@ -40,12 +41,40 @@ def caution_about(before: State, after: State, log: Sequence[Record], loss: str)
     loss
         Name of the loss.
     """
-    found = [sentence for sentence in (moved_text(before, after, loss), rising_text(log, loss)) if sentence]
-    return "; ".join(found)
+    found = worse_text(before, after, loss), rising_text(log, loss)
+    return "; ".join(sentence for sentence in found if sentence)
+
+
+def worse_text(before: State, after: State, loss: str) -> str:
+    """Whether known rows are predicted worse: by the sums of them, or by how far predictions have moved."""
+    old, new = evidence_of(before), evidence_of(after)
+    if old is None or new is None or new is old or loss == "cross-entropy":  # trained, or of a chart alone
+        return moved_text(before, after, loss)
+    if len(after.charts) > len(before.charts):
+        return moved_text(before, after, loss)
+    return remembered_text(*new.growth_since(old))
+
+
+def remembered_text(growth: float, *of_latest: float) -> str:
+    """Whether errors on all known rows have grown, or those on the latest while the others gain nothing.
+
+    Examples
+    --------
+    >>> remembered_text(1.8, 1.2)
+    'rows known before are predicted worse now, with 1.8 times the error; right only if the world has changed'
+    >>> remembered_text(0.4, 1.6), remembered_text(1.3, 1.1)
+    ('', '')
+    """
+    if growth >= WORSE:
+        return f"rows known before are predicted worse now, with {times(growth)} times the error; {UNLESS}"
+    if growth < 1 or max(of_latest, default=1.0) < WORSE:
+        return ""
+    worst = times(max(of_latest))
+    return f"the latest rows known before are predicted worse now, with {worst} times the error; {UNLESS}"
 
 
 def moved_text(before: State, after: State, loss: str) -> str:
-    """Whether known rows are predicted worse, by how far predictions for points like them have moved."""
+    """Whether known rows seem to be predicted worse, as predictions for points like them have moved far."""
     known = lookalikes_of(before, ASKED)
     if known is None:
         return ""
@@ -59,8 +88,19 @@ def moved_text(before: State, after: State, loss: str) -> str:
         growth = error_growth(now - said, deviations(before, points, said))
     if growth < WORSE:
         return ""
-    times = f"{float(f'{growth:.2g}'):,.7g}"  # two digits, and no exponent below ten millions
-    return f"rows known before are predicted worse now, with about {times} times the error; {UNLESS}"
+    about = f"about {times(growth)}"
+    return f"rows known before are predicted worse now, with {about} times the error; {UNLESS}"
+
+
+def times(growth: float) -> str:
+    """A factor in two digits, without an exponent below ten millions.
+
+    Examples
+    --------
+    >>> times(184.2), times(1.55)
+    ('180', '1.6')
+    """
+    return f"{float(f'{growth:.2g}'):,.7g}"
 
 
 def error_growth(moves: Array, errors: Array) -> float:
@@ -95,5 +135,5 @@ def rising_text(log: Sequence[Record], loss: str) -> str:
         return ""
     return (
         f"the error before learning has grown with each of the last {RISING} updates, "
-        f"to {ratio:.2g} times what it was"
+        f"to {times(ratio)} times what it was"
     )

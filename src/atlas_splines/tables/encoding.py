@@ -70,6 +70,12 @@ class Column:
         return [self.name]
 
     @property
+    def trends(self) -> list[str]:
+        """Names of the inputs that go on as time does: one of a date, or none."""
+        goes_on = self.calendar is not None and "trend" in self.calendar.parts
+        return [f"{self.name}.trend"] if goes_on else []
+
+    @property
     def apart(self) -> list[Column]:
         """The column itself, or a column of numbers for each part of its dates."""
         return [self] if self.calendar is None else [Column(name) for name in self.inputs]
