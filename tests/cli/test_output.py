@@ -107,6 +107,46 @@ def test_an_error_is_an_object_too(work):
     assert (result.exit_code, json.loads(result.stdout)) == (2, {"error": says})
 
 
+WRONG = {
+    "fit": "no.csv -t price",
+    "update": "m.atlas no.csv",
+    "predict": "m.atlas no.csv -o p.csv",
+    "evaluate": "m.atlas no.csv",
+    "inspect": "no.atlas",
+    "log": "no.atlas",
+    "verify": "no.atlas",
+    "diff": "m.atlas no.atlas",
+    "patch": "m.atlas no.atlas -o p.patch",
+    "apply": "m.atlas no.patch",
+    "merge": "m.atlas m.atlas no.atlas -o b.atlas",
+    "forget": "m.atlas no.csv",
+    "replay": "m.atlas --data no",
+    "revert": "m.atlas 7",
+    "export": "m.atlas m.txt",
+    "demo": "-o no/d.png",
+    "play": "--file no.atlas",
+    "paper": "-o m.atlas/folder --quick",
+    "arena": "--method nobody",
+}
+
+
+@pytest.mark.slow
+def test_every_command_fails_with_one_line_and_one_object(work):
+    assert set(WRONG) == set(documented_fields())
+    for name, options in WRONG.items():
+        result = run(app, [name, *options.split(), "--json"])
+        found = json.loads(result.stdout)
+        assert (result.exit_code, set(found), result.stderr) == (2, {"error"}, f"atlas: {found['error']}\n")
+        result = run(app, [name, *options.split(), "-q"])
+        assert (result.exit_code, result.output) == (2, f"atlas: {found['error']}\n")
+
+
+def test_verbose_tells_seconds_whatever_the_exit_code(work):
+    ok("update", "m.atlas", "new.csv", "-o", "u.atlas", "--retention", "pool", "-q")
+    result = run(app, ["diff", "m.atlas", "u.atlas", "-v"])
+    assert (result.exit_code, re.sub(r"\d\.\d", "#", result.stderr)) == (1, "atlas diff: # s\n")
+
+
 def test_quiet_prints_nothing_and_verbose_tells_steps(work):
     write_csv("more.csv", [*HEADER, "other"], [(*row, 1) for row in homes(5)])
     for command in (["predict", "m.atlas", "more.csv", "-o", "p.csv"], ["inspect", "m.atlas"], ["verify", "m.atlas"]):  # fmt: skip
@@ -225,8 +265,8 @@ def test_an_error_and_steps_stand_on_lines_of_their_own(monkeypatch):
     terminal = as_terminal(monkeypatch)
     with pytest.raises(typer.Exit):
         fail_in_the_middle(terminal)
-    step, error = seen(terminal.getvalue())
-    assert re.fullmatch(r"reading: \d\.\d s", step)
+    *steps, error = seen(terminal.getvalue())
+    assert [re.sub(r"\d\.\d", "#", step) for step in steps] == ["reading: # s", "atlas fit: # s"]
     assert error == "atlas: the table is odd; correct it"
 
 

@@ -105,8 +105,8 @@ class Progress:
             yield
         finally:
             self._text = before
-        with self.hidden():
-            self._finished(f"{name}: {time.perf_counter() - start:.1f} s")
+            with self.hidden():
+                self._finished(f"{name}: {time.perf_counter() - start:.1f} s")
 
     @contextlib.contextmanager
     def watched(self, name: str, total: int) -> Iterator[Callable[[int], None]]:
