@@ -6,16 +6,20 @@ import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
+import typer
 from command import HEADER, app, homes, ok, run, write_csv
 
 from atlas_splines.cli import arena, demo, experiment_commands
+from atlas_splines.cli.messages import fail
 from atlas_splines.cli.output import output_of
 from atlas_splines.cli.play import PlayServer
 from atlas_splines.experiments.paper import reproduction
 
+PATIENCE = 20  # seconds
 MANUAL = Path(__file__).parents[2] / "docs" / "command.md"
 
 
@@ -103,6 +107,46 @@ def test_an_error_is_an_object_too(work):
     assert (result.exit_code, json.loads(result.stdout)) == (2, {"error": says})
 
 
+WRONG = {
+    "fit": "no.csv -t price",
+    "update": "m.atlas no.csv",
+    "predict": "m.atlas no.csv -o p.csv",
+    "evaluate": "m.atlas no.csv",
+    "inspect": "no.atlas",
+    "log": "no.atlas",
+    "verify": "no.atlas",
+    "diff": "m.atlas no.atlas",
+    "patch": "m.atlas no.atlas -o p.patch",
+    "apply": "m.atlas no.patch",
+    "merge": "m.atlas m.atlas no.atlas -o b.atlas",
+    "forget": "m.atlas no.csv",
+    "replay": "m.atlas --data no",
+    "revert": "m.atlas 7",
+    "export": "m.atlas m.txt",
+    "demo": "-o no/d.png",
+    "play": "--file no.atlas",
+    "paper": "-o m.atlas/folder --quick",
+    "arena": "--method nobody",
+}
+
+
+@pytest.mark.slow
+def test_every_command_fails_with_one_line_and_one_object(work):
+    assert set(WRONG) == set(documented_fields())
+    for name, options in WRONG.items():
+        result = run(app, [name, *options.split(), "--json"])
+        found = json.loads(result.stdout)
+        assert (result.exit_code, set(found), result.stderr) == (2, {"error"}, f"atlas: {found['error']}\n")
+        result = run(app, [name, *options.split(), "-q"])
+        assert (result.exit_code, result.output) == (2, f"atlas: {found['error']}\n")
+
+
+def test_verbose_tells_seconds_whatever_the_exit_code(work):
+    ok("update", "m.atlas", "new.csv", "-o", "u.atlas", "--retention", "pool", "-q")
+    result = run(app, ["diff", "m.atlas", "u.atlas", "-v"])
+    assert (result.exit_code, re.sub(r"\d\.\d", "#", result.stderr)) == (1, "atlas diff: # s\n")
+
+
 def test_quiet_prints_nothing_and_verbose_tells_steps(work):
     write_csv("more.csv", [*HEADER, "other"], [(*row, 1) for row in homes(5)])
     for command in (["predict", "m.atlas", "more.csv", "-o", "p.csv"], ["inspect", "m.atlas"], ["verify", "m.atlas"]):  # fmt: skip
@@ -117,26 +161,45 @@ def test_quiet_prints_nothing_and_verbose_tells_steps(work):
 @pytest.mark.skipif(sys.platform == "win32", reason="it has no pseudo-terminals")
 def test_on_a_terminal_a_line_tells_what_goes_on(work):
     """As if two seconds had passed already."""
+    code = "from atlas_splines.cli import app, progress; progress.DELAY = 0; app.app(prog_name='atlas')"
+    command = [sys.executable, "-c", code, "predict", "m.atlas", "new.csv"]
+    shown = on_terminal([*command, "-o", "p.csv"])
+    assert "atlas predict 00:0" in shown
+    assert seen(shown) == ["60 rows predicted, written to p.csv."]  # the line is gone
+    piped = subprocess.run([*command, "-o", "p.csv"], capture_output=True, text=True, check=True)
+    assert piped.stderr == "60 rows predicted, written to p.csv.\n"
+    shown = on_terminal(command)  # the terminal is for the table
+    assert "00:0" not in shown
+    assert len(seen(shown)) == 62
+
+
+def on_terminal(command):
+    """All that a command writes to a terminal."""
     import fcntl
     import pty
     import struct
     import termios
 
-    code = "from atlas_splines.cli import app, progress; progress.DELAY = 0; app.app(prog_name='atlas')"
-    command = [sys.executable, "-c", code, "predict", "m.atlas", "new.csv", "-o", "p.csv"]
     terminal, end = pty.openpty()
     fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=end) as process:
+    with subprocess.Popen(command, stdout=end, stderr=end):
         os.close(end)
         shown = b""
         while piece := read_terminal(terminal):
             shown += piece
-        assert process.stdout.read() == b""
     os.close(terminal)
-    assert b"atlas predict 00:0" in shown
-    assert shown.rstrip().endswith(b"60 rows predicted, written to p.csv.")  # the line is gone
-    piped = subprocess.run([*command, "--force"], capture_output=True, text=True, check=True)
-    assert piped.stderr == "60 rows predicted, written to p.csv.\n"
+    return shown.decode()
+
+
+def seen(written):
+    """What stands on a terminal in the end: after a return lines are written over."""
+    lines = []
+    for line in written.replace("\r\n", "\n").split("\n"):
+        cells = ""
+        for part in line.split("\r"):
+            cells = part + cells[len(part) :]
+        lines.append(cells.rstrip())
+    return [line for line in lines if line]
 
 
 def read_terminal(descriptor):
@@ -146,22 +209,73 @@ def read_terminal(descriptor):
         return b""
 
 
-def test_the_line_counts_rows_and_gives_way_to_others(monkeypatch):
+def as_terminal(monkeypatch):
+    """Standard error as a terminal, to which two seconds are nothing."""
+
     class Terminal(io.StringIO):
         def isatty(self):
             return True
 
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
+        def wait_for(self, text):
+            deadline = time.monotonic() + PATIENCE
+            while text not in self.getvalue():
+                assert time.monotonic() < deadline, f"{text!r} was not written, but {self.getvalue()!r}"
+                time.sleep(0.01)
+
     monkeypatch.setattr("atlas_splines.cli.progress.DELAY", 0)
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    return sys.stderr
+
+
+def test_the_line_counts_rows_and_gives_way_to_others(monkeypatch):
+    terminal = as_terminal(monkeypatch)
     with output_of("fit", False, False, False) as out:
         for piece in out.progress.counted("adding", [700, 800], rows=int, total=1500):
-            while f"adding: {piece if piece == 700 else 1500:,} of 1,500 rows" not in terminal.getvalue():
-                pass
+            terminal.wait_for(f"adding: {piece if piece == 700 else 1500:,} of 1,500 rows")
         out.note("a note")
-    assert "\ra note" in terminal.getvalue()
-    with output_of("fit", True, False, False) as out:
-        assert out.progress._bar is None  # nothing with -q
+        terminal.wait_for("a note\n\ratlas fit 00:0")  # it comes again below
+    assert seen(terminal.getvalue()) == ["a note"]
+    before = terminal.getvalue()
+    with output_of("fit", True, False, False), output_of("play", False, False, False, line=False):
+        time.sleep(0.05)
+    assert terminal.getvalue() == before  # nothing with -q, nor where there is no end to wait for
+
+
+def test_a_command_within_a_command_has_the_only_line(monkeypatch):
+    terminal = as_terminal(monkeypatch)
+    with output_of("demo", False, False, False):
+        terminal.wait_for("atlas demo 00:0")
+        with output_of("fit", False, False, False):
+            terminal.wait_for("\ratlas fit 00:0")
+            outer = terminal.getvalue().count("atlas demo")
+            time.sleep(0.5)
+        assert terminal.getvalue().count("atlas demo") == outer
+    assert seen(terminal.getvalue()) == []
+
+
+def fail_in_the_middle(terminal):
+    with output_of("fit", False, True, False) as out:
+        with out.progress.step("reading"):
+            terminal.wait_for("\rreading 00:0")
+        terminal.wait_for("\ratlas fit 00:0")
+        fail("the table is odd; correct it")
+
+
+def test_an_error_and_steps_stand_on_lines_of_their_own(monkeypatch):
+    terminal = as_terminal(monkeypatch)
+    with pytest.raises(typer.Exit):
+        fail_in_the_middle(terminal)
+    *steps, error = seen(terminal.getvalue())
+    assert [re.sub(r"\d\.\d", "#", step) for step in steps] == ["reading: # s", "atlas fit: # s"]
+    assert error == "atlas: the table is odd; correct it"
+
+
+def test_a_name_too_long_for_the_terminal_stays_on_one_line(monkeypatch):
+    terminal = as_terminal(monkeypatch)
+    monkeypatch.setenv("COLUMNS", "20")
+    with output_of("fit", False, False, False) as out, out.progress.step("reading " + "long" * 20):
+        terminal.wait_for("reading longlonglon")
+    assert max(map(len, terminal.getvalue().split("\r"))) == 19
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
@@ -292,7 +293,8 @@ def predict(
     as_json: AsJson = False,
 ) -> None:
     """Write a table again with a column of predictions, and if wanted with how sure they are."""
-    with output_of("predict", quiet, verbose, as_json) as out:
+    to_terminal = output == "-" and sys.stdout.isatty()
+    with output_of("predict", quiet, verbose, as_json, line=not to_terminal) as out:
         from atlas_splines.cli.predict import predict_table
         from atlas_splines.cli.workers import Workers
 
@@ -331,7 +333,7 @@ def inspect(
     with output_of("inspect", quiet, verbose, as_json) as out:
         from atlas_splines.cli.inspect import inspect_model
 
-        out.facts = inspect_model(model, plot, out.say, data=data, force=force)
+        out.facts = inspect_model(model, plot, out.say, out.progress, data=data, force=force)
 
 
 @app.command()
@@ -365,6 +367,7 @@ def evaluate(
             told={"separator": separator, "header": header, "missing": na or (), "decimal": decimal},
             refuse_unknown=unknown is Unknown.error,
             say=out.say,
+            progress=out.progress,
         )
 
 
@@ -429,7 +432,9 @@ def export(
     with output_of("export", quiet, verbose, as_json) as out:
         from atlas_splines.cli.export import export_model
 
-        out.facts = export_model(model, output, out.say, coverage=interval, support=support, force=force)
+        out.facts = export_model(
+            model, output, out.say, out.progress, coverage=interval, support=support, force=force
+        )
 
 
 for experiment in (demo, play, paper, arena):

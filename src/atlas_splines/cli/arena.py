@@ -9,7 +9,7 @@ from atlas_splines.cli.messages import Say, fail
 from atlas_splines.cli.output import Facts
 from atlas_splines.experiments.arena.competition import compete, make_competition
 from atlas_splines.experiments.arena.report import findings, text_table
-from atlas_splines.experiments.jobs import RunError
+from atlas_splines.experiments.jobs import RunError, without_bars
 
 __all__ = ["compare_methods"]
 
@@ -30,6 +30,7 @@ def compare_methods(
     stream_first: int | None,
     stream_batch: int | None,
     drop: Sequence[str],
+    quiet: bool,
     say: Say,
 ) -> Facts:
     """Run what is missing, and tell the results and where the report is."""
@@ -38,7 +39,8 @@ def compare_methods(
         if split_by or not stream_by:
             competition = competition.with_data(data, targets, split_by, drop)
         competition = competition.with_streams(data, targets, stream_by, drop, stream_first, stream_batch)
-        results = compete(output, competition, jobs=jobs, scheduler=scheduler)
+        with without_bars(quiet):
+            results = compete(output, competition, jobs=jobs, scheduler=scheduler)
     except (RunError, ValueError) as error:
         fail(str(error))
     report, found = output / "report.html", list(findings(results))

@@ -15,6 +15,7 @@ from atlas_splines.cli.checks import check_there
 from atlas_splines.cli.messages import Say, aligned
 from atlas_splines.cli.model_files import load_table_model
 from atlas_splines.cli.output import Facts
+from atlas_splines.cli.progress import Progress
 from atlas_splines.cli.rows import Labels
 from atlas_splines.cli.scores import Score, has_answer
 from atlas_splines.core.model import state_of
@@ -53,6 +54,7 @@ def evaluate_model(
     told: Mapping[str, Any] = MappingProxyType({}),
     refuse_unknown: bool = True,
     say: Say,
+    progress: Progress,
 ) -> Facts:
     """Say how well a model predicts a table, and a second one if it is given; for each value of a column."""
     paths = [path] if against is None else [path, against]
@@ -66,7 +68,7 @@ def evaluate_model(
         found = []
         for model in models:
             source = located.read(model.encoding.dialect.told(**told))
-            found.append(graded(model, source, by, skip_missing, refuse_unknown))
+            found.append(graded(model, source, by, skip_missing, refuse_unknown, progress))
         name = source.name
     rows = found[0][ALL].score.rows + found[0][ALL].score.outside
     say(f"{name}: {counted(rows, 'row')}, target {models[0].encoding.target!r}.")
@@ -107,13 +109,19 @@ def rows_inside(estimator: Estimator, X: Table, y: Labels) -> NDArray[np.bool_]:
 
 
 def graded(
-    model: TableModel, source: Source, by: str | None, skip_missing: bool, refuse_unknown: bool
+    model: TableModel,
+    source: Source,
+    by: str | None,
+    skip_missing: bool,
+    refuse_unknown: bool,
+    progress: Progress,
 ) -> dict[str, Grade]:
     """The grade of a model on all rows, and on those with each value of a column."""
     encoding = model.encoding
     source.need([*encoding.names, encoding.target, *([] if by is None else [by])])
     grades = {ALL: Grade()}
-    for X, y, values in grouped_pieces(model, source, by, skip_missing, refuse_unknown):
+    pieces = grouped_pieces(model, source, by, skip_missing, refuse_unknown)
+    for X, y, values in progress.counted("predicting", pieces, lambda piece: len(piece[1])):
         grades[ALL].add(model.estimator, X, y)
         for value in [] if values is None else np.unique(values).tolist():
             its = values == value

@@ -46,7 +46,7 @@ def play(
     as_json: AsJson = False,
 ) -> None:
     """Watch models remember and forget: a playground in the browser, on this machine only."""
-    with output_of("play", quiet, verbose, as_json) as out:
+    with output_of("play", quiet, verbose, as_json, line=False) as out:
         from atlas_splines.cli.play import play as serve
 
         serve(port, file, browser=browser, say=out.say, tell=out.tell)
@@ -79,7 +79,7 @@ def paper(
 
     A run that was stopped goes on where it was; a finished one only draws again.
     """
-    with output_of("paper", quiet, verbose, as_json) as out:
+    with output_of("paper", quiet, verbose, as_json, line=False) as out:
         from atlas_splines.cli.paper import reproduce_paper
 
         out.facts = reproduce_paper(
@@ -89,6 +89,7 @@ def paper(
             scheduler=scheduler,
             damping=damping,
             optimizer=optimizer.value,
+            quiet=quiet,
             say=out.say,
         )
 
@@ -123,7 +124,7 @@ def arena(
 
     A run that was stopped goes on where it was; a finished one only draws again.
     """
-    with output_of("arena", quiet, verbose, as_json) as out:
+    with output_of("arena", quiet, verbose, as_json, line=False) as out:
         from atlas_splines.cli.arena import compare_methods
 
         out.facts = compare_methods(
@@ -141,5 +142,6 @@ def arena(
             stream_first=stream_first,
             stream_batch=stream_batch,
             drop=drop or [],
+            quiet=quiet,
             say=out.say,
         )

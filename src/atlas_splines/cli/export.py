@@ -15,6 +15,7 @@ from atlas_splines.cli.checks import (
 )
 from atlas_splines.cli.messages import Say, aligned
 from atlas_splines.cli.output import Facts
+from atlas_splines.cli.progress import Progress
 from atlas_splines.core.model import Atlas
 from atlas_splines.estimators.classifier import AtlasClassifier
 from atlas_splines.estimators.regressor import AtlasRegressor
@@ -31,6 +32,7 @@ def export_model(
     path: Path,
     output: Path,
     say: Say,
+    progress: Progress,
     *,
     coverage: float | None = None,
     support: bool = False,
@@ -47,7 +49,8 @@ def export_model(
     if not force:
         check_absent(output)
     try:
-        metadata, outputs, lines = write_onnx(path, output, coverage, support)
+        with progress.step(f"writing {output}"):
+            metadata, outputs, lines = write_onnx(path, output, coverage, support)
     except ModuleNotFoundError as missing:
         if missing.name not in ("torch", "onnx"):
             raise

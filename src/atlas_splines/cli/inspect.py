@@ -15,6 +15,7 @@ from atlas_splines.cli.footprint_lines import known_rows_text, share_of_domain
 from atlas_splines.cli.messages import Say, aligned
 from atlas_splines.cli.model_files import Loaded, model_of, without_table
 from atlas_splines.cli.output import Facts
+from atlas_splines.cli.progress import Progress
 from atlas_splines.core.model import Atlas, state_of
 from atlas_splines.core.records import Folded, Record
 from atlas_splines.estimators.classifier import AtlasClassifier
@@ -38,7 +39,13 @@ DRAWN_ROWS = 5000  # of a table, at most
 
 
 def inspect_model(
-    path: Path, plot: Path | None, say: Say, *, data: str | None = None, force: bool = False
+    path: Path,
+    plot: Path | None,
+    say: Say,
+    progress: Progress,
+    *,
+    data: str | None = None,
+    force: bool = False,
 ) -> Facts:
     """Say what a file holds: configuration, size, domain and log; draw it over the rows of a table."""
     check_there(path)
@@ -63,7 +70,8 @@ def inspect_model(
     if plot is not None:
         if isinstance(inner, Atlas):
             raise TableError(f"{path} is a bare model; only a regressor or a classifier can be drawn")
-        draw(loaded if isinstance(loaded, TableModel) else inner, plot, data)
+        with progress.step(f"drawing {plot}"):
+            draw(loaded if isinstance(loaded, TableModel) else inner, plot, data)
         say(f"The picture is {plot}.")
     return facts_of(path, loaded, plot)
 

@@ -86,6 +86,5 @@ def silent(message: str) -> None:
 
 
 def fail(message: str) -> NoReturn:
-    """End the command with one line on standard error."""
-    typer.echo(f"atlas: {message}", err=True)
+    """End the command with one line on standard error, which `output_of` writes."""
     raise Failed(message)

@@ -59,17 +59,23 @@ class Output:
 
 
 @contextlib.contextmanager
-def output_of(command: str, quiet: bool, verbose: bool, as_json: bool) -> Iterator[Output]:
-    """The output of a command as its options want it; whatever is wrong becomes one line."""
+def output_of(
+    command: str, quiet: bool, verbose: bool, as_json: bool, *, line: bool = True
+) -> Iterator[Output]:
+    """The output of a command as its options want it; whatever is wrong becomes one line.
+
+    Without `line` no progress is shown: the command runs until it is stopped, or the terminal is needed.
+    """
     title = f"atlas {command}"
     noted = silent if quiet else note
-    progress = Progress(title, not quiet and sys.stderr.isatty(), noted if verbose else silent)
+    progress = Progress(title, line and not quiet and sys.stderr.isatty(), noted if verbose else silent)
     told = above(progress, silent if quiet or as_json else say)
     out = Output(told, above(progress, noted), progress, as_json, sys.stdout)
     try:
         with sentences(out.note), quiet_stdout(as_json), progress, progress.step(title):
             yield out
     except Failed as failed:
+        note(f"atlas: {failed.message}")
         out.facts = {"error": failed.message}
         raise
     finally:
@@ -81,8 +87,8 @@ def above(progress: Progress, tell: Say) -> Say:
     """Tell lines in the place of the progress line, which comes again below them."""
 
     def tell_above(line: str) -> None:
-        progress.hide()
-        tell(line)
+        with progress.hidden():
+            tell(line)
 
     return tell_above
 

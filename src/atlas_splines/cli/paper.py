@@ -13,17 +13,18 @@ __all__ = ["reproduce_paper"]
 
 
 def reproduce_paper(
-    output: Path, trials: int, *, jobs: int, scheduler: str | None, say: Say, **settings: Any
+    output: Path, trials: int, *, jobs: int, scheduler: str | None, quiet: bool, say: Say, **settings: Any
 ) -> Facts:
     """Run the experiments that are missing, draw the figures, and tell where the report is."""
     if find_spec("pandas") is None:
         fail("this command needs more packages: pip install 'atlas-splines[paper]'")
-    from atlas_splines.experiments.jobs import RunError
+    from atlas_splines.experiments.jobs import RunError, without_bars
     from atlas_splines.experiments.paper.reproduction import reproduce
     from atlas_splines.experiments.paper.trials import Settings
 
     try:
-        report = reproduce(output, trials, Settings(**settings), jobs=jobs, scheduler=scheduler)
+        with without_bars(quiet):
+            report = reproduce(output, trials, Settings(**settings), jobs=jobs, scheduler=scheduler)
     except RunError as error:
         fail(str(error))
     say(f"The report is {report}.")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from typing import ClassVar, TypeVar
 
 __all__ = ["Progress"]
 
@@ -20,6 +21,8 @@ PAUSE = 0.2  # seconds between two looks of the line
 class Progress:
     """Tells what is going on, and since when.
 
+    A terminal has one such line: while a command runs another one, the line of the inner one is shown.
+
     Parameters
     ----------
     title
@@ -30,10 +33,12 @@ class Progress:
         Called with a line for each step when it is over.
     """
 
+    _running: ClassVar[list[Progress]] = []  # from the outermost command to the innermost
+
     def __init__(self, title: str, shown: bool, finished: Callable[[str], None]) -> None:
         self._text, self._shown, self._finished = title, shown, finished
-        self._bar: Any = None
-        self._over = threading.Event()
+        self._start, self._width = time.monotonic(), 0  # of what stands on the terminal
+        self._over, self._drawing = threading.Event(), threading.RLock()
 
     @classmethod
     def none(cls) -> Progress:
@@ -42,28 +47,54 @@ class Progress:
 
     def __enter__(self) -> Progress:
         if self._shown:
-            from tqdm import tqdm
-
-            self._bar = tqdm(bar_format="{desc} {elapsed}", file=sys.stderr, leave=False, delay=DELAY)
-            threading.Thread(target=self._keep_telling, daemon=True).start()
+            self._running.append(self)
+            for outer in self._running[:-1]:
+                outer.hide()
+            self._teller = threading.Thread(target=self._keep_telling, daemon=True)
+            self._teller.start()
         return self
 
     def __exit__(self, *reason: object) -> None:
         self._over.set()
-        if self._bar is not None:
-            self._bar.close()
+        if self._shown:
+            self._teller.join()
+            self._running.remove(self)
+            self.hide()
 
     def _keep_telling(self) -> None:
         """Bring the line up to date, also while one step takes long."""
         pause = DELAY
         while not self._over.wait(pause):
-            self._bar.set_description_str(self._text)
+            self._draw()
             pause = PAUSE
+
+    def _draw(self) -> None:
+        """Write the line over the one before, as much of it as the terminal has room for."""
+        minutes, seconds = divmod(int(time.monotonic() - self._start), 60)
+        room = shutil.get_terminal_size().columns - 1
+        line = f"{self._text} {minutes:02}:{seconds:02}"[:room]
+        with self._drawing:
+            if self._running[-1] is self:
+                self._write(f"\r{line.ljust(self._width)}")
+                self._width = len(line)
+
+    def _write(self, text: str) -> None:
+        sys.stderr.write(text)
+        sys.stderr.flush()
 
     def hide(self) -> None:
         """Take the line away, so that another one can be printed."""
-        if self._bar is not None:
-            self._bar.clear()
+        with self.hidden():
+            pass
+
+    @contextlib.contextmanager
+    def hidden(self) -> Iterator[None]:
+        """Keep the line away, as long as others are printed."""
+        with self._drawing:
+            if self._width:
+                self._write(f"\r{' ' * self._width}\r")
+                self._width = 0
+            yield
 
     @contextlib.contextmanager
     def step(self, name: str) -> Iterator[None]:
@@ -74,7 +105,8 @@ class Progress:
             yield
         finally:
             self._text = before
-        self._finished(f"{name}: {time.perf_counter() - start:.1f} s")
+            with self.hidden():
+                self._finished(f"{name}: {time.perf_counter() - start:.1f} s")
 
     @contextlib.contextmanager
     def watched(self, name: str, total: int) -> Iterator[Callable[[int], None]]:

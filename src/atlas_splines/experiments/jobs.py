@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import asdict
 from multiprocessing import get_context
 from pathlib import Path
@@ -29,9 +30,13 @@ __all__ = [
     "result_path",
     "run_jobs",
     "run_missing",
+    "without_bars",
 ]
 
 ONE_THREAD = {name: "1" for name in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
+
+# Whether progress bars are unwanted, also on a terminal.
+_without_bars: ContextVar[bool] = ContextVar("without_bars", default=False)
 
 
 class RunError(Exception):
@@ -85,11 +90,22 @@ def run_missing(
     prepare(folder.parent, folder.name, {"version": __version__, **asdict(settings)})
     missing = [key for key in keys if not result_path(folder, key).exists()]
     done = run_jobs(work, missing, settings, jobs=jobs, scheduler=scheduler) if missing else iter(())
-    bar = {"desc": title or folder.name, "unit": folder.name.removesuffix("s")}
+    bar: dict[str, Any] = {"desc": title or folder.name, "unit": folder.name.removesuffix("s")}
+    bar["disable"] = _without_bars.get() or None  # None: where standard error is no terminal
     with tqdm(total=len(keys), initial=len(keys) - len(missing), **bar) as progress:
         for key, result in done:
             keep(result_path(folder, key), result, write or write_json)
             progress.update()
+
+
+@contextmanager
+def without_bars(wanted: bool) -> Iterator[None]:
+    """Show no progress bars, if that is wanted."""
+    before = _without_bars.set(wanted)
+    try:
+        yield
+    finally:
+        _without_bars.reset(before)
 
 
 def run_jobs(
