@@ -4,11 +4,13 @@ import threading
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from atlas_splines import AtlasClassifier, AtlasRegressor
-from atlas_splines.estimators import threads
-from atlas_splines.estimators.threads import ONE_THREAD_EACH, free_cores, run_in_threads
+from atlas_splines.core.linear_algebra import ONE_THREAD_EACH
+from atlas_splines.estimators import base, threads, uncertainty
+from atlas_splines.estimators.threads import free_cores, run_in_threads
+from atlas_splines.memory import updates
 
 
 def blas_threads():
@@ -35,14 +37,41 @@ def test_the_environment_says_how_many_cores_there_are(monkeypatch):
     assert free_cores() == 2
 
 
-def test_linear_algebra_takes_no_more_threads():
-    before = blas_threads()
+@pytest.fixture
+def two_threads():
+    with threadpool_limits(2, user_api="blas"):
+        yield
+
+
+def test_linear_algebra_takes_no_more_threads(two_threads):
     assert run_in_threads(lambda _: blas_threads(), [0, 1], 2) == [{1}, {1}]
     with ONE_THREAD_EACH:
         with ONE_THREAD_EACH:
             pass
         assert blas_threads() == {1}  # the first one is still inside
-    assert blas_threads() == before
+    assert blas_threads() == {2}
+
+
+def test_fits_updates_and_doubt_are_of_one_thread(two_threads, monkeypatch):
+    seen = []
+
+    def watched(module, name):
+        function = getattr(module, name)
+
+        def watching(*given, **named):
+            seen.append(blas_threads())
+            return function(*given, **named)
+
+        monkeypatch.setattr(module, name, watching)
+
+    watched(base, "fit_model")
+    watched(updates, "pool_rows")
+    watched(uncertainty, "support_of")
+    X = np.random.default_rng(0).random((200, 2))
+    model = AtlasRegressor(features=20, members=1, random_state=0).fit(X, X[:, 0])
+    model.partial_fit(X, X[:, 0]).support(X)
+    assert seen == [{1}] * 3
+    assert blas_threads() == {2}
 
 
 @pytest.mark.parametrize("kind", [AtlasRegressor, AtlasClassifier])

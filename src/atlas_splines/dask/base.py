@@ -15,6 +15,7 @@ from distributed import Client, default_client
 from numpy.typing import ArrayLike, NDArray
 
 from atlas_splines.core.checks import check_number, check_size
+from atlas_splines.core.linear_algebra import ONE_THREAD_EACH
 from atlas_splines.core.model import state_of
 from atlas_splines.core.records import Record
 from atlas_splines.dask.asking import (
@@ -37,7 +38,6 @@ from atlas_splines.estimators.column_footprint import ColumnFootprint
 from atlas_splines.estimators.inputs import holds_more_than_numbers
 from atlas_splines.estimators.parameters import Parameters
 from atlas_splines.estimators.row_sums import RowsToSum
-from atlas_splines.estimators.threads import ONE_THREAD_EACH
 from atlas_splines.memory.plans import BY_EVIDENCE
 from atlas_splines.memory.summing import RowSums, Summer, add_to_newest_update, of_all_rows
 from atlas_splines.tables.frame_parts import as_categories

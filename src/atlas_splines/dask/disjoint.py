@@ -15,9 +15,9 @@ from distributed import Client
 from numpy.typing import NDArray
 
 from atlas_splines.core.charts import Fence
+from atlas_splines.core.linear_algebra import ONE_THREAD_EACH
 from atlas_splines.core.model import snapshot_of
 from atlas_splines.estimators.base import AtlasEstimator
-from atlas_splines.estimators.threads import ONE_THREAD_EACH
 from atlas_splines.memory.footprints import BoxFootprint
 from atlas_splines.versions.merging import merge
 from atlas_splines.versions.versioned import with_model

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from atlas_splines.core.extension import reaching
+from atlas_splines.core.linear_algebra import ONE_THREAD_EACH
 from atlas_splines.core.model import model_in, snapshot_of, state_of, take_state
 from atlas_splines.core.records import Record
 from atlas_splines.estimators.column_footprint import ColumnFootprint, seen_through
@@ -104,6 +105,7 @@ class Accountable(Uncertain):
         model = model_in(reaching(state_of(model), points))
         return now._in_columns(footprint(model, points, retention=retention), now.model_.domain)
 
+    @ONE_THREAD_EACH
     def revert(self: Self, id: int) -> Self:
         """Take back the update of this number in `update_log_`, exactly; see `Atlas.revert`.
 

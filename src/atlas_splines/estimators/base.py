@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from atlas_splines.core.evaluation import evaluate
 from atlas_splines.core.growing import Grown
+from atlas_splines.core.linear_algebra import ONE_THREAD_EACH
 from atlas_splines.core.model import Atlas, model_in, state_of, take_state
 from atlas_splines.core.monotone import constrained
 from atlas_splines.core.rows import Rows
@@ -136,6 +137,7 @@ class AtlasEstimator(Accountable):
             return self._become(draft._fit_on(*draft._checked(X, y, sample_weight), groups))
         return self._fit(X, y, sample_weight, groups)
 
+    @ONE_THREAD_EACH
     def _fit(
         self: Self,
         X: ArrayLike,
@@ -213,6 +215,7 @@ class AtlasEstimator(Accountable):
         inputs = [*along.tolist(), *[0] * len(columns.indicators)]
         return tuple(tuple(turn * way for way in inputs) for turn in self._turns(outputs))
 
+    @ONE_THREAD_EACH
     def _fit_on(self: Self, X: Array, y: Array, weights: Array, groups: ArrayLike | None) -> Self:
         """Train the model that is there."""
         self._check_parameters()
@@ -247,6 +250,7 @@ class AtlasEstimator(Accountable):
         checked = draft._checked(X, y, sample_weight)
         return self._become(draft._update(*checked, message=message, author=author))
 
+    @ONE_THREAD_EACH
     def _update(
         self: Self,
         X: Array,
@@ -309,6 +313,7 @@ class AtlasEstimator(Accountable):
             done.after = self.model_.fingerprint()
         done.before = self.model_.fingerprint()
 
+    @ONE_THREAD_EACH
     def fit_more(self: Self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Add more rows of the data that `fit` has seen a part of to its evidence, exactly.
 
@@ -340,6 +345,7 @@ class AtlasEstimator(Accountable):
         """Let the model that `fit` trained speak again, with all evidence kept."""
         return self._take_state(speak_as_fitted(state_of(self.model_)))
 
+    @ONE_THREAD_EACH
     def forget(self: Self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Take rows out of the evidence, as if they had never been learned by `partial_fit`, or by `fit`.
 
@@ -381,6 +387,7 @@ class AtlasEstimator(Accountable):
         self.model_ = model_in(state, self.model_.updates)
         return self
 
+    @ONE_THREAD_EACH
     def consolidate(
         self, X: ArrayLike | None = None, *, tolerance: float = 0.02, **options: Any
     ) -> Consolidation:

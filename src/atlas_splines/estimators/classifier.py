@@ -13,6 +13,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from atlas_splines.core.linear_algebra import ONE_THREAD_EACH
 from atlas_splines.core.model import state_of
 from atlas_splines.estimators.base import Array, AtlasEstimator
 from atlas_splines.estimators.judging import LOG_LOSS
@@ -115,6 +116,7 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
         finally:
             del self._announced
 
+    @ONE_THREAD_EACH
     def add_classes(self, classes: ArrayLike) -> AtlasClassifier:
         """Make room for classes that no row was of so far, for `partial_fit` to learn them.
 
@@ -203,6 +205,7 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
         now = self._now()
         return now._predictions(now._outputs(X))
 
+    @ONE_THREAD_EACH
     def predict_set(self, X: ArrayLike, coverage: float | Sequence[float] | Array = 0.9) -> Array:
         """Predict which classes each row may have, with a promised share of rows whose class is among them.
 

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.utils import Tags
 
+from atlas_splines.core.linear_algebra import ONE_THREAD_EACH
 from atlas_splines.core.rows import Rows
 from atlas_splines.estimators.base import Array, AtlasEstimator
 from atlas_splines.estimators.counts import (
@@ -214,6 +215,7 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
             spread = deviation_of_counts(now._unscaled(outputs), spread)
         return predicted, spread[:, 0] if now._one_column else spread
 
+    @ONE_THREAD_EACH
     def predict_interval(
         self, X: ArrayLike, coverage: float | Sequence[float] | Array = 0.9
     ) -> tuple[Array, Array]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from threading import Lock
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from sklearn.utils.parallel import Parallel, delayed
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import threadpool_info
 
-__all__ = ["ONE_THREAD_EACH", "run_in_threads"]
+from atlas_splines.core.linear_algebra import ONE_THREAD_EACH
+
+__all__ = ["run_in_threads"]
 
 Result = TypeVar("Result")
 
@@ -42,30 +43,3 @@ def free_cores() -> int:
     """Cores of this process, or fewer if OMP_NUM_THREADS or a parallel search around it says so."""
     pools = (pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "openmp")
     return min(pools, default=os.cpu_count() or 1)
-
-
-class OneThreadEach:
-    """While anyone is inside, linear algebra works on the thread that calls it and on no other.
-
-    The limit holds for the whole process. So those inside are counted, and the last one to leave takes it
-    away: each on its own would put back what it found, which may be the limit of another.
-    """
-
-    def __init__(self) -> None:
-        self.lock, self.inside = Lock(), 0
-        self.limit: Any = None
-
-    def __enter__(self) -> None:
-        with self.lock:
-            if not self.inside:
-                self.limit = threadpool_limits(1, user_api="blas")
-            self.inside += 1
-
-    def __exit__(self, *reason: object) -> None:
-        with self.lock:
-            self.inside -= 1
-            if not self.inside:
-                self.limit.restore_original_limits()
-
-
-ONE_THREAD_EACH = OneThreadEach()

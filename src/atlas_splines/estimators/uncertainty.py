@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from atlas_splines.core.linear_algebra import ONE_THREAD_EACH
 from atlas_splines.core.model import state_of
 from atlas_splines.core.state import State
 from atlas_splines.estimators.explaining import Explaining
@@ -24,6 +25,7 @@ Array = NDArray[Any]
 class Uncertain(Explaining):
     """The part of an estimator that knows what it knows."""
 
+    @ONE_THREAD_EACH
     def support(self, X: ArrayLike) -> Array:
         """How much evidence stands behind each prediction, from 0 to 1.
 

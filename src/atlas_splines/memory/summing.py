@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines.core.charts import Fence
+from atlas_splines.core.linear_algebra import ONE_THREAD_EACH
 from atlas_splines.core.model import Atlas, model_in, state_of, take_state
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import State
@@ -127,6 +128,7 @@ class Summer:
             if chart.replaces and pool is not None:
                 self._owners[k] = replace(owner_of(pool), fence=chart.fence, size=chart.size)
 
+    @ONE_THREAD_EACH
     def __call__(self, rows: Rows) -> RowSums:
         """Sums of rows of each owner."""
         owners = np.full(len(rows), MODEL)
@@ -154,6 +156,7 @@ def without_sums(state: State) -> State:
     return replace(state.with_charts(charts), evidence=spread_of(state))
 
 
+@ONE_THREAD_EACH
 def of_all_rows(state: State, sums: RowSums, judged: Rows, loss: str) -> tuple[State, State]:
     """The state of all first data, of which a part was fitted; the sums are those of all rows.
 
@@ -170,12 +173,14 @@ def of_all_rows(state: State, sums: RowSums, judged: Rows, loss: str) -> tuple[S
     return whole.state_like(state), ahead
 
 
+@ONE_THREAD_EACH
 def add_first_sums(state: State, sums: RowSums) -> State:
     """The state of more first data, of which only the sums are known: as `add_first_rows`."""
     pool = needed_pool(state)
     return pool.of_all(pool.total + sums.statistics[MODEL]).with_voice("exact").state_like(state)
 
 
+@ONE_THREAD_EACH
 def add_to_newest_update(model: Atlas, judged: Rows, sums: RowSums, loss: str, data: str = "") -> None:
     """Let further rows of the newest update join it, in place, of which only the sums are known.
 

@@ -17,6 +17,7 @@ from atlas_splines.core.checks import check_inputs, check_note
 from atlas_splines.core.evaluation import evaluate
 from atlas_splines.core.growing import Split, run_at
 from atlas_splines.core.history import History, TrainingDiverged
+from atlas_splines.core.linear_algebra import ONE_THREAD_EACH
 from atlas_splines.core.losses import find_loss
 from atlas_splines.core.model import Atlas, commit, model_in, state_of, take_state
 from atlas_splines.core.records import next_id
@@ -44,6 +45,7 @@ DIVERGED = "training diverged, so nothing was changed; lower learning_rate, or s
 NO_CHART = "rows that were held out are predicted as well without a chart: none was opened"
 
 
+@ONE_THREAD_EACH
 def update(
     model: Atlas,
     X: ArrayLike,

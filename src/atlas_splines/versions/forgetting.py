@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from atlas_splines.core.charts import Chart
+from atlas_splines.core.linear_algebra import ONE_THREAD_EACH
 from atlas_splines.core.model import Atlas, is_held, model_in, snapshot_of, state_of
 from atlas_splines.core.records import Record
 from atlas_splines.core.rows import Rows
@@ -86,6 +87,7 @@ class Receipt:
         return asdict(self)
 
 
+@ONE_THREAD_EACH
 def forget(
     model: Versioned,
     X: ArrayLike,

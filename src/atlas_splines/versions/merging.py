@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from atlas_splines.core.charts import Chart
 from atlas_splines.core.extension import cropped, reaching
+from atlas_splines.core.linear_algebra import ONE_THREAD_EACH
 from atlas_splines.core.model import Atlas, is_held, model_in, snapshot_of, state_of
 from atlas_splines.core.records import Record, folded_of, unfolded
 from atlas_splines.core.state import State
@@ -76,6 +77,7 @@ class MergeConflict(ValueError):
         )
 
 
+@ONE_THREAD_EACH
 def merge(
     base: Versioned,
     ours: Versioned,

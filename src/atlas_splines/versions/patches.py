@@ -10,6 +10,7 @@ from typing import Literal, cast
 
 import numpy as np
 
+from atlas_splines.core.linear_algebra import ONE_THREAD_EACH
 from atlas_splines.core.model import Atlas, state_of
 from atlas_splines.core.records import chain_of, next_id
 from atlas_splines.files.archive import Archive, read_archive, write_archive
@@ -153,6 +154,7 @@ def changed_parts(old: Archive, new: Archive) -> Archive:
     return Archive(new.kind, {"whole": new.header, "same": sorted(same)}, changed)
 
 
+@ONE_THREAD_EACH
 def apply(model: Versioned, patch: Patch, *, merge: bool = False) -> Versioned:
     """The version that a patch makes of a model, to the bit; the model stays as it is.
 

@@ -10,6 +10,7 @@ from typing import get_args
 
 import numpy as np
 
+from atlas_splines.core.linear_algebra import ONE_THREAD_EACH
 from atlas_splines.core.model import Atlas, model_in, state_of
 from atlas_splines.core.records import Record, chain_of, folded_of, next_id, unfolded
 from atlas_splines.core.rows import Rows
@@ -72,6 +73,7 @@ class Replay:
         return self.same
 
 
+@ONE_THREAD_EACH
 def replay(model: Versioned, data: Iterable[Data], *, first: Versioned | None = None) -> Replay:
     """Build a model again from its first fit and the data of its updates, and compare every hash.
 
