@@ -17,9 +17,9 @@ class OneThreadEach(ContextDecorator):
     """While anyone is inside, linear algebra works on the thread that calls it and on no other.
 
     Threads that wait for their share of a small matrix keep a core busy with waiting, so that more of them
-    take longer, and many times as long where others need the cores too. The limit holds for the whole process. So those
-    inside are counted, and the last one to leave takes it away: each on its own would put back what it found,
-    which may be the limit of another.
+    take longer, and many times as long where others need the cores too. The limit holds for the whole
+    process. So those inside are counted, and the last one to leave takes it away: each on its own would put
+    back what it found, which may be the limit of another.
     """
 
     def __init__(self) -> None:
