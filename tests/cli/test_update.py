@@ -492,12 +492,16 @@ def test_of_many_rows_a_sample_is_judged(work, monkeypatch):
     )
 
 
-def test_one_far_row_is_no_world(work):
+@pytest.mark.parametrize("way", [(), ("--retention", "chart")])
+def test_one_far_row_is_no_world(work, way):
     """What is told before is what the log says; the row is no needle, and the file stays as it was, nearly."""
     size = (work / "m.atlas").stat().st_size
     write_csv("far.csv", HEADER, [(1200, 40, "Cadiz", "no", 5000)])
     assert "far outside its domain" in refused("update", "m.atlas", "far.csv", "--retention", "chart")
-    output = ok("update", "m.atlas", "far.csv", "--retention", "chart", "--far").output
+    ok("predict", "m.atlas", "homes.csv", "-o", "before.csv")
+    output = ok("update", "m.atlas", "far.csv", *way, "--far").output
+    ok("predict", "m.atlas", "homes.csv", "-o", "after.csv")
+    assert (work / "before.csv").read_bytes() == (work / "after.csv").read_bytes()
     told = re.search(r"these, (none) of the known rows, (.*%) of the domain:", output).groups()
     assert re.search(rf"\n1 .* {told[0]} +{told[1]}\n", ok("inspect", "m.atlas").output)
     write_csv("near.csv", HEADER[:4], [(1200 + step, 40, "Cadiz", "no") for step in (0, 1, -1)])

@@ -100,8 +100,10 @@ class Accountable(Uncertain):
     ) -> ColumnFootprint:
         """The footprint of `_update` with the same parameters."""
         check_is_fitted(self, "model_")
-        now, retention = self._now(), retention or self.retention
-        model, points = now._to_learn(now._inputs(X), retention, far)
+        now = self._now()
+        inputs = now._inputs(X)
+        retention = now._way_to(inputs, retention, far)
+        model, points = now._to_learn(inputs, retention, far)
         model = model_in(reaching(state_of(model), points))
         return now._in_columns(footprint(model, points, retention=retention), now.model_.domain)
 

@@ -272,7 +272,7 @@ class AtlasEstimator(Accountable):
         `seed` is that of an update that is made again.
         """
         self._check_parameters()
-        retention = retention or self.retention
+        retention = self._way_to(X, retention, far)
         targets = self._targets(y)
         if seed is None:
             seed = self._seed() if random_state is None else seed_of(random_state)

@@ -71,6 +71,15 @@ class Reaching(Inputs):
         now = self._now()
         return now._inside(now._inputs(X))
 
+    def _way_to(self, X: Array, retention: Retention | None, far: bool) -> Retention:
+        """How rows are learned: a few that are all far outside, and meant, by a chart.
+
+        Evidence would count them at the edge of the domain, and spoil what is known there.
+        """
+        chosen: Retention = retention or self.retention
+        few = far and chosen == "auto" and len(X) < LEAST_CHART_ROWS
+        return "chart" if few and self._far(X).any(axis=1).all() else chosen
+
     def _to_learn(self, X: Array, retention: Retention, far: bool) -> tuple[Atlas, Array]:
         """A model that an update can change, and the coordinates of the rows in it.
 
