@@ -6,6 +6,7 @@ from pictures import PRODUCT, X, axes, bars
 from atlas_splines import Atlas, AtlasRegressor, footprint
 from atlas_splines.plots import draw_footprint, draw_updates
 from atlas_splines.plots.footprints import LANE_GAP
+from atlas_splines.plots.inspection import inspection
 from atlas_splines.plots.style import ACCENT, REVERTED
 
 NEW = np.array([[0.1, 0.2, 0.5], [0.3, 0.4, 0.6]])
@@ -71,6 +72,40 @@ def test_updates_show_each_footprint_in_its_lane(updated):
         assert same_color(colour, REVERTED if row == 0 else ACCENT)
     labels = [label.get_text() for label in drawn.get_yticklabels()]
     assert labels == ["1: chart, 100 rows (reverted)", "2: chart, 100 rows", "3: chart, 100 rows"]
+
+
+def updated_by(*updates):
+    """A model after an update of each of these kinds."""
+    model = AtlasRegressor(terms=0, density=0, members=1, max_iter=2, features=20, random_state=0)
+    model.fit(X, PRODUCT)
+    for retention in updates:
+        model.set_params(retention=retention).partial_fit(X[:50] / 4, PRODUCT[:50])
+    return model
+
+
+def test_updates_that_can_change_everything_are_one_row_without_bars():
+    model = updated_by("pool", "pool", "chart", "pool")
+    drawn = draw_updates(axes(), model)
+    labels = [label.get_text() for label in drawn.get_yticklabels()]
+    assert labels == ["1-2: pool, 100 rows", "3: chart, 50 rows", "4: pool, 50 rows"]
+    assert {round(bar[2]) for bar in bars(drawn)} == {1}  # the chart alone has a footprint to draw
+    said = [(text.get_position()[1], text.get_text()) for text in drawn.texts]
+    assert said == [(0, "can change every prediction"), (2, "can change every prediction")]
+
+
+def test_a_reverted_update_has_a_row_of_its_own():
+    drawn = draw_updates(axes(), updated_by("pool", "pool", "pool").revert(2))
+    labels = [label.get_text() for label in drawn.get_yticklabels()]
+    assert labels == ["1: pool, 50 rows", "2: pool, 50 rows (reverted)", "3: pool, 50 rows"]
+
+
+def test_an_inspection_says_in_a_line_that_updates_can_change_everything():
+    _, below = inspection(updated_by("pool", "pool")).subfigs
+    assert below.get_suptitle() == "Footprint of each update: every prediction (1-2: pool, 100 rows)"
+    assert not below.axes
+    _, below = inspection(updated_by("pool", "chart")).subfigs
+    assert below.get_suptitle() == "Footprint of each update"
+    assert len(below.axes[0].get_yticklabels()) == 2
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike
 
+from atlas_splines.core.records import Folded
 from atlas_splines.estimators.column_footprint import ColumnFootprint
 from atlas_splines.memory.footprints import BoxFootprint, Footprint
 from atlas_splines.plots.columns import Array, Column, check_fitted, number_of, numbered
@@ -19,11 +20,19 @@ if TYPE_CHECKING:
     from atlas_splines.core.records import Record
     from atlas_splines.estimators.base import AtlasEstimator
 
-__all__ = ["MOST_UPDATES", "draw_footprint", "draw_updates"]
+__all__ = [
+    "MOST_RUNS",
+    "changes_all",
+    "draw_footprint",
+    "draw_updates",
+    "row_label",
+    "runs_of",
+]
 
-MOST_UPDATES = 20
+MOST_RUNS = 20  # rows of a picture
 LANE_GAP = 0.06  # on either side of a lane
 LONGEST_NAME = 12  # letters under a lane
+EVERYTHING = "can change every prediction"
 
 # --- one footprint --------------------------------------------------------------------------------------
 
@@ -110,17 +119,18 @@ def draw_bars(axes: Axes, intervals: Sequence[tuple[float, float]], height: floa
 
 
 def draw_updates(axes: Axes, estimator: AtlasEstimator, columns: Sequence[Column] | None = None) -> Axes:
-    """Draw the footprint of each update, one row for each, oldest first; reverted ones are pale.
+    """Draw the footprints of updates, oldest first; reverted ones are pale.
 
     Each column of the data has a lane from the low to the high end of its domain; bars are the parts of it
-    that the footprint projects to. A consolidation has no footprint, and is a line through all lanes.
+    that the footprint projects to. Updates in a row that can each change every prediction, as pooled ones
+    can, are one row that says so. A consolidation has no footprint, and is a line through all lanes.
 
     Parameters
     ----------
     axes
         Where to draw.
     estimator
-        A fitted estimator. Of more than 20 updates the newest 20 are drawn.
+        A fitted estimator. Of more than 20 rows the newest 20 are drawn.
     columns
         Which columns, by number or name; by default all.
 
@@ -137,17 +147,39 @@ def draw_updates(axes: Axes, estimator: AtlasEstimator, columns: Sequence[Column
     check_fitted(estimator)
     names = estimator._input_names
     lanes = [number_of(column, names) for column in (range(len(names)) if columns is None else columns)]
-    records = estimator.update_log_[-MOST_UPDATES:]
-    for row, record in enumerate(records):
-        draw_row(axes, estimator, record, lanes, row)
-    axes.set_yticks(range(len(records)), [row_label(record) for record in records])
+    runs = runs_of(estimator.update_log_)[-MOST_RUNS:]
+    for row, run in enumerate(runs):
+        draw_row(axes, estimator, run[0], lanes, row)
+    axes.set_yticks(range(len(runs)), [row_label(run) for run in runs])
     axes.set_xticks(np.arange(len(lanes)) + 0.5, [lane_label(estimator, j, names[j]) for j in lanes])
     for lane in range(len(lanes)):
         axes.axvspan(lane + LANE_GAP, lane + 1 - LANE_GAP, color=LANE_COLOUR, lw=0, zorder=0)
     axes.tick_params(length=0, labelsize="small")
     axes.spines[:].set_visible(False)
-    axes.set(xlim=(0, len(lanes)), ylim=(max(len(records), 1) - 0.5, -0.5))
+    axes.set(xlim=(0, len(lanes)), ylim=(max(len(runs), 1) - 0.5, -0.5))
     return axes
+
+
+def runs_of(log: Sequence[Record]) -> list[list[Record]]:
+    """The entries of a log, of which neighbours of one kind that can change every prediction are together."""
+    runs: list[list[Record]] = []
+    for record in log:
+        if runs and changes_all(record) and likeness(record) == likeness(runs[-1][0]):
+            runs[-1].append(record)
+        else:
+            runs.append([record])
+    return runs
+
+
+def changes_all(record: Record) -> bool:
+    """Whether an update can change every prediction."""
+    area = getattr(record, "footprint", None)
+    return area is not None and area.volume == 1
+
+
+def likeness(record: Record) -> tuple[bool, str, bool]:
+    """What updates have in common that are drawn as one row."""
+    return changes_all(record), record.kind, record.reverted is not None
 
 
 def draw_row(axes: Axes, estimator: AtlasEstimator, record: Record, lanes: Sequence[int], row: int) -> None:
@@ -156,16 +188,25 @@ def draw_row(axes: Axes, estimator: AtlasEstimator, record: Record, lanes: Seque
     if area is None:
         axes.plot([LANE_GAP, len(lanes) - LANE_GAP], [row, row], color=QUIET, lw=1)
         return
+    colour = REVERTED if record.reverted else ACCENT
+    if changes_all(record):
+        axes.text(len(lanes) / 2, row, EVERYTHING, color=colour, ha="center", va="center", fontsize="small")
+        return
     for lane, j in enumerate(lanes):
         low, high = estimator.domain_.to_raw(j, estimator.model_.domain[j])
         parts = np.array(area.intervals(j)).reshape(-1, 2)
         shares = LANE_GAP + (1 - 2 * LANE_GAP) * (parts - low) / (high - low)
-        draw_bars(axes, (lane + shares).tolist(), row, REVERTED if record.reverted else ACCENT)
+        draw_bars(axes, (lane + shares).tolist(), row, colour)
 
 
-def row_label(record: Record) -> str:
-    """A row's label."""
-    return f"{record.id}: {record.kind}, {record.rows} rows" + (" (reverted)" if record.reverted else "")
+def row_label(run: Sequence[Record]) -> str:
+    """A row's label: its updates, what was done, and their rows."""
+    first, last = run[0], run[-1]
+    if isinstance(first, Folded):
+        return f"1-{first.last}: {first.kind}, {first.rows:,} rows"
+    numbers = f"{first.id}" if first is last else f"{first.id}-{last.id}"
+    rows = sum(record.rows for record in run)
+    return f"{numbers}: {first.kind}, {rows:,} rows" + (" (reverted)" if first.reverted else "")
 
 
 def lane_label(estimator: AtlasEstimator, j: int, name: str) -> str:

@@ -13,7 +13,6 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
 from atlas_splines.core.model import state_of
-from atlas_splines.core.records import count_of
 from atlas_splines.estimators.table_model import TableModel
 from atlas_splines.memory.known_rows import lookalikes_of
 from atlas_splines.plots.categories import (
@@ -25,7 +24,13 @@ from atlas_splines.plots.categories import (
 )
 from atlas_splines.plots.columns import PLACES, Array, check_fitted, places_along
 from atlas_splines.plots.doubt import INTERVAL_LABEL
-from atlas_splines.plots.footprints import MOST_UPDATES, draw_updates
+from atlas_splines.plots.footprints import (
+    MOST_RUNS,
+    changes_all,
+    draw_updates,
+    row_label,
+    runs_of,
+)
 from atlas_splines.plots.shapes import (
     BAND_LABEL,
     SAMPLE_SIZE,
@@ -37,6 +42,7 @@ from atlas_splines.plots.shapes import (
 from atlas_splines.plots.style import DPI, PICTURES
 
 if TYPE_CHECKING:
+    from atlas_splines.core.records import Record
     from atlas_splines.estimators.base import AtlasEstimator
     from atlas_splines.tables.encoding import Encoding
 
@@ -53,6 +59,7 @@ def save_inspection(
 ) -> None:
     """Save a picture of a fitted estimator: the shape of each column, and the footprint of each update.
 
+    If each update can change every prediction, as pooled ones can, a line says so in place of footprints.
     Columns of categories are bars. Of more than 12 columns, those with the largest effect are drawn; a column
     that was constant in the first data has none. All shapes have one scale, so that effects can be compared;
     it holds every mean prediction, and all but the most extreme 2 % of the bands on either side. Of several
@@ -78,7 +85,7 @@ def inspection(model: AtlasEstimator | TableModel, X: ArrayLike | None = None) -
     """The figure that `save_inspection` saves."""
     estimator, encoding = parts_of(model)
     check_fitted(estimator)
-    records = estimator.update_log_[-MOST_UPDATES:]
+    runs = runs_of(estimator.update_log_)
     output = 1 if len(getattr(estimator, "classes_", ())) == 2 else 0
     rows = None if X is None else as_rows(estimator, X)
     categories = category_columns(estimator, encoding)
@@ -87,7 +94,7 @@ def inspection(model: AtlasEstimator | TableModel, X: ArrayLike | None = None) -
     columns = most_influential(estimator, every, sample, output)
     across = 3 if len(columns) in (5, 6) else min(len(columns), 4)
     down = -(-len(columns) // across)
-    heights = [2.6 * down + 0.8, 0.3 * len(records) + 1.2][: 2 if records else 1]
+    heights = [2.6 * down + 0.8, *height_of_updates(runs)]
     figure = Figure(figsize=(max(2.9 * across, 7), sum(heights)), layout="constrained")
     parts = figure.subfigures(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
     panels = parts[0].subplots(down, across, sharey=True, squeeze=False)
@@ -95,9 +102,10 @@ def inspection(model: AtlasEstimator | TableModel, X: ArrayLike | None = None) -
     which = f"the {len(columns)} most influential of {len(every)} columns"
     shown = "each column" if len(columns) == len(every) else which
     parts[0].suptitle(f"Effect of {shown}, over {where_from(estimator, rows)}")
-    if records:
+    if runs:
+        parts[1].suptitle(updates_title(runs))
+    if runs and not says_all(runs):
         draw_updates(parts[1].subplots(), estimator, inputs_of(columns))
-        parts[1].suptitle(updates_title(count_of(estimator.update_log_)))
     return figure
 
 
@@ -128,10 +136,23 @@ def where_from(estimator: AtlasEstimator, rows: Array | None) -> str:
     return "random points of the domain" if known is None else "points like the rows learned"
 
 
-def updates_title(count: int) -> str:
-    """What the lower part of an inspection shows."""
-    some = f" (the newest {MOST_UPDATES} of {count})" if count > MOST_UPDATES else ""
-    return f"Footprint of each update{some}"
+def says_all(runs: list[list[Record]]) -> bool:
+    """Whether one line says all of the footprints: each of the updates can change every prediction."""
+    return len(runs) == 1 and changes_all(runs[0][0])
+
+
+def height_of_updates(runs: list[list[Record]]) -> list[float]:
+    """Inches of the lower part of an inspection, if there is one."""
+    if not runs or says_all(runs):
+        return [0.5] * len(runs)
+    return [0.3 * min(len(runs), MOST_RUNS) + 1.2]
+
+
+def updates_title(runs: list[list[Record]]) -> str:
+    """What the lower part of an inspection shows, or says."""
+    if says_all(runs):
+        return f"Footprint of each update: every prediction ({row_label(runs[0])})"
+    return "Footprint of each update" + (f" since {runs[-MOST_RUNS][0].id}" if len(runs) > MOST_RUNS else "")
 
 
 def most_influential(
