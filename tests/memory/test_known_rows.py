@@ -3,7 +3,7 @@ import pytest
 
 from atlas_splines import Atlas, AtlasRegressor, footprint
 from atlas_splines.core.model import state_of
-from atlas_splines.memory.known_rows import lookalikes_of
+from atlas_splines.memory.known_rows import lookalikes_of, rows_near
 
 CHEAP = {"members": 1, "terms": 0, "density": 0, "features": 60, "random_state": 0}
 
@@ -37,9 +37,11 @@ def test_rows_of_charts_are_known_too():
     random = np.random.default_rng(0)
     X = random.random((400, 2))
     model = AtlasRegressor(domain=[(0, 2), (0, 1)], **CHEAP).fit(X, X[:, 0])
+    assert (rows_near(state_of(model.model_), 0, np.array([0.25, 0.85])) > 0).tolist() == [True, False]
     beyond = [1.5, 0] + [0.4, 1] * random.random((400, 2))
     model.partial_fit(beyond, 9 - beyond[:, 0])
     assert model.update_log_[-1].kind == "chart"
     known = lookalikes_of(state_of(model.model_))
     share = (model.domain_.to_raw(0, known.points[:, 0]) > 1.45).mean()
     assert share == pytest.approx(0.5, abs=0.02)
+    assert (rows_near(state_of(model.model_), 0, np.array([0.25, 0.85])) > 0).all()

@@ -14,7 +14,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MOST_PAIRED", "QUANTILES", "Presence", "Visits"]
+__all__ = ["MOST_PAIRED", "QUANTILES", "Presence", "Visits", "cells_of"]
 
 Array = NDArray[np.float64]
 
@@ -218,5 +218,5 @@ def least_log(shares: Array) -> Array:
 
 
 def cells_of(inside: Array, cells: int) -> NDArray[np.intp]:
-    """Cell of each coordinate, shape (rows, inputs)."""
+    """Cell of each coordinate, of the shape that they have."""
     return np.minimum((inside * cells).astype(np.intp), cells - 1)

@@ -6,18 +6,20 @@ from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from atlas_splines.core.charts import Fence
 from atlas_splines.core.model import state_of
 from atlas_splines.core.state import State
 from atlas_splines.evidence.lookalikes import Lookalikes, draw_lookalikes
 from atlas_splines.evidence.pool import Pool
-from atlas_splines.evidence.presence import Presence
+from atlas_splines.evidence.presence import Presence, cells_of
 from atlas_splines.memory.doubt import spread_of
 from atlas_splines.memory.footprints import BoxFootprint, Footprint
 
-__all__ = ["DRAWN", "lookalikes_of", "with_known_rows"]
+__all__ = ["DRAWN", "lookalikes_of", "rows_near", "with_known_rows"]
 
+Array = NDArray[np.float64]
 Area = TypeVar("Area", bound=Footprint)
 
 DRAWN = 4000  # points: a share of them is off by less than a hundredth
@@ -52,6 +54,21 @@ def presences_of(state: State) -> list[tuple[Presence, Fence | None]]:
         if inner is not None and inner.presence is not None:
             own.append((inner.presence, chart.fence))
     return own
+
+
+def rows_near(state: State, j: int, units: Array) -> Array:
+    """How many of the rows that a state and its charts know are in the cell of each coordinate of an input.
+
+    Rows beyond what they are counted over are in the cells at its ends.
+    """
+    found = np.zeros(units.shape)
+    for presence, fence in presences_of(state):
+        low, high = (0.0, 1.0) if fence is None else fence.box[j]
+        inside = (units - low) / (high - low)
+        is_there = (inside >= 0) & (inside <= 1)
+        cells = cells_of(inside.clip(0, 1), presence.cells)
+        found += np.where(is_there, presence.visits.alone[j, cells], 0)
+    return found
 
 
 def placed(drawn: Lookalikes, fence: Fence | None) -> Lookalikes:
