@@ -2,12 +2,11 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgba
 from pictures import axes, line
+from sklearn.base import clone
 
 from atlas_splines import AtlasClassifier, AtlasRegressor
-from atlas_splines.core.model import state_of
-from atlas_splines.memory.known_rows import lookalikes_of
 from atlas_splines.plots import draw_shape
-from atlas_splines.plots.doubt import INTERVAL_LABEL, most_supported
+from atlas_splines.plots.doubt import INTERVAL_LABEL, UNKNOWN_LABEL
 from atlas_splines.plots.inspection import inspection
 from atlas_splines.plots.style import QUIET
 
@@ -30,7 +29,7 @@ def drawn_as(drawn, label):
 def dimmed(drawn):
     """Lowest and highest value of each dimmed range."""
     return [
-        path.get_extents().intervalx for band in drawn_as(drawn, "no support") for path in band.get_paths()
+        path.get_extents().intervalx for band in drawn_as(drawn, UNKNOWN_LABEL) for path in band.get_paths()
     ]
 
 
@@ -56,10 +55,20 @@ def test_what_is_not_known_is_dimmed(model, rows):
     assert 5 < high < 6.1
 
 
-def test_points_like_known_rows_avoid_the_gap(model):
-    points = most_supported(model, lookalikes_of(state_of(model.model_)).points)
-    values = model.domain_.to_raw(0, points[:, 0])
-    assert not ((values > 4.3) & (values < 5.7)).any()
+def test_between_rounded_values_nothing_is_dimmed():
+    rows = np.column_stack([RANDOM.integers(26, size=1500) / 25, RANDOM.random(1500)])
+    model = AtlasRegressor(**SMALL).fit(rows, rows[:, 1])
+    assert (model.support([[0.5, 0.5], [0.52, 0.5]]) > 0).tolist() == [False, True]
+    for given in (rows, None):
+        assert not dimmed(draw_shape(axes(), model, 0, X=given))
+
+
+def test_a_chart_knows_its_rows(model):
+    taught = clone(model).set_params(retention="chart").fit(X, Y)
+    between = RANDOM.random((200, 2)) * [0.8, 1] + [4.6, 0]
+    taught.partial_fit(between, between[:, 1])
+    assert dimmed(draw_shape(axes(), model, 0))
+    assert not dimmed(draw_shape(axes(), taught, 0))
 
 
 def test_classes_have_no_intervals_but_support():
@@ -70,7 +79,7 @@ def test_classes_have_no_intervals_but_support():
 
 
 def test_a_model_that_does_not_know_its_errors_has_neither(regressor):
-    assert not {INTERVAL_LABEL, "no support"} & {
+    assert not {INTERVAL_LABEL, UNKNOWN_LABEL} & {
         c.get_label() for c in draw_shape(axes(), regressor, 0).collections
     }
 
@@ -78,7 +87,7 @@ def test_a_model_that_does_not_know_its_errors_has_neither(regressor):
 def test_an_inspection_has_room_for_intervals_and_one_legend(model):
     part = inspection(model).subfigs[0]
     texts = [text.get_text() for text in part.legends[0].get_texts()]
-    assert texts.count(INTERVAL_LABEL) == texts.count("no support") == 1
+    assert texts.count(INTERVAL_LABEL) == texts.count(UNKNOWN_LABEL) == 1
     low, high = part.axes[0].get_ylim()
     heights = drawn_as(part.axes[0], INTERVAL_LABEL)[0].get_paths()[0].vertices[:, 1]
     assert np.mean((heights > low) & (heights < high)) > 0.95

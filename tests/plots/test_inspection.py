@@ -47,7 +47,7 @@ def test_a_constant_column_is_not_influential():
         rows, rows[:, 0]
     )
     model.model_.f(0)[:, [2, 4, 6, 8]] += np.arange(4)
-    shown = most_influential(model, list(range(15)), sample_points(model, None), output=0)
+    shown = most_influential(model, list(range(15)), None, sample_points(model, None), output=0)
     assert shown == [j for j in range(15) if j not in (2, 4, 6, 8)]
 
 

@@ -10,18 +10,22 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from atlas_splines.core.model import state_of
-from atlas_splines.memory.doubt import interval_ends, spread_of, support_of
+from atlas_splines.memory.doubt import interval_ends, spread_of
+from atlas_splines.memory.known_rows import rows_near
 from atlas_splines.plots.columns import Array
+from atlas_splines.plots.places import Places
 from atlas_splines.plots.style import FAINT, QUIET
 
 if TYPE_CHECKING:
     from atlas_splines.estimators.base import AtlasEstimator
 
-__all__ = ["INTERVAL_LABEL", "KNOWN", "Doubt", "doubt_at", "draw_doubt", "most_supported"]
+__all__ = ["FEW", "INTERVAL_LABEL", "UNKNOWN_LABEL", "Doubt", "doubt_at", "draw_doubt"]
 
 COVERAGE = 0.9
-KNOWN = 30  # points whose support is asked for: that costs more than predictions
+FEW = 30  # points whose intervals are averaged: they cost more than predictions
 INTERVAL_LABEL = "mean 90 % interval"
+UNKNOWN_LABEL = "no row learned"
+LEAST_RUN = 0.05  # of the length of a line
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,51 +37,72 @@ class Doubt:
     ends
         Mean of the low and high ends of intervals, less the prediction, shape (places, 2); None for classes.
     is_unknown
-        Where no point has any support, shape (places,).
+        Where no row that was learned has such a value, shape (places,).
     """
 
     ends: Array | None
     is_unknown: NDArray[np.bool_]
 
 
-def most_supported(estimator: AtlasEstimator, sample: Array) -> Array:
-    """The points of a sample that are most like known rows, shape (points, inputs)."""
-    state = state_of(estimator.model_)
-    spread = spread_of(state)
-    if spread is None or spread.presence is None:
-        return sample[:KNOWN]
-    support = support_of(state, sample.astype(estimator.model_.dtype))
-    return sample[np.argsort(-support, kind="stable")[:KNOWN]]
+def doubt_at(estimator: AtlasEstimator, j: int, units: Array, points: Array, output: int) -> Doubt | None:
+    """Doubt at places along an input; None if it is not known.
 
-
-def doubt_at(estimator: AtlasEstimator, points: Array, output: int) -> Doubt | None:
-    """Doubt at points in the model's coordinates, shape (places, points, inputs); None if it is not known."""
+    Parameters
+    ----------
+    estimator
+        A fitted estimator.
+    j, units
+        The input, and coordinates along it, shape (places,).
+    points
+        Points at each of these, shape (places, points, inputs), whose intervals are averaged.
+    output
+        The target.
+    """
     state = state_of(estimator.model_)
     spread = spread_of(state)
     if spread is None:
         return None
-    places = len(points)
-    flat = points.reshape(-1, points.shape[-1]).astype(estimator.model_.dtype)
-    is_unknown = np.zeros(places, np.bool_)
+    is_unknown = np.zeros(units.shape, np.bool_)
     if spread.presence is not None:
-        is_unknown = (support_of(state, flat).reshape(places, -1) == 0).all(axis=1)
-        is_unknown &= not is_unknown.all()  # if no point is like a known row, they tell nothing
+        is_unknown = rows_near(state, j, units.clip(*estimator.model_.domain[j])) == 0
     if not spread.scales:
         return Doubt(None, is_unknown)
+    inside = points.reshape(-1, points.shape[-1]).clip(*estimator.model_.domain.T)
+    flat = inside.astype(estimator.model_.dtype)
     said = estimator.model_(flat).astype(np.float64)
     ends = interval_ends(state, flat, said, np.array([COVERAGE]))[:, :, 0]  # (places · points, outputs, 2)
     middle = estimator._values(said)
     around = [(estimator._values(said + ends[:, :, side]) - middle)[:, output] for side in (0, 1)]
-    return Doubt(np.stack(around, axis=-1).reshape(places, -1, 2).mean(axis=1), is_unknown)
+    return Doubt(np.stack(around, axis=-1).reshape(units.size, -1, 2).mean(axis=1), is_unknown)
 
 
-def draw_doubt(axes: Axes, x: Array, middle: Array, doubt: Doubt) -> None:
-    """Shade the intervals around a line, and dim what is without support; all of shape (places,)."""
+def draw_doubt(axes: Axes, places: Places, middle: Array, doubt: Doubt) -> None:
+    """Shade the intervals around what is drawn, of shape (places,), and dim where no row was learned."""
+    x = places.outline
     if doubt.ends is not None:
-        low, high = middle[:, None].T + doubt.ends.T
+        low, high = (places.heights(middle + ends) for ends in doubt.ends.T)
         axes.fill_between(x, low, high, color=QUIET, alpha=0.18, lw=0, zorder=0.5, label=INTERVAL_LABEL)
-    if doubt.is_unknown.any():
+    is_dimmed = doubt.is_unknown if places.whole else wide_runs(places.values, doubt.is_unknown)
+    if is_dimmed.any():
         axes.fill_between(
-            x, 0, 1, where=doubt.is_unknown, transform=axes.get_xaxis_transform(), zorder=3, lw=0,
-            facecolor=(1, 1, 1, 0.75), edgecolor=FAINT, hatch="////", label="no support",
+            x, 0, 1, where=places.heights(is_dimmed), transform=axes.get_xaxis_transform(), zorder=3, lw=0,
+            facecolor=(1, 1, 1, 0.75), edgecolor=FAINT, hatch="////", label=UNKNOWN_LABEL,
         )  # fmt: skip
+
+
+def wide_runs(x: Array, is_so: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Where something is so over a stretch of an axis that is worth showing.
+
+    A column whose values are rounded has nothing between any two of them.
+
+    Examples
+    --------
+    >>> x = np.arange(100.0)
+    >>> wide_runs(x, x < 3).sum(), wide_runs(x, x > 80).sum()
+    (np.int64(0), np.int64(19))
+    """
+    edges = np.flatnonzero(np.diff(is_so, prepend=False, append=False)).reshape(-1, 2)
+    kept = np.zeros_like(is_so)
+    for begin, end in edges.tolist():
+        kept[begin:end] = x[end - 1] - x[begin] >= LEAST_RUN * np.ptp(x)
+    return kept

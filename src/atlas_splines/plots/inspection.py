@@ -22,7 +22,7 @@ from atlas_splines.plots.categories import (
     draw_categories,
     made_possible,
 )
-from atlas_splines.plots.columns import PLACES, Array, check_fitted, places_along
+from atlas_splines.plots.columns import PLACES, Array, check_fitted
 from atlas_splines.plots.doubt import INTERVAL_LABEL
 from atlas_splines.plots.footprints import (
     MOST_RUNS,
@@ -31,6 +31,7 @@ from atlas_splines.plots.footprints import (
     row_label,
     runs_of,
 )
+from atlas_splines.plots.places import places_of
 from atlas_splines.plots.shapes import (
     BAND_LABEL,
     SAMPLE_SIZE,
@@ -39,6 +40,7 @@ from atlas_splines.plots.shapes import (
     effect_curves,
     sample_points,
 )
+from atlas_splines.plots.sketches import beyond, sketched_rows
 from atlas_splines.plots.style import DPI, PICTURES
 
 if TYPE_CHECKING:
@@ -62,7 +64,7 @@ def save_inspection(
     If each update can change every prediction, as pooled ones can, a line says so in place of footprints.
     Columns of categories are bars. Of more than 12 columns, those with the largest effect are drawn; a column
     that was constant in the first data has none. All shapes have one scale, so that effects can be compared;
-    it holds every mean prediction, and all but the most extreme 2 % of the bands on either side. Of several
+    it holds every mean prediction, and all but the most extreme 2 % of each band on either side. Of several
     targets or classes the first is drawn; of two classes the second.
 
     Parameters
@@ -91,14 +93,17 @@ def inspection(model: AtlasEstimator | TableModel, X: ArrayLike | None = None) -
     categories = category_columns(estimator, encoding)
     sample = made_possible(sample_points(estimator, rows), categories)
     every = columns_of(estimator, categories)
-    columns = most_influential(estimator, every, sample, output)
+    shown_rows = sketched_rows(estimator) if rows is None else rows
+    columns = most_influential(estimator, every, shown_rows, sample, output)
     across = 3 if len(columns) in (5, 6) else min(len(columns), 4)
     down = -(-len(columns) // across)
     heights = [2.6 * down + 0.8, *height_of_updates(runs)]
     figure = Figure(figsize=(max(2.9 * across, 7), sum(heights)), layout="constrained")
     parts = figure.subfigures(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
     panels = parts[0].subplots(down, across, sharey=True, squeeze=False)
-    draw_shapes(panels, estimator, columns, rows, sample, output)
+    draw_shapes(panels, estimator, columns, shown_rows, sample, output)
+    if rows is None and runs:  # the rows of a fit lie in its domain
+        tell_beyond(panels, estimator, columns, shown_rows)
     which = f"the {len(columns)} most influential of {len(every)} columns"
     shown = "each column" if len(columns) == len(every) else which
     parts[0].suptitle(f"Effect of {shown}, over {where_from(estimator, rows)}")
@@ -156,9 +161,9 @@ def updates_title(runs: list[list[Record]]) -> str:
 
 
 def most_influential(
-    estimator: AtlasEstimator, columns: list[Shown], sample: Array, output: int
+    estimator: AtlasEstimator, columns: list[Shown], rows: Array | None, sample: Array, output: int
 ) -> list[Shown]:
-    """Columns to draw, in their order: all, or those along which predictions vary most.
+    """Columns to draw, in their order: all, or those along which predictions vary most where rows are.
 
     A column that was constant has no effect, whatever the model says where it has seen nothing.
     """
@@ -166,19 +171,31 @@ def most_influential(
         return columns
     varied = [k for k, each in enumerate(columns) if not estimator.domain_.constant[inputs_of([each])].all()]
     varied = varied or list(range(len(columns)))
-    variation = [variation_of(estimator, columns[k], sample[: SAMPLE_SIZE // 4], output) for k in varied]
+    few = sample[: SAMPLE_SIZE // 4]
+    variation = [variation_of(estimator, columns[k], rows, few, output) for k in varied]
     return [columns[k] for k in sorted(varied[place] for place in np.argsort(variation)[-MOST_COLUMNS:])]
 
 
-def variation_of(estimator: AtlasEstimator, column: Shown, sample: Array, output: int) -> float:
+def variation_of(
+    estimator: AtlasEstimator, column: Shown, rows: Array | None, sample: Array, output: int
+) -> float:
     """How much predictions vary along a column."""
     if isinstance(column, Categories):
         curves = category_effects(estimator, column, np.arange(len(column.names)), sample, output)
     else:
-        curves = effect_curves(
-            estimator, column, places_along(estimator.model_, column, PLACES // 6), sample, output
-        )
+        places = places_of(estimator, column, rows, PLACES // 6)
+        curves = effect_curves(estimator, column, places.units, sample, output)
     return float(curves.std(axis=0).mean())
+
+
+def tell_beyond(
+    panels: NDArray[np.object_], estimator: AtlasEstimator, columns: list[Shown], rows: Array | None
+) -> None:
+    """Say below columns which share of the rows learned were counted at an end of the domain."""
+    for axes, column in zip(panels.ravel().tolist(), columns, strict=False):
+        if not isinstance(column, Categories):
+            told = beyond(estimator, column, places_of(estimator, column, rows).whole)
+            axes.set_xlabel("\n".join([axes.get_xlabel(), *told]))
 
 
 def draw_shapes(
@@ -198,15 +215,14 @@ def draw_shapes(
         else:
             draw_effect(axes, estimator, column, rows, sample, output)
         axes.spines[["top", "right"]].set_visible(False)
-        bands += [np.asarray(path.vertices)[:, 1] for band in bands_of(axes) for path in band.get_paths()]
+        bands += [heights_of(band) for band in bands_of(axes)]
         means.append(np.asarray(axes.lines[0].get_ydata()))
     for axes in panels[:, 1:].ravel().tolist():
         axes.set_ylabel("")
     for axes in every[len(columns) :]:
         axes.remove()
-    low, high = np.percentile(np.concatenate(bands), SCALE_PERCENTILES)
-    ends = np.concatenate(means)
-    low, high = min(low, ends.min()), max(high, ends.max())
+    ends = np.concatenate([*(np.percentile(band, SCALE_PERCENTILES) for band in bands), *means])
+    low, high = ends.min(), ends.max()
     every[0].set_ylim(low - 0.1 * (high - low), high + 0.1 * (high - low))
     lines = {
         label: line
@@ -219,3 +235,8 @@ def draw_shapes(
 def bands_of(axes: Axes) -> list[Collection]:
     """The band of effects, and that of intervals if there is one."""
     return [band for band in axes.collections if band.get_label() in (BAND_LABEL, INTERVAL_LABEL)]
+
+
+def heights_of(band: Collection) -> Array:
+    """How high the corners of a band are."""
+    return np.concatenate([np.asarray(path.vertices)[:, 1] for path in band.get_paths()])

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
 from atlas_splines.core.checks import check_size
@@ -17,10 +18,11 @@ from atlas_splines.plots.columns import (
     Column,
     check_fitted,
     number_of,
-    places_along,
     sums_along,
 )
-from atlas_splines.plots.doubt import KNOWN, doubt_at, draw_doubt, most_supported
+from atlas_splines.plots.doubt import FEW, doubt_at, draw_doubt
+from atlas_splines.plots.places import Places, places_of
+from atlas_splines.plots.sketches import sketched_rows
 from atlas_splines.plots.style import MAIN, QUIET, RUG_HEIGHT
 
 if TYPE_CHECKING:
@@ -43,8 +45,6 @@ __all__ = [
 SAMPLE_SIZE = 200  # points whose predictions are averaged
 BAND_PERCENTILES, BAND_LABEL = (10, 90), "effect for 80 % of points"
 MEAN_LABEL = "mean prediction"
-DATA_PERCENTILES = (0.5, 99.5)  # the range of a column that its data says something about
-MARGIN = 0.02  # of the range shown, left free on either side
 BARS = PLACES // 3  # of the data's density
 
 
@@ -61,11 +61,13 @@ def draw_shape(
     - Thin dashed line: the spline f_j of F alone, shifted to the same mean, without exponentials and charts;
       for a regressor only. Where it leaves the thick line, the exponentials or charts act.
     - Grey band: the mean interval that holds 90 % of targets, around the thick line, for a regressor.
-      Dimmed: values for which nothing was like a known row. A model that does not know its errors has
-      neither.
-    - Grey, at the bottom: how often the values on the axis occur in X.
+      Dimmed: a stretch of values that no row had that was learned. A model that does not know its errors
+      has neither.
+    - Grey, at the bottom: how often the values on the axis occur.
 
-    Lines cover the domain, or with X the middle 99 % of its values.
+    Lines cover the middle 99 % of the values of X, or of the rows that were learned, as far as these were
+    counted, or else the domain. Beyond the domain, whose end is a dotted line, predictions are what the
+    estimator extrapolates. A column of few whole numbers is drawn at these alone, as bars.
 
     Parameters
     ----------
@@ -96,30 +98,33 @@ def draw_shape(
     j = number_of(column, names)
     check_size("output", output, least=0, most=estimator.model_.outputs - 1)
     rows = None if X is None else as_rows(estimator, X)
-    return draw_effect(axes, estimator, j, rows, sample_points(estimator, rows), output)
+    shown = sketched_rows(estimator) if rows is None else rows
+    return draw_effect(axes, estimator, j, shown, sample_points(estimator, rows), output)
 
 
 def draw_effect(
     axes: Axes, estimator: AtlasEstimator, j: int, rows: Array | None, sample: Array, output: int
 ) -> Axes:
-    """Draw the shape of an input over a sample of points, in the model's coordinates."""
-    places = places_along(estimator.model_, j) if rows is None else places_in_data(estimator, j, rows)
-    curves = effect_curves(estimator, j, places, sample, output)
+    """Draw the shape of an input where rows have it, over a sample of points in the model's coordinates."""
+    places = places_of(estimator, j, rows)
+    curves = effect_curves(estimator, j, places.units, sample, output)
     is_classifier = hasattr(estimator, "classes_")
-    x, low, high = estimator.domain_.to_raw(j, places), *np.percentile(curves, BAND_PERCENTILES, axis=1)
+    x, low, high = places.outline, *np.percentile(curves, BAND_PERCENTILES, axis=1)
     if is_classifier:
         low, high = low.clip(0, 1), high.clip(0, 1)  # a shifted curve may leave what a probability can be
-    axes.fill_between(x, low, high, color=MAIN, alpha=0.2, lw=0, label=BAND_LABEL)
-    axes.plot(x, curves.mean(axis=1), color=MAIN, lw=2, label=MEAN_LABEL)
+    band = places.heights(low), places.heights(high)
+    axes.fill_between(x, *band, color=MAIN, alpha=0.2, lw=0, label=BAND_LABEL)
+    axes.plot(x, places.heights(curves.mean(axis=1)), color=MAIN, lw=2, label=MEAN_LABEL)
     if not is_classifier:
-        spline = additive_shape(estimator, j, places, output) + curves.mean()
+        spline = places.heights(additive_shape(estimator, j, places.units, output) + curves.mean())
         axes.plot(x, spline, color="black", lw=0.9, ls=(0, (4, 2)), label="additive part")
     if rows is not None:
         draw_density(axes, rows[:, j])
-    known = most_supported(estimator, sample) if rows is None else sample[:KNOWN]
-    draw_doubt_along(axes, estimator, j, places, curves.mean(axis=1), known, output)
-    margin, name = MARGIN * (x[-1] - x[0]), estimator._input_names[j]
-    axes.set(xlabel=name, ylabel=output_label(estimator, output), xlim=(x[0] - margin, x[-1] + margin))
+    draw_doubt_along(axes, estimator, j, places, curves.mean(axis=1), sample, output)
+    draw_ends(axes, estimator, j, places)
+    if places.whole:
+        axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
+    axes.set(xlabel=estimator._input_names[j], ylabel=output_label(estimator, output), xlim=places.limits)
     return axes
 
 
@@ -127,15 +132,24 @@ def draw_doubt_along(
     axes: Axes,
     estimator: AtlasEstimator,
     j: int,
-    places: Array,
+    places: Places,
     means: Array,
-    known: Array,
+    sample: Array,
     output: int,
 ) -> None:
-    """Shade intervals around the mean prediction along a column, and dim what is without support."""
-    doubt = doubt_at(estimator, moved_along(estimator, j, places, known), output)
+    """Shade intervals around the mean prediction along a column, and dim where no row was learned."""
+    points = moved_along(estimator, j, places.units, sample[:FEW])
+    doubt = doubt_at(estimator, j, places.units, points, output)
     if doubt is not None:
-        draw_doubt(axes, estimator.domain_.to_raw(j, places), means, doubt)
+        draw_doubt(axes, places, means, doubt)
+
+
+def draw_ends(axes: Axes, estimator: AtlasEstimator, j: int, places: Places) -> None:
+    """Draw a line at each end of the domain that values lie beyond."""
+    low, high = places.values[[0, -1]]
+    for end in estimator.domain_.to_raw(j, estimator.model_.domain[j]):
+        if low < end < high:
+            axes.axvline(end, color=QUIET, lw=1, ls=":", label="end of the domain")
 
 
 def effect_curves(estimator: AtlasEstimator, j: int, places: Array, sample: Array, output: int) -> Array:
@@ -158,22 +172,17 @@ def moved_along(estimator: AtlasEstimator, j: int, places: Array, sample: Array)
 
 
 def predict(estimator: AtlasEstimator, points: Array) -> Array:
-    """Targets or probabilities at points in the model's coordinates, shape (points, outputs)."""
-    outputs = estimator.model_(points).astype(np.float64)
-    return estimator._values(outputs)
+    """Targets or probabilities at points in the model's coordinates, or beyond them, (points, outputs)."""
+    refuses = estimator.extrapolation == "error"  # even what is rounded out of the domain
+    reached = points.clip(*estimator.model_.domain.T) if refuses else points
+    return estimator._values(estimator._outputs_at(reached))
 
 
 def additive_shape(estimator: AtlasEstimator, j: int, places: Array, output: int) -> Array:
     """The spline f_j in units of the target, with mean zero."""
-    values = sums_along(estimator.model_, j, places, output)[:, -1]
+    inside = places.clip(*estimator.model_.domain[j])
+    values = sums_along(estimator.model_, j, inside, output)[:, -1]
     return (values - values.mean()) * estimator.target_scale_[output]
-
-
-def places_in_data(estimator: AtlasEstimator, j: int, rows: Array) -> Array:
-    """Coordinates that cover almost all rows evenly, or the domain if the column is constant in them."""
-    column = estimator.domain_.to_unit(rows)[:, j].clip(*estimator.model_.domain[j])
-    low, high = np.percentile(column, DATA_PERCENTILES).tolist()
-    return np.linspace(low, high, PLACES) if low < high else places_along(estimator.model_, j)
 
 
 def sample_points(estimator: AtlasEstimator, rows: Array | None) -> Array:
