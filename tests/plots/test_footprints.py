@@ -79,31 +79,33 @@ def updated_by(*updates):
     model = AtlasRegressor(terms=0, density=0, members=1, max_iter=2, features=20, random_state=0)
     model.fit(X, PRODUCT)
     for retention in updates:
-        model.set_params(retention=retention).partial_fit(X[:50] / 4, PRODUCT[:50])
+        is_new = retention != "pool"  # rows elsewhere, which need a chart that speaks alone
+        rows, targets = X[:200] + np.array([12 * is_new, 0, 0]), PRODUCT[:200] - 50 * is_new
+        model.set_params(retention=retention).partial_fit(rows, targets)
     return model
 
 
 def test_updates_that_can_change_everything_are_one_row_without_bars():
-    model = updated_by("pool", "pool", "chart", "pool")
+    model = updated_by("pool", "pool", "auto", "pool", "pool")
     drawn = draw_updates(axes(), model)
     labels = [label.get_text() for label in drawn.get_yticklabels()]
-    assert labels == ["1-2: pool, 100 rows", "3: chart, 50 rows", "4: pool, 50 rows"]
+    assert labels == ["1-2: pool, 400 rows", "3: chart, 200 rows", "4-5: pool, 400 rows"]
     assert {round(bar[2]) for bar in bars(drawn)} == {1}  # the chart alone has a footprint to draw
     said = [(text.get_position()[1], text.get_text()) for text in drawn.texts]
-    assert said == [(0, "can change every prediction"), (2, "can change every prediction")]
+    assert said == [(0, "can change every prediction"), (2, "can change every prediction outside of charts")]
 
 
 def test_a_reverted_update_has_a_row_of_its_own():
     drawn = draw_updates(axes(), updated_by("pool", "pool", "pool").revert(2))
     labels = [label.get_text() for label in drawn.get_yticklabels()]
-    assert labels == ["1: pool, 50 rows", "2: pool, 50 rows (reverted)", "3: pool, 50 rows"]
+    assert labels == ["1: pool, 200 rows", "2: pool, 200 rows (reverted)", "3: pool, 200 rows"]
 
 
 def test_an_inspection_says_in_a_line_that_updates_can_change_everything():
     _, below = inspection(updated_by("pool", "pool")).subfigs
-    assert below.get_suptitle() == "Footprint of each update: every prediction (1-2: pool, 100 rows)"
+    assert below.get_suptitle() == "Footprint of each update: every prediction (1-2: pool, 400 rows)"
     assert not below.axes
-    _, below = inspection(updated_by("pool", "chart")).subfigs
+    _, below = inspection(updated_by("pool", "auto")).subfigs
     assert below.get_suptitle() == "Footprint of each update"
     assert len(below.axes[0].get_yticklabels()) == 2
 

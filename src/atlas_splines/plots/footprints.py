@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from atlas_splines.core.records import Folded
 from atlas_splines.estimators.column_footprint import ColumnFootprint
-from atlas_splines.memory.footprints import BoxFootprint, Footprint
+from atlas_splines.memory.footprints import BoxFootprint, Footprint, RestFootprint
 from atlas_splines.plots.columns import Array, Column, check_fitted, number_of, numbered
 from atlas_splines.plots.style import ACCENT, LANE_COLOUR, QUIET, REVERTED, RUG_HEIGHT
 
@@ -21,12 +21,13 @@ if TYPE_CHECKING:
     from atlas_splines.estimators.base import AtlasEstimator
 
 __all__ = [
+    "EVERYTHING",
     "MOST_RUNS",
-    "changes_all",
     "draw_footprint",
     "draw_updates",
     "row_label",
     "runs_of",
+    "sentence_on",
 ]
 
 MOST_RUNS = 20  # rows of a picture
@@ -122,8 +123,9 @@ def draw_updates(axes: Axes, estimator: AtlasEstimator, columns: Sequence[Column
     """Draw the footprints of updates, oldest first; reverted ones are pale.
 
     Each column of the data has a lane from the low to the high end of its domain; bars are the parts of it
-    that the footprint projects to. Updates in a row that can each change every prediction, as pooled ones
-    can, are one row that says so. A consolidation has no footprint, and is a line through all lanes.
+    that the footprint projects to. Updates in a row that can each change every prediction, or every one
+    outside of charts, as pooled ones can, are one row that says so. A consolidation has no
+    footprint, and is a line through all lanes.
 
     Parameters
     ----------
@@ -161,25 +163,29 @@ def draw_updates(axes: Axes, estimator: AtlasEstimator, columns: Sequence[Column
 
 
 def runs_of(log: Sequence[Record]) -> list[list[Record]]:
-    """The entries of a log, of which neighbours of one kind that can change every prediction are together."""
+    """The entries of a log, of which neighbours are together that a sentence tells all about."""
     runs: list[list[Record]] = []
     for record in log:
-        if runs and changes_all(record) and likeness(record) == likeness(runs[-1][0]):
+        if runs and sentence_on(record) and likeness(record) == likeness(runs[-1][0]):
             runs[-1].append(record)
         else:
             runs.append([record])
     return runs
 
 
-def changes_all(record: Record) -> bool:
-    """Whether an update can change every prediction."""
+def sentence_on(record: Record) -> str | None:
+    """What an update can change, if its footprint covers each column alone, and bars would not tell it."""
     area = getattr(record, "footprint", None)
-    return area is not None and area.volume == 1
+    if area is None:
+        return None
+    if area.volume == 1:
+        return EVERYTHING
+    return f"{EVERYTHING} outside of charts" if isinstance(explained(area)[0], RestFootprint) else None
 
 
-def likeness(record: Record) -> tuple[bool, str, bool]:
+def likeness(record: Record) -> tuple[str | None, str, bool]:
     """What updates have in common that are drawn as one row."""
-    return changes_all(record), record.kind, record.reverted is not None
+    return sentence_on(record), record.kind, record.reverted is not None
 
 
 def draw_row(axes: Axes, estimator: AtlasEstimator, record: Record, lanes: Sequence[int], row: int) -> None:
@@ -189,8 +195,9 @@ def draw_row(axes: Axes, estimator: AtlasEstimator, record: Record, lanes: Seque
         axes.plot([LANE_GAP, len(lanes) - LANE_GAP], [row, row], color=QUIET, lw=1)
         return
     colour = REVERTED if record.reverted else ACCENT
-    if changes_all(record):
-        axes.text(len(lanes) / 2, row, EVERYTHING, color=colour, ha="center", va="center", fontsize="small")
+    sentence = sentence_on(record)
+    if sentence is not None:
+        axes.text(len(lanes) / 2, row, sentence, color=colour, ha="center", va="center", fontsize="small")
         return
     for lane, j in enumerate(lanes):
         low, high = estimator.domain_.to_raw(j, estimator.model_.domain[j])

@@ -25,11 +25,12 @@ from atlas_splines.plots.categories import (
 from atlas_splines.plots.columns import PLACES, Array, check_fitted
 from atlas_splines.plots.doubt import INTERVAL_LABEL
 from atlas_splines.plots.footprints import (
+    EVERYTHING,
     MOST_RUNS,
-    changes_all,
     draw_updates,
     row_label,
     runs_of,
+    sentence_on,
 )
 from atlas_splines.plots.places import places_of
 from atlas_splines.plots.shapes import (
@@ -143,7 +144,7 @@ def where_from(estimator: AtlasEstimator, rows: Array | None) -> str:
 
 def says_all(runs: list[list[Record]]) -> bool:
     """Whether one line says all of the footprints: each of the updates can change every prediction."""
-    return len(runs) == 1 and changes_all(runs[0][0])
+    return len(runs) == 1 and sentence_on(runs[0][0]) == EVERYTHING
 
 
 def height_of_updates(runs: list[list[Record]]) -> list[float]:
