@@ -156,7 +156,7 @@ def test_a_dialect_is_told_once(work):
     plain = ["--header", "--separator", ",", "--decimal", "."]
     ok("predict", "t.atlas", "plain.csv", "-o", "out.csv", *plain, "--na", "x")
     assert len(records("out.csv")) == 2
-    says = "plain.csv, row 2, column '1': 'x' is not a number; correct it or leave it empty"
+    says = "plain.csv, row 2, column '1': 'x' is not a number; correct it, leave it empty, or add --na 'x' if it stands for a missing value"
     assert refused("update", "t.atlas", "plain.csv", *plain) == says
 
 
@@ -222,3 +222,47 @@ def test_columns_are_named_with_commas_between_them(work):
     assert estimator_of("a.atlas").feature_names_in_.tolist() == ["c"]
     says = "homes.csv has no column 'zip'; it has 'size', 'age', 'city', 'garden', 'price'"
     assert refused("fit", "homes.csv", "-t", "price", "--ignore", "size,zip", *SMALL) == says
+
+
+def with_marks(name, mark, column):
+    """The homes, with a mark for what is missing in some rows of a column."""
+    rows = [list(row) for row in homes()]
+    for row in rows[::20]:
+        row[HEADER.index(column)] = mark
+    write_csv(name, HEADER, rows)
+
+
+@pytest.mark.parametrize("mark", ["?", "-", "Null"])
+def test_what_may_stand_for_missing_values_is_pointed_out(work, mark):
+    with_marks("marked.csv", mark, "city")
+    fit = ["fit", "marked.csv", "-t", "price", "-o", "k.atlas", "--force", *SMALL]
+    says = f"is taken as a value like any other; if it stands for a missing one, add --na {mark!r}"
+    assert ok(*fit).stderr == f"marked.csv, column 'city': {mark!r} {says}\n"
+    assert ok(*fit, "--na", mark).stderr == ""
+
+
+def test_marks_are_pointed_out_in_updates(work):
+    with_marks("marked.csv", "?", "city")
+    assert "column 'city': '?' is taken as a value" in ok("update", "m.atlas", "marked.csv").stderr
+    assert "value" not in ok("update", "m.atlas", "marked.csv", "--dry-run").stderr  # it is known by now
+
+
+def test_marks_are_pointed_out_as_classes_and_plus_and_minus_are_values(work):
+    with_marks("marked.csv", "?", "city")
+    classes = ok("fit", "marked.csv", "-t", "city", "-o", "c.atlas", *SMALL)
+    assert "column 'city': '?' is taken as a value" in classes.stderr
+    signs = [(k, "+-"[k % 2], k % 7) for k in range(40)]
+    write_csv("signs.csv", ["a", "sign", "y"], signs)
+    assert ok("fit", "signs.csv", "-t", "y", "-o", "s.atlas", *SMALL).stderr == ""
+
+
+def test_numbers_and_marks_ask_for_na(work):
+    with_marks("marked.csv", "?", "size")
+    fit = ["fit", "marked.csv", "-t", "price", "-o", "k.atlas", *SMALL]
+    way = "add --na '?' if it stands for a missing value"
+    where = "marked.csv, row 1, column 'size': '?' is not a number"
+    mixed = f"{where}, as other cells are; correct it, leave it empty, {way}, or add --category size"
+    assert refused(*fit) == mixed
+    assert refused("update", "m.atlas", "marked.csv") == f"{where}; correct it, leave it empty, or {way}"
+    ok(*fit, "--na", "?")
+    ok("update", "m.atlas", "marked.csv", "--na", "?")
