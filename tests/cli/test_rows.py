@@ -224,6 +224,17 @@ def test_columns_are_named_with_commas_between_them(work):
     assert refused("fit", "homes.csv", "-t", "price", "--ignore", "size,zip", *SMALL) == says
 
 
+def test_an_index_without_a_name_in_a_text_is_no_column(work):
+    rows = [(k, *row) for k, row in enumerate(homes())]
+    write_csv("indexed.csv", ["", *HEADER], rows)
+    fit = ok("fit", "indexed.csv", "-t", "price", "-o", "k.atlas", *SMALL)
+    assert "from 2 columns of numbers and 2 of categories" in fit.stdout
+    ok("update", "k.atlas", "new.csv")
+    assert "not used" not in ok("predict", "k.atlas", "indexed.csv", "-o", "out.csv").stderr
+    assert [row[""] for row in records("out.csv")] == [str(row[0]) for row in rows]
+    assert estimator_of("k.atlas").n_features_in_ == estimator_of("m.atlas").n_features_in_
+
+
 def with_marks(name, mark, column):
     """The homes, with a mark for what is missing in some rows of a column."""
     rows = [list(row) for row in homes()]
