@@ -200,6 +200,20 @@ def test_several_files_are_learned_as_one(work):
 
 
 @pytest.mark.slow
+def test_a_sheet_of_excel_is_learned_and_predicted(work):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("openpyxl")
+    pandas.read_csv("homes.csv").to_excel("homes.xlsx", index=False)
+    output = ok("fit", "homes.xlsx", "-t", "price", "-o", "a.atlas", *SMALL).output
+    assert output.startswith(
+        "homes.xlsx: 120 rows, target 'price', numbers, from 2 columns of numbers and 2 of"
+    )
+    for data in ("homes.xlsx", "homes.csv"):
+        ok("predict", "a.atlas", data, "-o", f"{data}.csv")
+    said = [[float(row["price_predicted"]) for row in records(f"homes.{end}.csv")] for end in ("xlsx", "csv")]
+    assert said[0] == said[1]
+
+
 def test_columns_are_named_with_commas_between_them(work):
     ok("fit", "homes.csv", "-t", "price", "--ignore", "city, garden", "-o", "a.atlas", *SMALL)
     assert estimator_of("a.atlas").feature_names_in_.tolist() == ["size", "age"]
