@@ -264,17 +264,17 @@ def test_a_large_table_and_a_model_that_must_not_extrapolate(work, streams, monk
         (
             "a,y\n1,2\nb,3\n",
             ["-t", "y"],
-            "bad.csv, row 2, column 'a': 'b' is not a number, as other cells are; correct it, leave it empty, or add --category a",
+            "bad.csv, row 2, column 'a': 'b' is not a number, as other cells are; correct it, leave it empty, add --na 'b' if it stands for a missing value, or add --category a",
         ),
         (
             "a,y\n1,2\n2,b\n",
             ["-t", "y"],
-            "bad.csv, row 2, column 'y': 'b' is not a number, as other cells are; correct it, leave it empty, or add --classify",
+            "bad.csv, row 2, column 'y': 'b' is not a number, as other cells are; correct it, leave it empty, add --na 'b' if it stands for a missing value, or add --classify",
         ),
         (
             "a,y\n1,2\n2,b\n",
             ["-t", "y", "--regress"],
-            "bad.csv, row 2, column 'y': 'b' is not a number; correct it or leave it empty",
+            "bad.csv, row 2, column 'y': 'b' is not a number; correct it, leave it empty, or add --na 'b' if it stands for a missing value",
         ),
         (
             "a,y\n1,2\n2,\n",

@@ -28,9 +28,9 @@ def server(tmp_path):
         thread.join()
 
 
-def get(server, path, **headers):
+def get(server, path, method="GET", **headers):
     connection = HTTPConnection("127.0.0.1", server.server_port)
-    connection.request("GET", path, headers=headers)
+    connection.request(method, path, headers=headers)
     answer = connection.getresponse()
     content = answer.read()
     connection.close()
@@ -51,6 +51,16 @@ def test_it_serves_the_page_and_the_model_and_nothing_else(server):
 def test_pages_of_other_names_are_refused(server):
     assert get(server, "/model", Host="elsewhere.example")[0] == 403
     assert get(server, "/model", Host=f"localhost:{server.server_port}")[0] == 200
+
+
+def test_heads_are_those_of_what_would_be_sent(server):
+    assert get(server, "/", "HEAD") == (200, b"")
+    assert get(server, "/nothing", "HEAD") == (404, b"")
+    assert get(server, "/model", "HEAD", Host="elsewhere.example") == (403, b"")
+    with socket.create_connection(server.server_address) as raw:
+        raw.sendall(f"HEAD /model HTTP/1.0\r\nHost: localhost:{server.server_port}\r\n\r\n".encode())
+        answer = b"".join(iter(lambda: raw.recv(4096), b""))
+    assert answer.endswith(b"Content-Length: 7\r\nCache-Control: no-store\r\n\r\n")
 
 
 @pytest.mark.slow

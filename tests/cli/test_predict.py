@@ -75,10 +75,10 @@ def test_csv_and_parquet_and_pipes_agree(work):
     ("header", "row", "says"),
     [
         (["size", "age", "city", "garden"], [50, 3, "Cadiz", "no"], "bad.csv has no column 'price'; it has 'size', 'age', 'city', 'garden'"),
-        (HEADER, ["big", 3, "Cadiz", "no", 9], "bad.csv, row 61, column 'size': 'big' is not a number; correct it or leave it empty"),
-        (HEADER, [50, 3, "Oslo", "no", 9], "bad.csv, row 61, column 'city': 'Oslo' was not there in fit, which had 'Aarhus', 'Bergen', 'Cadiz'; correct it, or treat it as missing with --unknown missing"),
+        (HEADER, ["big", 3, "Cadiz", "no", 9], "bad.csv, row 61, column 'size': 'big' is not a number; correct it, leave it empty, or add --na 'big' if it stands for a missing value"),
+        (HEADER, [50, 3, "Oslo", "no", 9], "bad.csv, row 61, column 'city': 'Oslo' was not there in fit, which had 'Aarhus', 'Bergen', 'Cadiz'; correct it, learn it with an update without --strict, or treat it as missing with --unknown missing"),
         (HEADER, [50, 3, "Cadiz", "no", ""], "bad.csv, row 61, column 'price': the target is missing; fill it in, or add --skip-missing"),
-        (HEADER, [50, 3, "Cadiz", "no", "dear"], "bad.csv, row 61, column 'price': 'dear' is not a number; correct it or leave it empty"),
+        (HEADER, [50, 3, "Cadiz", "no", "dear"], "bad.csv, row 61, column 'price': 'dear' is not a number; correct it, leave it empty, or add --na 'dear' if it stands for a missing value"),
         (HEADER, [50, 3, "Cadiz", "no", "inf"], "bad.csv, row 61, column 'price': the number is infinite; correct it or leave it empty"),
     ],
 )  # fmt: skip

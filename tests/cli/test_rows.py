@@ -156,7 +156,7 @@ def test_a_dialect_is_told_once(work):
     plain = ["--header", "--separator", ",", "--decimal", "."]
     ok("predict", "t.atlas", "plain.csv", "-o", "out.csv", *plain, "--na", "x")
     assert len(records("out.csv")) == 2
-    says = "plain.csv, row 2, column '1': 'x' is not a number; correct it or leave it empty"
+    says = "plain.csv, row 2, column '1': 'x' is not a number; correct it, leave it empty, or add --na 'x' if it stands for a missing value"
     assert refused("update", "t.atlas", "plain.csv", *plain) == says
 
 
@@ -200,6 +200,20 @@ def test_several_files_are_learned_as_one(work):
 
 
 @pytest.mark.slow
+def test_a_sheet_of_excel_is_learned_and_predicted(work):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("openpyxl")
+    pandas.read_csv("homes.csv").to_excel("homes.xlsx", index=False)
+    output = ok("fit", "homes.xlsx", "-t", "price", "-o", "a.atlas", *SMALL).output
+    assert output.startswith(
+        "homes.xlsx: 120 rows, target 'price', numbers, from 2 columns of numbers and 2 of"
+    )
+    for data in ("homes.xlsx", "homes.csv"):
+        ok("predict", "a.atlas", data, "-o", f"{data}.csv")
+    said = [[float(row["price_predicted"]) for row in records(f"homes.{end}.csv")] for end in ("xlsx", "csv")]
+    assert said[0] == said[1]
+
+
 def test_columns_are_named_with_commas_between_them(work):
     ok("fit", "homes.csv", "-t", "price", "--ignore", "city, garden", "-o", "a.atlas", *SMALL)
     assert estimator_of("a.atlas").feature_names_in_.tolist() == ["size", "age"]
@@ -222,3 +236,58 @@ def test_columns_are_named_with_commas_between_them(work):
     assert estimator_of("a.atlas").feature_names_in_.tolist() == ["c"]
     says = "homes.csv has no column 'zip'; it has 'size', 'age', 'city', 'garden', 'price'"
     assert refused("fit", "homes.csv", "-t", "price", "--ignore", "size,zip", *SMALL) == says
+
+
+def test_an_index_without_a_name_in_a_text_is_no_column(work):
+    rows = [(k, *row) for k, row in enumerate(homes())]
+    write_csv("indexed.csv", ["", *HEADER], rows)
+    fit = ok("fit", "indexed.csv", "-t", "price", "-o", "k.atlas", *SMALL)
+    assert "from 2 columns of numbers and 2 of categories" in fit.stdout
+    ok("update", "k.atlas", "new.csv")
+    assert "not used" not in ok("predict", "k.atlas", "indexed.csv", "-o", "out.csv").stderr
+    assert [row[""] for row in records("out.csv")] == [str(row[0]) for row in rows]
+    assert estimator_of("k.atlas").n_features_in_ == estimator_of("m.atlas").n_features_in_
+
+
+def with_marks(name, mark, column):
+    """The homes, with a mark for what is missing in some rows of a column."""
+    rows = [list(row) for row in homes()]
+    for row in rows[::20]:
+        row[HEADER.index(column)] = mark
+    write_csv(name, HEADER, rows)
+
+
+@pytest.mark.parametrize("mark", ["?", "-", "Null"])
+def test_what_may_stand_for_missing_values_is_pointed_out(work, mark):
+    with_marks("marked.csv", mark, "city")
+    fit = ["fit", "marked.csv", "-t", "price", "-o", "k.atlas", "--force", *SMALL]
+    says = f"is taken as a value like any other; if it stands for a missing one, add --na {mark!r}"
+    assert ok(*fit).stderr == f"marked.csv, column 'city': {mark!r} {says}\n"
+    assert ok(*fit, "--na", mark).stderr == ""
+
+
+def test_marks_are_pointed_out_in_updates(work):
+    with_marks("marked.csv", "?", "city")
+    assert "column 'city': '?' is taken as a value" in ok("update", "m.atlas", "marked.csv").stderr
+    assert "value" not in ok("update", "m.atlas", "marked.csv", "--dry-run").stderr  # it is known by now
+
+
+def test_marks_are_pointed_out_as_classes_and_plus_and_minus_are_values(work):
+    with_marks("marked.csv", "?", "city")
+    classes = ok("fit", "marked.csv", "-t", "city", "-o", "c.atlas", *SMALL)
+    assert "column 'city': '?' is taken as a value" in classes.stderr
+    signs = [(k, "+-"[k % 2], k % 7) for k in range(40)]
+    write_csv("signs.csv", ["a", "sign", "y"], signs)
+    assert ok("fit", "signs.csv", "-t", "y", "-o", "s.atlas", *SMALL).stderr == ""
+
+
+def test_numbers_and_marks_ask_for_na(work):
+    with_marks("marked.csv", "?", "size")
+    fit = ["fit", "marked.csv", "-t", "price", "-o", "k.atlas", *SMALL]
+    way = "add --na '?' if it stands for a missing value"
+    where = "marked.csv, row 1, column 'size': '?' is not a number"
+    mixed = f"{where}, as other cells are; correct it, leave it empty, {way}, or add --category size"
+    assert refused(*fit) == mixed
+    assert refused("update", "m.atlas", "marked.csv") == f"{where}; correct it, leave it empty, or {way}"
+    ok(*fit, "--na", "?")
+    ok("update", "m.atlas", "marked.csv", "--na", "?")

@@ -382,7 +382,7 @@ def test_new_categories_are_learned(work):
     new = [(100 + k, 20, "Oslo", "maybe" if k % 2 else "no", 500) for k in range(30)]
     write_csv("odd.csv", HEADER, new)
     before = files(work)
-    says = "odd.csv, row 1, column 'city': 'Oslo' was not there in fit, which had 'Aarhus', 'Bergen', 'Cadiz'; correct it, or treat it as missing with --unknown missing"
+    says = "odd.csv, row 1, column 'city': 'Oslo' was not there in fit, which had 'Aarhus', 'Bergen', 'Cadiz'; correct it, learn it with an update without --strict, or treat it as missing with --unknown missing"
     for strict in (["--strict"], ["--unknown", "error"], ["--strict", "--unknown", "missing"]):
         assert refused("update", "m.atlas", "odd.csv", *strict) == says
     assert files(work) == before
@@ -437,6 +437,40 @@ def test_new_classes_are_learned(work, ending):
     assert classes == sorted([*([1, 2, 3, 5, 6] if ending == "parquet" else "12356"), *labels])
     ok("predict", "c.atlas", old, "-o", "out.csv")
     assert np.mean([row["y"] == row["y_predicted"] for row in records("out.csv")]) > 0.9
+
+
+@pytest.mark.slow
+def test_new_classes_and_categories_one_after_the_other(work):
+    ok("fit", "homes.csv", "-t", "city", "-o", "c.atlas", *SMALL)
+    for city, garden, size, price in [("Oslo", "maybe", 160, 50), ("Paris", "roof", 40, 350)]:
+        rows = [(size + k, 20, city, garden, price + k) for k in range(30)]
+        write_csv("more.csv", HEADER, rows)
+        before = files(work)
+        assert f"{city!r} was not there in fit" in refused("update", "c.atlas", "more.csv", "--strict")
+        assert files(work) == before
+        output = ok("update", "c.atlas", "more.csv", "--retention", "pool").output
+        assert f"New in column 'garden': {garden!r}, read as missing from now on.\n" in output
+        assert f"New in column 'city': {city!r}, learned as classes.\n" in output
+        ok("update", "c.atlas", "more.csv", "--strict", "--dry-run")
+    ok("predict", "c.atlas", "more.csv", "-o", "out.csv")
+    assert {row["city_predicted"] for row in records("out.csv")} == {"Paris"}
+    assert estimator_of("c.atlas").classes_.tolist() == ["Aarhus", "Bergen", "Cadiz", "Oslo", "Paris"]
+
+
+@pytest.mark.slow
+def test_new_classes_beside_charts_are_refused_with_what_to_do(work):
+    ok("fit", "homes.csv", "-t", "city", "-o", "c.atlas", *SMALL)
+    write_csv("here.csv", HEADER, [(60 + k % 20, 20 + k % 7, "Cadiz", "no", 100 + k) for k in range(40)])
+    ok("update", "c.atlas", "here.csv", "--retention", "chart")
+    write_csv("more.csv", HEADER, [(100, 20, "Oslo", "no", 900)] * 30)
+    before = files(work)
+    assert refused("update", "c.atlas", "more.csv") == (
+        "more.csv, column 'city': 'Oslo' was not there in fit, and cannot be learned where charts stand; "
+        "take these back with atlas revert, or fit again with all rows"
+    )
+    assert files(work) == before
+    ok("revert", "c.atlas", "1")
+    assert "New in column 'city': 'Oslo', learned as classes.\n" in ok("update", "c.atlas", "more.csv").output
 
 
 def test_what_is_no_class(work):

@@ -26,7 +26,7 @@ def test_unknown_categories(table):
         ENCODING.encode(piece)
     assert str(caught.value) == (
         "t.csv, row 2, column 'two': 'maybe' was not there in fit, which had 'no', 'yes'; "
-        "correct it, or treat it as missing with --unknown missing"
+        "correct it, learn it with an update without --strict, or treat it as missing with --unknown missing"
     )
     X = ENCODING.encode(piece, None)
     assert np.asarray(X)[1].tolist() == [1, 0.5, 0, 0, 0, 3]
@@ -45,7 +45,8 @@ def test_targets(table):
         assert there.tolist() == [True, False, True]
     assert classes.targets(piece, skip=True)[0][[0, 2]].tolist() == ["red", "blue"]
     with pytest.raises(
-        TableError, match=r"row 1, column 'c': 'red' was not there in fit, .* or fit again with all classes"
+        TableError,
+        match=r"row 1, column 'c': 'red' was not there in fit, .* or learn it with an update without --strict",
     ):
         Encoding((), "c", ("blue", "green")).targets(piece, skip=True)
 

@@ -193,6 +193,7 @@ def fit(
             seed=seed,
             workers=Workers(jobs, scheduler, out.progress),
             say=out.say,
+            note=out.note,
             progress=out.progress,
             members=members,
             extrapolation=extrapolation.value,

@@ -22,7 +22,7 @@ from atlas_splines.core.model import state_of
 from atlas_splines.estimators.classifier import AtlasClassifier
 from atlas_splines.estimators.table_model import Estimator, TableModel
 from atlas_splines.memory.doubt import spread_of
-from atlas_splines.tables.cells import Cells
+from atlas_splines.tables.cells import Cells, as_names
 from atlas_splines.tables.encoding import UNKNOWN
 from atlas_splines.tables.reading import Located, Source, Table, TableError
 from atlas_splines.tables.wording import counted
@@ -41,6 +41,7 @@ HEADS = {  # of facts that are not called so in tables
     "log_loss_of_frequencies": "frequencies alone",
     "inside": f"in {COVERAGE:.0%} intervals",
 }
+HEADS_OF_CLASSES = {**HEADS, "inside": f"in {COVERAGE:.0%} sets"}
 ALL, MISSING = "all", "missing"
 
 
@@ -155,7 +156,7 @@ def grouped_pieces(
         X = encoding.encode(piece, UNKNOWN if refuse_unknown else None)
         values = None
         if by is not None:
-            texts = Cells.of(piece, by).texts.fill_null(MISSING)
+            texts = as_names(Cells.of(piece, by).texts).fill_null(MISSING)
             values = np.array(texts.to_pylist(), object)[there]
         yield X.filter(there), y[there], values
 
@@ -163,10 +164,14 @@ def grouped_pieces(
 def table_of(paths: list[Path], found: list[dict[str, Grade]], by: str | None) -> list[list[str]]:
     """Cells of the table that is printed: a line for each group and model."""
     names = list(found[0][ALL].facts)
-    heads = [HEADS.get(name, name) for name in names]
+    of_classes = found[0][ALL].score.of_classes
+    heads = [(HEADS_OF_CLASSES if of_classes else HEADS).get(name, name) for name in names]
     lines = [[*(["model"] if len(paths) > 1 else []), *([by] if by else []), *heads]]
-    for group in found[0]:
+    others = {group for grades in found for group in grades} - {ALL}  # models may read cells differently
+    for group in [ALL, *sorted(others, key=in_order)]:
         for path, grades in zip(paths, found, strict=True):
+            if group not in grades:
+                continue
             facts = grades[group].facts
             cells = [fact_text(name, facts[name]) if name in facts else "" for name in names]
             who = [str(path)] if len(paths) > 1 else []

@@ -17,7 +17,7 @@ from atlas_splines.cli.model_files import alone_with
 from atlas_splines.cli.output import Facts
 from atlas_splines.cli.passes import Summing, survey_table
 from atlas_splines.cli.progress import Progress
-from atlas_splines.cli.rows import Labelling, Labels, sample_size
+from atlas_splines.cli.rows import Labelling, Labels, note_placeholders, sample_size
 from atlas_splines.cli.scores import Score, has_answer
 from atlas_splines.cli.workers import Workers
 from atlas_splines.core.model import state_of
@@ -66,6 +66,7 @@ def fit_table(
     seed: int = 0,
     workers: Workers,
     say: Say,
+    note: Say,
     progress: Progress,
     **parameters: Any,
 ) -> Facts:
@@ -104,6 +105,7 @@ def fit_table(
         estimator = maker(missing="learn", random_state=seed, monotonic_cst=ways or None, **parameters)
         say(f"{source.name}: {counted(sample.seen, 'row')}, target {target!r}, {described(encoding)}.")
         tell_dates(encoding, say)
+        note_placeholders(source, encoding.texts, note)
         if sample.is_whole:
             learn_small(estimator, encoding, source, sample, say, progress, groups)
         else:

@@ -65,6 +65,8 @@ class Answer(BaseHTTPRequestHandler):
         else:
             self.send_error(HTTPStatus.NOT_FOUND)
 
+    do_HEAD = do_GET  # the same answer, of which `send_file` leaves out the content
+
     def own_names(self) -> list[str]:
         """Names under which a browser of this machine asks."""
         return [f"{name}:{self.server.server_port}" for name in (LOOPBACK, "localhost")]
@@ -81,7 +83,8 @@ class Answer(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(content)))
         self.send_header("Cache-Control", "no-store")
         self.end_headers()
-        self.wfile.write(content)
+        if self.command != "HEAD":
+            self.wfile.write(content)
 
     def log_message(self, format: str, *args: object) -> None:
         """Requests are not worth a line."""

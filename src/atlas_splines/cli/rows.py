@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ from atlas_splines.tables.encoding import Encoding
 from atlas_splines.tables.reading import Piece, Source, Table
 from atlas_splines.tables.wording import listed
 
-__all__ = ["LabelledRows", "Labelling", "Labels", "note_unused_columns", "sample_size"]
+__all__ = ["LabelledRows", "Labelling", "Labels", "note_placeholders", "note_unused_columns", "sample_size"]
 
 Labels = NDArray[Any]
 
@@ -22,6 +23,9 @@ SAMPLE_ROWS = 50_000
 
 # Cells of these rows, at most: there are fewer rows if they are long.
 SAMPLE_CELLS = 8_000_000
+
+# Texts that often stand for missing values, in small letters, and are not read as such unasked.
+PLACEHOLDERS = ("?", "-", "--", ".", "na", "n/a", "nan", "<na>", "null")
 
 
 def sample_size(columns: int) -> int:
@@ -83,3 +87,15 @@ def note_unused_columns(source: Source, encoding: Encoding, note: Say) -> None:
     unused = [name for name in source.columns if name not in used]
     if unused:
         note(f"{source.name}: not used: {listed(unused)}")
+
+
+def note_placeholders(source: Source, learned: Mapping[str, Collection[object]], note: Say) -> None:
+    """Tell which categories and classes of columns look as if they stood for missing values."""
+    for name, texts in learned.items():
+        for text in texts:
+            is_sign = text == "-" and "+" in texts
+            if str(text).lower() in PLACEHOLDERS and not is_sign:
+                note(
+                    f"{source.name}, column {name!r}: {text!r} is taken as a value like any other; "
+                    f"if it stands for a missing one, add --na {text!r}"
+                )

@@ -100,7 +100,7 @@ class Score:
                 "rows": self.rows,
                 "accuracy": self.right / self.rows,
                 "log_loss": self.surprise / self.rows,
-                "log_loss_of_frequencies": float(-(shares * np.log(shares)).sum()),
+                "log_loss_of_frequencies": float((shares * np.log(1 / shares)).sum()),
             }
         return {
             "rows": self.rows,

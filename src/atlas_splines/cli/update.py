@@ -19,7 +19,7 @@ from atlas_splines.cli.model_files import alone_with, load_table_model
 from atlas_splines.cli.output import Facts
 from atlas_splines.cli.passes import NewRows, news_of
 from atlas_splines.cli.progress import Progress
-from atlas_splines.cli.rows import Labelling, Labels, note_unused_columns, sample_size
+from atlas_splines.cli.rows import Labelling, Labels, note_placeholders, note_unused_columns, sample_size
 from atlas_splines.cli.scores import Score
 from atlas_splines.cli.workers import Workers
 from atlas_splines.core.model import state_of
@@ -104,7 +104,7 @@ def update_model(
         Located(data) as located,
         contextlib.nullcontext() if dry_run else alone_with(output, wait, note),
     ):
-        model, source = open_both(path, located, told, None if strict else unknown, workers, say)
+        model, source = open_both(path, located, told, None if strict else unknown, workers, say, note)
         note_unused_columns(source, model.encoding, note)
         advice = None if unknown == "missing" and not strict else UNKNOWN
         rows = NewRows(model.estimator, source, Labelling(model.encoding, skip_missing, advice), workers)
@@ -159,6 +159,7 @@ def open_both(
     unknown: Unknown | None,
     workers: Workers,
     say: Say,
+    note: Say,
 ) -> tuple[TableModel, Source]:
     """The model and the table; the model gets room for what is new there, except if `unknown` is None."""
     model = load_table_model(path)
@@ -167,7 +168,21 @@ def open_both(
     if unknown is None:
         return model, source
     news = news_of(source, model.encoding, workers)
-    return with_news(model, news if unknown == "learn" else replace(news, categories={}), say), source
+    if unknown != "learn":
+        news = replace(news, categories={})
+    refuse_classes_beside_charts(model, source, news)
+    note_placeholders(source, {**news.categories, model.encoding.target: news.classes}, note)
+    return with_news(model, news, say), source
+
+
+def refuse_classes_beside_charts(model: TableModel, source: Source, news: News) -> None:
+    """Refuse new classes where charts stand, which know no such output."""
+    if news.classes and state_of(model.estimator.model_).charts:
+        what = f"{source.name}, column {model.encoding.target!r}: {listed(news.classes, 6)}"
+        raise TableError(
+            f"{what} was not there in fit, and cannot be learned where charts stand; "
+            "take these back with atlas revert, or fit again with all rows"
+        )
 
 
 def plan_learning(rows: NewRows, retention: Retention, far: bool, seed: int) -> Plan:

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from atlas_splines.tables.dialects import PLAIN
 from atlas_splines.tables.reading import MISSING, Piece, TableError
-from atlas_splines.tables.wording import WaysOut, listed
+from atlas_splines.tables.wording import WaysOut, choice, listed
 
-__all__ = ["Cells", "Label", "as_labels", "as_narrow", "has_comma"]
+__all__ = ["Cells", "Label", "as_labels", "as_names", "as_narrow", "has_comma"]
 
 Array = NDArray[np.float64]
 Label = str | bool | int | float
@@ -121,6 +121,11 @@ class Cells:
         """What its owner can do about it."""
         return self.piece.source.ways_out
 
+    def way_to_miss(self, text: str) -> list[str]:
+        """How its owner can have a text read as a missing value, if there is a way."""
+        way = self.ways_out.missing.format(text=text.strip())
+        return [way] if way else []
+
     @property
     def is_temporal(self) -> bool:
         """Whether dates or times were stored as such."""
@@ -149,7 +154,8 @@ class Cells:
             at = self.first_text()
             text = self.values[at].as_py()
             commas = f"{WITH_COMMA}{self.ways_out.decimal}"
-            what = commas if has_comma(text) else "is not a number; correct it or leave it empty"
+            ways = choice(["correct it", "leave it empty", *self.way_to_miss(text)])
+            what = commas if has_comma(text) else f"is not a number; {ways}"
             self.fail(at, f"{text!r} {what}")
         return found
 

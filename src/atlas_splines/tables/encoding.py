@@ -26,8 +26,9 @@ Interval = tuple[float, float]
 MOST_ONE_HOT = 20
 
 # What to do about a category, or a class, that was not there in fit.
-UNKNOWN = "correct it, or treat it as missing with --unknown missing"
-UNKNOWN_CLASS = "correct it, or fit again with all classes"
+LEARN = "learn it with an update without --strict"
+UNKNOWN = f"correct it, {LEARN}, or treat it as missing with --unknown missing"
+UNKNOWN_CLASS = f"correct it, or {LEARN}"
 
 
 @dataclass(frozen=True)
@@ -220,6 +221,12 @@ class Encoding:
     def names(self) -> list[str]:
         """Names of the columns that are inputs."""
         return [column.name for column in self.columns]
+
+    @property
+    def texts(self) -> dict[str, tuple[Label, ...]]:
+        """Categories of columns and classes of the target, by the name of the column."""
+        coded = {column.name: column.categories for column in self.columns if column.categories is not None}
+        return {**coded, **({} if self.classes is None else {self.target: self.classes})}
 
     @property
     def inputs(self) -> list[str]:

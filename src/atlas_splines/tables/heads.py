@@ -67,7 +67,10 @@ def index_columns(schema: pa.Schema) -> list[str]:
 
 
 def csv_head(path: Path, name: str, dialect: Dialect) -> tuple[list[str], str, int]:
-    """Names of the columns, the delimiter, and the number of lines they take."""
+    """Names of the columns, the delimiter, and the number of lines they take.
+
+    The first column may have the name "", which pandas writes above an index.
+    """
     with text_of(path) as file:
         try:
             start = file.readline()
@@ -85,8 +88,8 @@ def csv_head(path: Path, name: str, dialect: Dialect) -> tuple[list[str], str, i
             raise TableError(f"{name} has no readable header: {error}; correct its first line") from None
     if not dialect.header:
         return numbered(len(header)), delimiter, 0
-    if not all(header):
-        raise TableError(f"{name} has no name for column {header.index('') + 1}; give each column a name")
+    if not all(header[1:]):
+        raise TableError(f"{name} has no name for column {header.index('', 1) + 1}; give each column a name")
     return header, delimiter, reader.line_num
 
 

@@ -100,7 +100,7 @@ class Source:
             if is_parquet(path, name):
                 columns, categories, index = parquet_head(path, name)
             else:
-                (columns, _, _), categories, index = csv_head(path, name, dialect), [], []
+                (columns, _, _), categories, index = csv_head(path, name, dialect), [], [""]
         except (OSError, EOFError, zlib.error) as error:
             why = getattr(error, "strerror", None) or one_line(error)
             raise TableError(f"{name} cannot be read: {why}; check the file") from None

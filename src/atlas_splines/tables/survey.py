@@ -14,7 +14,7 @@ from atlas_splines.tables.cells import WITH_COMMA, Cells, Label, as_labels, has_
 from atlas_splines.tables.dates import DateChoice, DateSurvey, looks_like_dates
 from atlas_splines.tables.encoding import MOST_ONE_HOT, Column, Encoding
 from atlas_splines.tables.reading import Piece, Source, Table, TableError
-from atlas_splines.tables.wording import COMMAND, listed
+from atlas_splines.tables.wording import COMMAND, choice, listed
 
 __all__ = [
     *("Elsewhere", "News", "Survey", "TableSurvey", "Task", "checked_news", "find_news", "new_categories"),
@@ -95,7 +95,8 @@ class Survey:
         else:
             at, what = cells.first_text(), "is not a number, as other cells are"
         text = values[at]
-        cells.fail(at, f"{text!r} {what}; correct it, leave it empty, or {self.way_out}")
+        ways = ["correct it", "leave it empty", *cells.way_to_miss(text), self.way_out]
+        cells.fail(at, f"{text!r} {what}; {choice(ways)}")
 
     def add_names(self, names: Collection[str], cells: Cells) -> None:
         """Know categories that some other piece has, if it can be a column of texts."""

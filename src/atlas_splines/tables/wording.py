@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-__all__ = ["COMMAND", "FRAME", "TableError", "WaysOut", "counted", "listed", "one_line"]
+__all__ = ["COMMAND", "FRAME", "TableError", "WaysOut", "choice", "counted", "listed", "one_line"]
 
 
 class TableError(ValueError):
@@ -26,12 +26,15 @@ class WaysOut:
         How to say whether days or months come first in its dates.
     decimal
         How to have numbers read that have decimal commas.
+    missing
+        How to have a text read as a missing value; {text} is that text.
     """
 
     leave_out: str
     category: str
     day_first: str
     decimal: str
+    missing: str
 
 
 COMMAND = WaysOut(
@@ -39,12 +42,14 @@ COMMAND = WaysOut(
     category="add --category {column}",
     day_first="say which, with --date {column}=day-first or --date {column}=month-first",
     decimal=", or add --decimal ','",
+    missing="add --na {text!r} if it stands for a missing value",
 )
 FRAME = WaysOut(
     leave_out="leave the column out",
     category="turn the column into categories",
     day_first="say which, with dates={{'{column}': 'day-first'}} or 'month-first'",
     decimal="",
+    missing="",
 )
 
 
@@ -58,6 +63,19 @@ def listed(names: Collection[object], most: int = 12) -> str:
     """
     shown = ", ".join(map(repr, list(names)[:most]))
     return shown + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def choice(ways: Sequence[str]) -> str:
+    """Ways of which one is to be chosen, in a sentence.
+
+    Examples
+    --------
+    >>> choice(["a", "b"]), choice(["a", "b", "c"])
+    ('a or b', 'a, b, or c')
+    """
+    if len(ways) < 3:
+        return " or ".join(ways)
+    return f"{', '.join(ways[:-1])}, or {ways[-1]}"
 
 
 def counted(count: int, what: str) -> str:
