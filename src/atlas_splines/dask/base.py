@@ -362,8 +362,7 @@ class DaskEstimator(Parameters):
         id
             Number of the update.
         """
-        with ONE_THREAD_EACH:
-            return self._take(self._estimator().revert(id))
+        return self._take(self._estimator().revert(id))
 
     # --- prediction -----------------------------------------------------------------------------------
 

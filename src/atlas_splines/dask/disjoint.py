@@ -15,7 +15,6 @@ from distributed import Client
 from numpy.typing import NDArray
 
 from atlas_splines.core.charts import Fence
-from atlas_splines.core.linear_algebra import ONE_THREAD_EACH
 from atlas_splines.core.model import snapshot_of
 from atlas_splines.estimators.base import AtlasEstimator
 from atlas_splines.memory.footprints import BoxFootprint
@@ -91,5 +90,4 @@ def handed_on(estimator: Any) -> Any:
 def learned(estimator: Any, rows: Rows) -> Any:
     """An estimator that has learned an update; the one that was given stays as it is."""
     own: Any = with_model(estimator, snapshot_of(estimator.model_))
-    with ONE_THREAD_EACH:
-        return own._update(*rows)
+    return own._update(*rows)
