@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from atlas_splines.evidence.random_effects import LATER as FIRST_LATER
 from atlas_splines.tables.dates import Calendar
 from atlas_splines.tables.dialects import Dialect
 from atlas_splines.tables.encoding import Column, Encoding, interval_text
@@ -28,8 +29,8 @@ def test_unknown_categories(table):
         "t.csv, row 2, column 'two': 'maybe' was not there in fit, which had 'no', 'yes'; "
         "correct it, learn it with an update without --strict, or treat it as missing with --unknown missing"
     )
-    X = ENCODING.encode(piece, None)
-    assert np.asarray(X)[1].tolist() == [1, 0.5, 0, 0, 0, 3]
+    X = ENCODING.encode(piece, None)  # as levels that nobody has learned
+    assert np.asarray(X)[1].tolist() == [1, FIRST_LATER, FIRST_LATER, 0, 0, 3]
 
 
 def test_targets(table):
@@ -51,30 +52,27 @@ def test_targets(table):
         Encoding((), "c", ("blue", "green")).targets(piece, skip=True)
 
 
-def test_many_categories_are_put_in_the_order_of_their_mean_target():
-    column = Column("c", tuple("abcdefghijklmnopqrstuvwxyz"))
-    code = np.array([0, 0, 1, 25, 25, -1])
-    target = np.array([9.0, 11, -5, 2, 4, 3])
-    ordered = column.ordered(code, target)
-    assert ordered.categories[0] == "b"
-    assert ordered.categories[1] == "z"  # mean 3, all that were not seen have the mean of all, 4
-    assert ordered.categories[-1] == "a"
-    assert sorted(ordered.categories) == list(column.categories)
-    few = Column("c", ("a", "b", "c"))
-    assert few.ordered(code, target) is few
+def test_codes_of_levels():
+    columns = (Column("n"), Column("two", ("no", "yes")), Column("few", ("a", "b", "c")))
+    columns = (*columns, Column("many", tuple(map(str, range(30)))))
+    assert Encoding(columns, "y").levels == {
+        1: (0, 0.5),
+        2: (0, 0.0),
+        5: (30, pytest.approx(np.nan, nan_ok=True)),
+    }
 
 
 def test_intervals_in_words():
     number, two, few = Column("n"), Column("t", ("no", "yes")), Column("f", ("a", "b", "c"))
-    assert number.covered([[(1.0, 2.0), (4.0, 9.0)]], (0, 9), 5) == "1 to 2 and 4 or more"
-    assert number.covered([[(0.0, 9.0)]], (0, 9), 5) == "any value"
-    assert number.covered([[(0.0, 2.5)]], (0, 9), 5) == "2.5 or less"
-    assert two.covered([[(-0.1, 0.1)]], (0, 1), 0) == "no"
-    assert two.covered([[(-0.1, 1.1)]], (0, 1), 0) == "no, yes, missing"
+    assert number.covered([[(1.0, 2.0), (4.0, 9.0)]], (0, 9), False) == "1 to 2 and 4 or more"
+    assert number.covered([[(0.0, 9.0)]], (0, 9), False) == "any value"
+    assert number.covered([[(0.0, 2.5)]], (0, 9), False) == "2.5 or less"
+    assert two.covered([[(-0.1, 0.1)]], (0, 1), False) == "no"
+    assert two.covered([[(-0.1, 1.1)]], (0, 1), False) == "no, yes, missing"
     low, high, both = [(-0.1, 0.1)], [(0.9, 1.1)], [(-0.1, 1.1)]
-    assert few.covered([low, high, low], (0, 1), 0) == "b"
-    assert few.covered([both, both, low], (0, 1), 0) == "a, b, missing"
-    assert few.covered([high, high, low], (0, 1), 0) == "nowhere"
+    assert few.covered([low, high, low], (0, 1), False) == "b"
+    assert few.covered([both, both, low], (0, 1), False) == "a, b, missing"
+    assert few.covered([high, high, low], (0, 1), False) == "nowhere"
 
 
 LATER = Encoding(
@@ -86,7 +84,8 @@ DATED = Encoding((Column("n"), Column("when", calendar=Calendar(("hour", "trend"
 def test_categories_that_came_later(table):
     X = LATER.encode(next(table("few|many|y\nd|x|1\na|29|1\n|e|1\n".replace("|e|", "||")).pieces()))
     assert LATER.inputs == ["few=a", "few=b", "few=c", "many"]
-    np.testing.assert_array_equal(np.asarray(X), [[0, 0, 0, 30], [1, 0, 0, 29], [0, 0, 0, np.nan]])
+    later = FIRST_LATER
+    np.testing.assert_array_equal(np.asarray(X), [[later, 0, 0, later], [1, 0, 0, 29], [0, 0, 0, np.nan]])
     with pytest.raises(
         TableError, match=r"row 1, column 'few': 'f' was not there in fit, which had 'a', 'b'"
     ):

@@ -213,9 +213,9 @@ def learn(
 ) -> None:
     """Fit; a classifier must know all classes of the table, also those that are not in the sample."""
     if isinstance(estimator, AtlasClassifier):
-        estimator._fit_announced(X, y, np.array(encoding.classes), groups=groups)
+        estimator._fit_announced(X, y, np.array(encoding.classes), groups=groups, encoding=encoding)
     else:
-        estimator.fit(X, y, groups=groups)
+        estimator._fit(X, y, None, groups, encoding=encoding)
 
 
 def learn_small(

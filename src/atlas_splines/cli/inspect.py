@@ -143,7 +143,7 @@ def domain_text(estimator: Estimator, j: int) -> str:
 def tell_intervals(estimator: Estimator, say: Say) -> None:
     """How rows that were not learned yet lay in intervals: held-out ones, those of charts, and the latest."""
     state = state_of(estimator.model_)
-    ahead = held_ahead(state, COVERAGE)
+    ahead, updates = (held_ahead(state, COVERAGE, of_updates=of_updates) for of_updates in (False, True))
     charts, latest = held_by_charts(state, COVERAGE), held_lately(state, COVERAGE)
     what = "sets" if isinstance(estimator, AtlasClassifier) else "intervals"
     for k, held in enumerate(ahead):
@@ -151,13 +151,16 @@ def tell_intervals(estimator: Estimator, say: Say) -> None:
         say(f"{what} of {COVERAGE:.0%}{of_target}: {held_text(estimator, held, k, 'held-out rows')}")
         if charts:
             say(f"  charts: {held_text(estimator, charts[k], k, 'their held-out rows')}")
-        if latest:
-            rows = counted(round(latest[k].rows), "row")
-            say(f"  lately: {held_text(estimator, latest[k], k, f'{rows}, before learning,')}")
+        for when, found in (("updates", updates), ("lately", latest)):
+            if found and found[k].rows:
+                rows = counted(round(found[k].rows), "row")
+                say(f"  {when}: {held_text(estimator, found[k], k, f'{rows}, before learning,')}")
 
 
 def held_text(estimator: Estimator, held: Held, k: int, rows: str) -> str:
     """Coverage, and for numbers the mean width in units of the target."""
+    if np.isnan(held.share):
+        return "not watched by the version that wrote the file"
     if isinstance(estimator, AtlasClassifier):  # a set has the most probable class in any case
         return f"at least {held.share:.1%} of {rows} have their class inside"
     of_what = " of roots 2√(y + 3/8)" if estimator._counts else ""

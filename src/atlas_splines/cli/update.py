@@ -253,8 +253,8 @@ def with_news(model: TableModel, news: News, say: Say) -> TableModel:
     encoding = news.added_to(model.encoding)
     for column in encoding.columns:
         if column.name in news.categories:
-            place = "read as missing from now on" if column.others else "placed after the others"
-            say(f"New in column {column.name!r}: {listed(news.categories[column.name], 6)}, {place}.")
+            new = listed(news.categories[column.name], 6)
+            say(f"New in column {column.name!r}: {new}, known as the mean of all until its rows are learned.")
     if not news.classes:
         return TableModel(model.estimator, encoding)
     assert isinstance(model.estimator, AtlasClassifier)

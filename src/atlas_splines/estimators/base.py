@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -22,11 +22,23 @@ from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import Signs, State
 from atlas_splines.estimators.accountable import Accountable
 from atlas_splines.estimators.column_map import ColumnMap
-from atlas_splines.estimators.fitting import FitOptions, fit_model, train_on
-from atlas_splines.estimators.groups import numbered_groups
+from atlas_splines.estimators.fitting import (
+    LEAST_ROWS,
+    Ahead,
+    FitOptions,
+    Fitted,
+    blocks_of,
+    fit_model,
+    held_out_share,
+    is_ordered,
+    larger_by,
+    train_on,
+)
+from atlas_splines.estimators.groups import Groups, numbered_groups
 from atlas_splines.estimators.judging import FitRecord
 from atlas_splines.estimators.threads import run_in_threads
 from atlas_splines.evidence.design import Solved
+from atlas_splines.evidence.random_effects import place_levels
 from atlas_splines.memory.consolidation import consolidate
 from atlas_splines.memory.first_rows import (
     add_first_rows,
@@ -43,6 +55,7 @@ from atlas_splines.memory.row_digest import RowDigest
 from atlas_splines.memory.updates import update
 
 if TYPE_CHECKING:
+    from atlas_splines.tables.encoding import Encoding, Levels
     from atlas_splines.tables.survey import Elsewhere
 
 __all__ = ["Array", "AtlasEstimator"]
@@ -50,6 +63,11 @@ __all__ = ["Array", "AtlasEstimator"]
 Array = NDArray[Any]
 Self = TypeVar("Self", bound="AtlasEstimator")
 Result = TypeVar("Result")
+
+PLACING_FOLDS = 10  # without each of which levels are placed for its rows
+FEW_ROWS = 2000  # below which a fit is judged by the same fit without some rows, fold by fold
+FEWEST_ROWS = 500  # below which there are twice as many folds: each row that is left out counts
+JUDGING_FOLDS = 5
 
 
 class AtlasEstimator(Accountable):
@@ -146,39 +164,133 @@ class AtlasEstimator(Accountable):
         groups: ArrayLike | None = None,
         tolerance: float = 0.0,
         elsewhere: Elsewhere | None = None,
+        encoding: Encoding | None = None,
     ) -> Self:
         """Fit from nothing; whatever fails leaves the estimator as it was.
 
         Errors may grow by the share `tolerance` for the sake of fewer features. More rows of the same frame
-        may be `elsewhere`.
+        may be `elsewhere`. Inputs may have been made by an `encoding`, as those of a frame are.
         """
         draft = copy.copy(self)  # readers on other threads see the old model until the new one is whole
         checked = draft._checked(X, y, sample_weight, first=True, elsewhere=elsewhere)
-        draft._fit_all(*checked, groups, tolerance)
+        draft._fit_all(*checked, groups, tolerance, encoding or getattr(draft, "encoding_", None))
         return self._become(draft)
 
     def _fit_all(
-        self: Self, X: Array, y: Array, weights: Array, groups: ArrayLike | None, tolerance: float
+        self: Self,
+        X: Array,
+        y: Array,
+        weights: Array,
+        groups: ArrayLike | None,
+        tolerance: float,
+        encoding: Encoding | None,
     ) -> Self:
         self._check_parameters()
         apart = numbered_groups(groups, weights, self.validation)
-        outputs = self._start_targets(y, weights)
-        weights = self._weighed(y, weights)
-        columns = ColumnMap.of(X, self._limits(X))
-        rows = Rows(self._first_points(X, columns), self._targets(y), weights).take(weights > 0)
-        seeds = check_random_state(self.random_state).randint(2**31 - 1, size=self.members)
-        options = self._fit_options(outputs, self._signs(columns, outputs))
-        solved = self._solved(rows, options, int(seeds[0]), tolerance)
-        fitted = fit_model(rows, options, seeds.tolist(), self._map, solved, apart)
-        model = constrained(fitted.model, options.signs)
+        self._start_targets(y, weights)
+        seeds = check_random_state(self.random_state).randint(2**31 - 1, size=self.members).tolist()
+        counted = weights > 0
+        data = FitData(X[counted], y[counted], weights[counted], apart, encoding)
+        made = self._fit_data(data, seeds, tolerance)
+        rows, solved = made.rows, made.solved
+        held_out, ahead = self._judged(made, self._unseen(data, made, seeds, tolerance))
+        model = made.model
         if solved is not None:
-            ahead = fitted.ahead
             spread = first_spread(rows, solved, self._loss, ahead.rows, ahead.said, ahead.factor)
             model = start_pool(model, rows, solved, loss=self._loss, half_life=self.half_life, spread=spread)
-        self.domain_, self.model_ = columns, model
-        self._remember(fitted.members, len(rows), fitted.held_out)
+        self.domain_, self.model_ = made.columns, model
+        self._remember(made.fitted.members, len(rows), held_out)
         self._look_back(rows)
         return self
+
+    def _fit_data(self, data: FitData, seeds: list[int], tolerance: float) -> Made:
+        """The fit itself: nothing of it is judged here."""
+        weights, targets = self._weighed(data.y, data.weights), self._targets(data.y)
+        X, effects = crossed_levels(data, targets, weights, seeds[0])
+        columns = ColumnMap.of(X, self._limits(X), effects)
+        rows = Rows(self._first_points(X, columns), targets, weights)
+        blanks = {j: coded.blank for j, coded in data.levels.items() if not coded.placed}
+        columns = columns.with_levels(effects, blanks)
+        options = self._fit_options(targets.shape[1], self._signs(columns, targets.shape[1]))
+        solved = self._solved(rows, options, seeds[0], tolerance)
+        fitted = fit_model(rows, options, seeds, self._map, solved, data.groups)
+        return Made(columns, rows, options, solved, fitted)
+
+    # --- judging --------------------------------------------------------------------------------------
+
+    def _unseen(self, data: FitData, made: Made, seeds: list[int], tolerance: float) -> Unseen | None:
+        """What the same fit without some rows says of these rows: nothing of it has seen them.
+
+        In order of time these are the last rows, and otherwise all rows, fold by fold, as long as they are
+        few: then features, length scales and shares that were chosen with a row still tell of it. On pure
+        noise R² is told too high by 0.05 at 150 rows without this, and by 0.003 at 3,000.
+        """
+        if made.solved is None or not made.options.finds_size or len(data) < LEAST_ROWS:
+            return None
+        if self.validation == "last" or (self.validation == "auto" and self._in_time(data, made)):
+            share = held_out_share(len(data), made.options)
+            last = blocks_of(len(data), share, 1)
+            before = made.rows.take(~last)
+            mean = np.average(before.targets, axis=0, weights=before.weights)
+            said = self._said_without(data, last, seeds, tolerance)
+            return Unseen(last, said, np.broadcast_to(mean, said.shape), later=True)
+        if len(data) >= FEW_ROWS:
+            return None
+        folds = self._judging_folds(data, seeds[0])
+        found = self._map(lambda k: self._said_without(data, folds[k], seeds, tolerance), range(len(folds)))
+        outputs, means = (np.empty(made.rows.targets.shape) for _ in range(2))
+        for own, of_fold in zip(folds, found, strict=True):
+            rest = made.rows.take(~own)
+            outputs[own], means[own] = of_fold, np.average(rest.targets, axis=0, weights=rest.weights)
+        return Unseen(np.ones(len(data), np.bool_), outputs, means, later=False)
+
+    def _in_time(self, data: FitData, made: Made) -> bool:
+        """Whether rows are in order of time: by their dates, or since neighbours have errors that are alike."""
+        if data.groups is not None or made.solved is None:
+            return False
+        return data.follows_dates or is_ordered(made.rows, made.solved)
+
+    def _judging_folds(self, data: FitData, seed: int) -> list[NDArray[np.bool_]]:
+        """Masks of folds: rows of one group, or neighbouring ones if that is asked for, are in one."""
+        count = JUDGING_FOLDS * (2 if len(data) < FEWEST_ROWS else 1)
+        number = np.random.default_rng(seed).permutation(len(data)) if data.groups is None else data.groups
+        if self.validation == "blocks":
+            number = np.arange(len(data)) * count // len(data)
+        masks = [number % count == k for k in range(count)]
+        return [mask for mask in masks if mask.any()]
+
+    def _said_without(
+        self, data: FitData, held_out: NDArray[np.bool_], seeds: list[int], tolerance: float
+    ) -> Array:
+        """Outputs for some rows of the fit to all others, in the units of this one: (held out, outputs)."""
+        part, rest = copy.copy(self), data.take(~held_out)
+        part.verbose, part._announced = 0, getattr(self, "classes_", None)
+        part._start_targets(rest.y, rest.weights)
+        made = part._fit_data(rest, seeds, tolerance)
+        state = state_of(made.model)
+        points = made.columns.to_unit(data.X[held_out]).clip(*state.lattice.domain.T)
+        return self._as_own(part, evaluate(state, points.astype(state.dtype)).astype(np.float64))
+
+    def _as_own(self: Self, other: Self, outputs: Array) -> Array:
+        """Outputs of another fit in the units of this one."""
+        return outputs
+
+    def _judged(self, made: Made, unseen: Unseen | None) -> tuple[HeldOut | None, Ahead]:
+        """How well the fit predicts rows that it has not seen, and what is known of its errors on them."""
+        fitted, solved = made.fitted, made.solved
+        if unseen is None or solved is None:
+            return fitted.held_out, fitted.ahead
+        apart, loss = made.rows.take(unseen.rows), made.options.loss
+        found = judge(unseen.said, apart, made.rows, loss, not unseen.later, unseen.means)
+        numbers, outputs = np.flatnonzero(unseen.rows), unseen.said.shape[1]
+        if not unseen.later or not made.options.stacks:
+            return replace(found, later=unseen.later), Ahead(numbers, unseen.said, np.ones(outputs))
+        ahead = solved.ahead
+        targets = apart.targets.astype(np.float64)
+        factor = larger_by(targets - unseen.said, targets - ahead[unseen.rows])
+        return replace(found, later=True), Ahead(np.arange(len(made.rows)), ahead, factor)
+
+    # --- the parts of a fit ---------------------------------------------------------------------------
 
     def _first_points(self, X: Array, columns: ColumnMap) -> Array:
         """Coordinates of the first rows, all of them in the domain."""
@@ -424,6 +536,107 @@ class AtlasEstimator(Accountable):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.missing == "learn"
         return tags
+
+
+@dataclass(frozen=True, eq=False)
+class FitData:
+    """Rows of a fit, as users have them.
+
+    Attributes
+    ----------
+    X, y, weights
+        Inputs, targets and weights, of which none is zero.
+    groups
+        Number of the group of each row, shape (rows,); None without groups.
+    encoding
+        What inputs were made by; None if they are numbers as they are.
+    """
+
+    X: Array
+    y: Array
+    weights: Array
+    groups: Groups | None
+    encoding: Encoding | None
+
+    @property
+    def levels(self) -> Mapping[int, Levels]:
+        """Inputs that hold codes of categories."""
+        return {} if self.encoding is None else self.encoding.levels
+
+    @property
+    def follows_dates(self) -> bool:
+        """Whether rows are sorted by a date."""
+        columns = self.X[:, [] if self.encoding is None else self.encoding.trends].T
+        steps = [np.diff(column[~np.isnan(column)]) for column in columns]
+        return any(bool((step >= 0).all() and step.any()) for step in steps)
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return len(self.X)
+
+    def take(self, rows: NDArray[np.bool_]) -> FitData:
+        """Some of the rows; if they are all of one group there are none."""
+        groups = None if self.groups is None else self.groups[rows]
+        groups = None if groups is None or len(np.unique(groups)) < 2 else groups
+        return FitData(self.X[rows], self.y[rows], self.weights[rows], groups, self.encoding)
+
+
+@dataclass(frozen=True, eq=False)
+class Made:
+    """What a fit has made of its data: the map of the columns, the rows in it, and the model."""
+
+    columns: ColumnMap
+    rows: Rows
+    options: FitOptions
+    solved: Solved | None
+    fitted: Fitted
+
+    @property
+    def model(self) -> Atlas:
+        """The model, in the cone that it has to be in."""
+        return constrained(self.fitted.model, self.options.signs)
+
+
+@dataclass(frozen=True, eq=False)
+class Unseen:
+    """What was said of rows by a fit that has not seen them.
+
+    Attributes
+    ----------
+    rows
+        Mask of the rows.
+    said
+        Outputs for them, shape (such rows, outputs).
+    means
+        Mean targets of the rows of that fit, of the same shape.
+    later
+        Whether they come after all others.
+    """
+
+    rows: NDArray[np.bool_]
+    said: Array
+    means: Array
+    later: bool
+
+
+def crossed_levels(
+    data: FitData, targets: Array, weights: Array, seed: int
+) -> tuple[Array, dict[int, Array]]:
+    """Inputs in which codes have become cross-fitted effects of their levels, and the effects of all levels.
+
+    All rows of a group are in one fold.
+    """
+    placed = {j: coded.placed for j, coded in data.levels.items() if coded.placed}
+    if not placed:
+        return data.X, {}
+    number = np.random.default_rng(seed).permutation(len(data)) if data.groups is None else data.groups
+    X, effects = data.X.copy(), {}
+    for j, count in placed.items():
+        codes = np.where(np.isnan(X[:, j]), -1, X[:, j]).astype(np.int64)
+        doubles = targets.astype(np.float64), weights.astype(np.float64)
+        placement = place_levels(codes, *doubles, count, number % PLACING_FOLDS)
+        X[:, j], effects[j] = placement.rows, placement.levels
+    return X, effects
 
 
 def seed_of(random_state: int | np.random.RandomState | None) -> int:

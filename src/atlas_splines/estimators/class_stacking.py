@@ -7,7 +7,7 @@ that it lacks. Their weighted sum is one model.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,8 @@ SPREAD = 1.0  # how far apart terms start
 START = 1  # density that it is trained from
 SMOOTHING = 0.05  # share of each label that goes to all classes: scores that are sure of all do not run away
 JUDGED = 8000  # rows that the solved scores of held-out rows are from, at most
+MOST_CROSSED = 10_000  # rows, up to which all are predicted by others: of more, those held out tell enough
+FOLDS = 4  # of the rows that are not held out
 FINAL_STEPS = 20  # of the optimiser, from there to the solved scores of all rows
 DOUBT = 0.3  # standard deviation that weights have beforehand, around those of the solved scores alone
 LEAST_WEIGHT = 0.01  # of the member; with less it is left out
@@ -48,8 +50,8 @@ def stack_classes(
     seed: int,
     groups: Groups | None = None,
     run: Mapper = map,
-) -> tuple[Atlas, Grown, Array]:
-    """The weighted sum of solved and trained scores, the member, and the scores of held-out rows."""
+) -> StackedClasses:
+    """The weighted sum of solved and trained scores."""
     points, labels, weights = as_first_rows(rows)
     phi = solved.features(points)  # (rows, features)
     prior = class_prior(phi, labels, weights, solved.readout, seed, groups, run)
@@ -64,7 +66,49 @@ def stack_classes(
     model = fold(solved.features, shares[0] * prior.sharpness * W)
     if shares[1] > 0:
         model = mixture([model, member.model], [1.0, 1 / shares[1]])
-    return model, member, shares[0] * scores[0] + shares[1] * scores[1]
+
+    def without(own: NDArray[np.bool_]) -> Array:
+        rest = phi[~own], labels[~own], weights[~own]
+        return np.asarray(prior.sharpness * phi[own] @ most_likely(*rest, prior.precision, cone=cone))
+
+    crossed = None
+    if len(rows) <= MOST_CROSSED:
+        crossed = np.empty_like(labels)
+        crossed[held_out] = scores[0]
+        folds = folds_beside(held_out, seed, groups)
+        for own, found in zip(folds, run(lambda k: without(folds[k]), range(len(folds))), strict=True):
+            crossed[own] = found
+    return StackedClasses(model, member, shares[0] * scores[0] + shares[1] * scores[1], scores[0], crossed)
+
+
+@dataclass(frozen=True, eq=False)
+class StackedClasses:
+    """A model of classes, and what was said of rows by parts of it that had not learned them.
+
+    Attributes
+    ----------
+    model, member
+        The model, and the trained part of it.
+    held_out
+        Scores that the whole model gives held-out rows, shape (held out, classes).
+    solved
+        Those of the solved part.
+    crossed
+        Scores of all rows by the solved part without their fold, shape (rows, classes); None of many rows.
+    """
+
+    model: Atlas
+    member: Grown
+    held_out: Array
+    solved: Array
+    crossed: Array | None
+
+
+def folds_beside(held_out: NDArray[np.bool_], seed: int, groups: Groups | None) -> list[NDArray[np.bool_]]:
+    """Masks of folds of the rows that are not held out; rows of one group are in one fold."""
+    number = np.random.default_rng(seed).permutation(len(held_out)) if groups is None else groups
+    folds = [(number % FOLDS == k) & ~held_out for k in range(FOLDS)]
+    return [fold for fold in folds if fold.any() and not fold.all()]
 
 
 def solved_alone(

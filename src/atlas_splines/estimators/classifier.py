@@ -22,6 +22,7 @@ from atlas_splines.memory.doubt import most_surprise
 from atlas_splines.memory.pooling import with_classes
 
 if TYPE_CHECKING:
+    from atlas_splines.tables.encoding import Encoding
     from atlas_splines.tables.survey import Elsewhere
 
 __all__ = ["AtlasClassifier"]
@@ -108,11 +109,12 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
         groups: ArrayLike | None = None,
         tolerance: float = 0.0,
         elsewhere: Elsewhere | None = None,
+        encoding: Encoding | None = None,
     ) -> AtlasClassifier:
         """Fit from nothing, with all classes that will ever come."""
         self._announced = None if classes is None else np.unique(classes)
         try:
-            return self._fit(X, y, sample_weight, groups, tolerance, elsewhere)
+            return self._fit(X, y, sample_weight, groups, tolerance, elsewhere, encoding)
         finally:
             del self._announced
 

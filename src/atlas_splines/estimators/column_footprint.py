@@ -104,6 +104,9 @@ class ColumnFootprint(Footprint):
     def _intervals(self, input: int) -> list[Interval]:
         """Intervals with all values that are rounded into them on their way to the model."""
         parts = self.area._reach(input)
+        codes = self.columns.codes_within(input, parts)
+        if codes is not None:
+            return merge((float(code), float(code)) for code in codes)
         rounding = 4 * np.spacing(np.abs(self.domain[input]).max())  # of values, in the map and back
         raw = (self.columns.to_raw(input, np.array(part)) for part in parts)
         return merge((float(low - rounding), float(high + rounding)) for low, high in raw)

@@ -6,14 +6,16 @@ The map of a column never changes once it is made. Data beyond it lands outside 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines.core import kernels
+from atlas_splines.evidence.random_effects import LevelUnits
 
 __all__ = ["ColumnMap", "DomainChoice"]
 
@@ -37,6 +39,8 @@ class ColumnMap:
         Value that stands for a missing one, shape (columns,): the median.
     indicators
         Columns for which one more input says whether the value is missing: 0 or 1.
+    levels
+        For columns that hold codes of categories, by their number: where these lie.
 
     Examples
     --------
@@ -49,12 +53,16 @@ class ColumnMap:
     knots: Array
     fill: Array
     indicators: NDArray[np.int64]
+    levels: Mapping[int, LevelUnits] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, X: Array, choice: DomainChoice) -> ColumnMap:
-        """Map around data in which NaN is a missing value."""
+    def of(
+        cls, X: Array, choice: DomainChoice, effects: Mapping[int, Array] = MappingProxyType({})
+    ) -> ColumnMap:
+        """Map around data in which NaN is a missing value, and around the `effects` of levels of columns."""
         missing = np.isnan(X)
         columns = [column[~gone] for column, gone in zip(X.T, missing.T, strict=True)]
+        columns = [np.append(column, effects.get(j, [])) for j, column in enumerate(columns)]
         if isinstance(choice, str):
             spaced = evenly if choice == "data" else by_quantiles
             knots = [spaced(column if column.size else np.zeros(1)) for column in columns]
@@ -71,7 +79,33 @@ class ColumnMap:
             narrow = [j for j, k in enumerate(knots) if not np.isfinite(1 / np.diff(k)).all()]
         if narrow:
             raise ValueError(f"column {narrow[0]} spans less than a float can divide by; rescale it")
+        fill = [0.0 if j in effects else value for j, value in enumerate(fill)]  # that of the population
         return cls(np.array(knots), np.array(fill), np.flatnonzero(missing.any(axis=0)))
+
+    def with_levels(self, effects: Mapping[int, Array], blanks: Mapping[int, float]) -> ColumnMap:
+        """The map of columns that hold codes of levels: of those with `effects`, and of later ones of others.
+
+        The input of these has the value `blanks` for a category that it does not know.
+        """
+        placed = {j: LevelUnits.of(self._unit(j, values), self.fill_unit(j)) for j, values in effects.items()}
+        others = {j: LevelUnits.of(np.zeros(0), float(self._unit(j, value))) for j, value in blanks.items()}
+        return replace(self, levels=placed | others)
+
+    def _unit(self, column: int, values: Array | float) -> Array:
+        """Coordinates of values of a column that are no codes of levels."""
+        knots = self.knots[column]
+        return piecewise(np.asarray(values, np.float64), knots, np.linspace(0, 1, len(knots)))
+
+    def fill_unit(self, column: int) -> float:
+        """Coordinate of a missing value of a column."""
+        return float(self._unit(column, self.fill[column]))
+
+    def codes_within(self, column: int, parts: Sequence[tuple[float, float]]) -> NDArray[np.intp] | None:
+        """Codes of levels whose coordinates lie in some intervals; None for a column that holds numbers."""
+        units = self.levels[column].known if column in self.levels else np.zeros(0)
+        if not len(units):
+            return None
+        return np.flatnonzero(np.any([(units >= low) & (units <= high) for low, high in parts], axis=0))
 
     @property
     def inputs(self) -> int:
@@ -95,10 +129,15 @@ class ColumnMap:
         units = np.linspace(0, 1, self.knots.shape[1])
         kernels.place_between(table, np.ascontiguousarray(self.knots), self.fill, units, points)
         points[:, len(self.knots) :] = np.isnan(table[:, self.indicators])
+        for j, levels in self.levels.items():
+            placed = levels(table[:, j])
+            points[:, j] = np.where(np.isnan(placed), points[:, j], placed)
         return points
 
     def to_raw(self, column: int, units: Array) -> Array:
-        """Values of a column at coordinates: the inverse of its map."""
+        """Values of a column at coordinates, the inverse of its map; of levels, codes of the nearest ones."""
+        if column in self.levels and len(self.levels[column].known):
+            return self.levels[column].nearest(np.asarray(units))
         return piecewise(units, np.linspace(0, 1, self.knots.shape[1]), self.knots[column])
 
 

@@ -35,12 +35,15 @@ from atlas_splines.estimators.class_stacking import solved_alone, stack_classes
 from atlas_splines.estimators.groups import Groups, group_folds
 from atlas_splines.estimators.judging import judge_average
 from atlas_splines.estimators.stacking import stack_members, train_member, varying_inputs
-from atlas_splines.evidence.design import Solved, without_blocks
+from atlas_splines.evidence.design import Solved, ahead_of, without_blocks
 from atlas_splines.evidence.folding import fold
 from atlas_splines.memory.first_rows import as_first_rows
 from atlas_splines.memory.judging import HeldOut, judge
 
-__all__ = ["VALIDATIONS", "FitOptions", "Fitted", "Validation", "fit_model", "split_folds", "train_on"]
+__all__ = [
+    *("LEAST_ROWS", "VALIDATIONS", "Ahead", "FitOptions", "Fitted", "Validation", "blocks_of", "fit_model"),
+    *("held_out_share", "is_ordered", "larger_by", "split_folds", "train_on"),
+]
 
 Auto = int | Literal["auto"]
 Validation = Literal["auto", "random", "blocks", "last", "groups"]
@@ -60,6 +63,7 @@ MOST_HELD_OUT = 0.25  # share of the rows
 MOST_CLASS_ROWS = 50_000  # that the readout of classes is found from: their features are held at once
 BLOCKS = 5  # of neighbouring rows that are held out
 ALIKE = 0.1  # correlation of the errors of neighbouring rows, from which on they count as ordered
+NEIGHBOURS = 4000  # rows that tell it
 LARGE = (0.8, 0.85, 0.9, 0.95)  # quantiles that errors are compared by
 PATIENCE_BATCHES = 2000  # without a lower loss, after which training stops
 LEAST_PATIENCE, MOST_PATIENCE = 2, 20  # epochs, whatever the number of batches
@@ -228,9 +232,14 @@ def solve_classes(
     share = held_out_share(len(rows), options)
     apart, at_random = held_out_rows(rows, share, validation, solved, random, groups)
     held_out = apart | at_random
-    model, member, outputs = stack_classes(rows, held_out, solved, seed, groups, run)
-    ahead = Ahead(some[held_out], outputs, np.ones(options.outputs))
-    return Fitted(model, [member], judge(outputs, rows.take(held_out), rows, options.loss), ahead)
+    stacked = stack_classes(rows, held_out, solved, seed, groups, run)
+    ahead = Ahead(some[held_out], stacked.held_out, np.ones(options.outputs))
+    judged, loss = rows.take(held_out), options.loss
+    found = judge(stacked.held_out, judged, rows, loss)
+    if stacked.crossed is not None:
+        of_all = judge(stacked.crossed, rows, rows, loss, crossed=True)
+        found = found.controlled_by(judge(stacked.solved, judged, rows, loss), of_all)
+    return Fitted(stacked.model, [stacked.member], found, ahead)
 
 
 def held_out_share(rows: int, options: FitOptions) -> float:
@@ -260,7 +269,11 @@ def stack_on(
     members = run(lambda k: train_member(k, rows, held_out, solved, seeds[k]), range(len(seeds)))
     model, outputs = stack_members([member.model for member in members], rows, held_out, solved)
     factor = larger_by(rows.targets[held_out] - outputs, (rows.targets - solved.ahead)[held_out])
-    found = judge(outputs, rows.take(held_out), rows, options.loss)
+    found, alone = (
+        judge(said, rows.take(held_out), rows, options.loss) for said in (outputs, solved.ahead[held_out])
+    )
+    of_all = judge(solved.ahead, rows, rows, options.loss, crossed=True)
+    found = found if apart.any() else found.controlled_by(alone, of_all)
     return Fitted(model, members, found, Ahead(every, solved.ahead, factor))
 
 
@@ -304,11 +317,18 @@ def held_out_rows(
 
 
 def is_ordered(rows: Rows, solved: Solved) -> bool:
-    """Whether neighbouring rows have errors that are alike."""
-    errors = (rows.targets - solved.ahead).mean(axis=1)
-    errors = errors - errors.mean()
-    alike = float(errors[1:] @ errors[:-1]) / max(float(errors @ errors), 1e-12)
-    return alike > max(ALIKE, 4 / np.sqrt(len(rows)))
+    """Whether neighbouring rows have errors that are alike; of many, those in the middle tell."""
+    first = max((len(rows) - NEIGHBOURS) // 2, 0)
+    some = slice(first, first + NEIGHBOURS)
+    if len(solved.ahead):
+        ahead = solved.ahead[some]
+    else:
+        points, targets, weights = (part[some] for part in as_first_rows(rows))
+        ahead = ahead_of(solved.features, points, targets, weights, solved.readout)
+    errors = rows.targets[some] - ahead
+    errors = errors - errors.mean(axis=0)  # (rows, outputs)
+    alike = float((errors[1:] * errors[:-1]).sum()) / max(float((errors**2).sum()), 1e-12)
+    return alike > max(ALIKE, 4 / np.sqrt(len(errors)))
 
 
 def blocks_of(rows: int, share: float, blocks: int) -> NDArray[np.bool_]:

@@ -88,7 +88,7 @@ def footprint_lines(area: ColumnFootprint, encoding: Encoding, rim: float) -> li
     for column in encoding.parts:
         parts = [area.intervals(j + k) for k in range(len(column.inputs))]
         low, high = area.columns.to_raw(j, area.area.domain[j] + np.array([rim, -rim])).tolist()
-        words = column.covered(parts, (low, high), float(area.columns.fill[j]))
+        words = column.covered(parts, (low, high), within(area.columns.fill_unit(j), area.area.intervals(j)))
         lines.append(f"  {column.name:{width}}  {words}{missing_too(area, column, j)}")
         j += len(parts)
     return lines

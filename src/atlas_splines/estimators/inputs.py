@@ -149,21 +149,10 @@ class Inputs(Parameters):
             return
         from atlas_splines.tables.frames import learn_encoding  # it loads pyarrow, which numbers do without
 
-        _, targets = check_X_y(np.zeros((X.shape[0], 1)), y, estimator=self, **self._target_options)
-        heights = self._heights(targets)
-        found = learn_encoding(X, names_of(X), target, heights, self.dates or {}, elsewhere)
+        check_X_y(np.zeros((X.shape[0], 1)), y, estimator=self, **self._target_options)
+        found = learn_encoding(X, names_of(X), target, self.dates or {}, elsewhere)
         if found is not None:
             self.encoding_ = found
-
-    def _heights(self, y: Array) -> Array:
-        """A number for each target, by which many categories are put in an order, shape (rows,)."""
-        if not self._is_numeric:
-            return np.unique(y, return_inverse=True)[1].astype(np.float64)
-        columns = y.reshape(len(y), -1).astype(np.float64)
-        if columns.shape[1] == 1:
-            return columns[:, 0]
-        spread = columns.std(axis=0)
-        return np.asarray((columns / np.where(spread > 0, spread, 1)).mean(axis=1))
 
     def _encoded(self, X: Any) -> Array:
         """A frame as numbers, shape (rows, inputs)."""

@@ -42,6 +42,8 @@ class FitRecord:
         That of the mean of all targets, or of the frequencies of the classes.
     score
         R², compared with this mean and averaged over the targets; or the share of rows with the right class.
+    later
+        Whether these rows come after all rows that predicted them, as those of a file in order of time do.
 
     Examples
     --------
@@ -57,6 +59,7 @@ class FitRecord:
     error: float
     baseline: float
     score: float
+    later: bool = False
 
     @classmethod
     def of(
@@ -73,12 +76,13 @@ class FitRecord:
             error=error(judged.error),
             baseline=error(judged.baseline),
             score=judged.score,
+            later=judged.later,
         )
 
     def __str__(self) -> str:
         if not self.held_out:
             return "Held-out error unknown, for no rows were held out"
-        judged = HeldOut(self.held_out, self.crossed, self.error, self.baseline, self.score)
+        judged = HeldOut(self.held_out, self.crossed, self.error, self.baseline, self.score, self.later)
         return held_out_text(judged, self.measure)
 
 
@@ -94,7 +98,8 @@ def held_out_text(judged: HeldOut, measure: str) -> str:
     score = f"{judged.score:.2%} right" if of_classes else f"R² {judged.score:.4g}"
     simplest = "class frequencies" if of_classes else "the mean"
     way = "Cross-validated" if judged.crossed else "Held-out"
-    return f"{way} {measure} {judged.error:.4g} ({score}; {simplest} alone {judged.baseline:.4g})"
+    where = " on later rows" if judged.later else ""
+    return f"{way} {measure} {judged.error:.4g}{where} ({score}; {simplest} alone {judged.baseline:.4g})"
 
 
 def judge_average(

@@ -135,6 +135,8 @@ class Reaching(Inputs):
         first, width = self.domain_.knots[:, 0], np.ptp(self.domain_.knots, axis=1)
         ends = [self.domain_.to_raw(j, self.model_.domain[j]) for j in range(len(width))]
         values = np.where(np.isnan(X), first, X)  # nothing is far of a missing one
+        for j, levels in self.domain_.levels.items():  # nor of a category
+            values[:, j] = np.where(np.isnan(levels(X[:, j])), values[:, j], first[j])
         far[:, : len(width)] |= far_outside(
             (values - first) / width, (np.array(ends) - first[:, None]) / width[:, None]
         )

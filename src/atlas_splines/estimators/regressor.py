@@ -368,6 +368,9 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
     def _turns(self, outputs: int) -> list[int]:
         return [1] * outputs
 
+    def _as_own(self, other: AtlasRegressor, outputs: Array) -> Array:
+        return np.asarray((other._unscaled(outputs) - self.target_mean_) / self.target_scale_)
+
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from sklearn.utils.parallel import Parallel, delayed
 from threadpoolctl import threadpool_info
 
 from atlas_splines.core.linear_algebra import ONE_THREAD_EACH
@@ -34,9 +34,23 @@ def run_in_threads(
     [0, 1, 4, 9]
     """
     numbers = list(numbers)
-    threads = max(min(free_cores(), len(numbers)), 1) if n_jobs is None else n_jobs
+    threads = min(free_cores() if n_jobs is None else counted_jobs(n_jobs), len(numbers))
     with ONE_THREAD_EACH:  # for one thread too: sums of linear algebra are rounded as its threads share them
-        return list(Parallel(threads, require="sharedmem")(delayed(function)(k) for k in numbers))
+        if threads <= 1:
+            return [function(k) for k in numbers]
+        with ThreadPoolExecutor(threads) as pool:
+            return list(pool.map(function, numbers))
+
+
+def counted_jobs(n_jobs: int) -> int:
+    """Threads for a number as scikit-learn has it: -1 is all cores, -2 all but one.
+
+    Examples
+    --------
+    >>> counted_jobs(3), counted_jobs(-1) == os.cpu_count()
+    (3, True)
+    """
+    return n_jobs if n_jobs > 0 else max((os.cpu_count() or 1) + 1 + n_jobs, 1)
 
 
 def free_cores() -> int:

@@ -19,7 +19,7 @@ from atlas_splines.evidence.screening import PAIRS_GAIN, coarse_gains, finer_spl
 from atlas_splines.evidence.statistics import Statistics
 from atlas_splines.evidence.thinning import kept_features, thinned_prior
 
-__all__ = ["Solved", "choose_features", "design", "solve_first", "without_blocks"]
+__all__ = ["Solved", "ahead_of", "choose_features", "design", "solve_first", "without_blocks"]
 
 Array = NDArray[np.float64]
 

@@ -8,7 +8,7 @@ numbers refer to docs/math.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +47,11 @@ class Tally:
         """Weight of all rows."""
         return float(self.counts.sum())
 
+    @property
+    def watched(self) -> Array:
+        """Weight of the rows, and of those that intervals of each coverage held, shape (1 + ladder,)."""
+        return self.rows * np.append(1.0, self.covered)
+
     def joined(self, more: Tally) -> Tally:
         """The tally of these rows and of more rows of the same update."""
         rows = self.rows + more.rows
@@ -71,6 +76,10 @@ class Scores:
         Mean scale of the first rows of each region, shape (regions,).
     is_one_sided
         Whether an interval has an upper end alone.
+    watched
+        Weight of rows, and of those that intervals of each coverage of the ladder held, made without these
+        rows: shape (2, 1 + ladder). First of the first rows, each half by the other; then of the rows of
+        updates, each before it was learned. The histograms themselves hold their share by construction.
 
     Examples
     --------
@@ -88,6 +97,7 @@ class Scores:
     shift: Array
     sizes: Array
     is_one_sided: bool = False
+    watched: Array = field(default_factory=lambda: np.zeros((2, 1 + len(LADDER))))
 
     @classmethod
     def of(
@@ -111,10 +121,22 @@ class Scores:
         held = empty.counted(said, scores, weights).sum(axis=1) > 0  # predictions of few values leave gaps
         some = replace(empty, centres=centres[held], counts=empty.counts[held], sizes=empty.sizes[held])
         counts = some.counted(said, scores, weights)
+        some = replace(some, counts=counts, watched=some.watched_in_halves(said, scores, weights))
         if sizes is None:
-            return replace(some, counts=counts)
+            return some
         sums = some.counted(said, scores, sizes if weights is None else sizes * weights)
-        return replace(some, counts=counts, sizes=sums.sum(axis=1) / counts.sum(axis=1))
+        return replace(some, sizes=sums.sum(axis=1) / counts.sum(axis=1))
+
+    def watched_in_halves(self, said: Array, scores: Array, weights: Array | None) -> Array:
+        """How rows lie in the intervals that the other half of them makes; nothing if a region lacks rows."""
+        weights = np.ones(len(said)) if weights is None else weights
+        first, found = np.arange(len(said)) < len(said) / 2, np.zeros((2, 1 + len(LADDER)))
+        for own in (first, ~first):
+            others = self.counted(said[~own], scores[~own], weights[~own])
+            if (others.sum(axis=1) <= 0).any() or weights[own].sum() <= 0:
+                return np.zeros_like(found)
+            found[0] += replace(self, counts=others).tally(said[own], scores[own], weights[own]).watched
+        return found
 
     def counted(self, said: Array, scores: Array, weights: Array | None) -> Array:
         """Weight of rows in each region and bin."""
@@ -138,7 +160,10 @@ class Scores:
         missing = LADDER - tally.covered
         shift = self.shift + (1 - np.exp(-STEP * tally.rows)) * missing
         return replace(
-            self, counts=keep * self.counts + tally.counts, shift=shift.clip(-LARGEST_SHIFT, 1 - LADDER)
+            self,
+            counts=keep * self.counts + tally.counts,
+            shift=shift.clip(-LARGEST_SHIFT, 1 - LADDER),
+            watched=self.watched + np.stack([np.zeros_like(tally.watched), tally.watched]),
         )
 
     def joined(self, tally: Tally) -> Scores:
@@ -155,25 +180,26 @@ class Scores:
             high = self.quantiles(1 - tail / 2, outwards=1)
         return np.column_stack([np.interp(said, self.centres, end) for end in (low, high)])
 
-    def held(self, coverage: float) -> tuple[float, float]:
-        """Share of the kept scores that the intervals of a coverage hold, and their mean width.
+    def width(self, coverage: float) -> float:
+        """Mean width of the intervals of a coverage.
 
         Examples
         --------
         >>> even = np.random.default_rng(0).random(4000)
         >>> scores = Scores.of(np.zeros(4000), even, sizes=np.full(4000, 2.0))
-        >>> share, width = scores.held(0.9)
-        >>> round(share, 2), round(width, 1)
-        (0.9, 1.8)
+        >>> round(scores.width(0.9), 1)
+        1.8
+        >>> scores.held(0.9, of_updates=False)[1], round(scores.held(0.9, of_updates=False)[0], 2)
+        (4000.0, 0.9)
         """
         low, high = self.ends(self.centres, coverage).T  # (regions,)
-        sums = np.pad(np.cumsum(self.counts, axis=1), ((0, 0), (1, 0)))  # (regions, bins + 1)
-        held = [
-            np.diff(np.interp(ends, EDGES, each))[0]
-            for ends, each in zip(zip(low, high, strict=True), sums, strict=True)
-        ]
-        rows = sums[:, -1]
-        return float(np.sum(held) / rows.sum()), float(np.average((high - low) * self.sizes, weights=rows))
+        return float(np.average((high - low) * self.sizes, weights=self.counts.sum(axis=1)))
+
+    def held(self, coverage: float, of_updates: bool) -> tuple[float, float]:
+        """Share of rows that intervals made without them held, of the nearest coverage, and their weight."""
+        rows, *held = self.watched[int(of_updates)].tolist()
+        nearest = int(np.argmin(np.abs(LADDER - coverage)))
+        return (held[nearest] / rows if rows else np.nan), rows
 
     def level(self, said: Array, quantile: float) -> Array:
         """The score that a share of the rows stays below, shape (rows,)."""

@@ -77,20 +77,23 @@ class Held:
     rows: float
 
 
-def held_ahead(state: State, coverage: float) -> tuple[Held, ...]:
-    """Of the rows that the fit held out, up to the updates that can be taken back: for each output.
+def held_ahead(state: State, coverage: float, of_updates: bool = False) -> tuple[Held, ...]:
+    """Of the rows of the fit, in intervals made without them, or of all rows of updates: for each output.
 
-    Without a spread there is none; of classes together there is one.
+    Without a spread there is none; of classes together there is one. A share is NaN where nothing was
+    watched, as in files of older versions.
     """
     pool = state.evidence
-    spread = (pool.spread or pool.whole_spread) if isinstance(pool, Pool) else None
-    return () if spread is None else tuple(held_of(scores, coverage) for scores in spread.scores)
+    spread = pool.whole_spread if isinstance(pool, Pool) else None
+    if spread is None:
+        return ()
+    return tuple(held_of(scores, coverage, of_updates=of_updates) for scores in spread.scores)
 
 
-def held_of(scores: Scores, coverage: float, size: float = 1.0) -> Held:
-    """What kept scores say of the intervals of a coverage."""
-    share, width = scores.held(coverage)
-    return Held(share, width * size, float(scores.counts.sum()))
+def held_of(scores: Scores, coverage: float, size: float = 1.0, of_updates: bool = False) -> Held:
+    """How rows that were watched lay in the intervals of a coverage."""
+    share, rows = scores.held(coverage, of_updates)
+    return Held(share, scores.width(coverage) * size, rows)
 
 
 def held_lately(state: State, coverage: float) -> tuple[Held, ...]:
@@ -102,7 +105,7 @@ def held_lately(state: State, coverage: float) -> tuple[Held, ...]:
     tallies = [reduce(Tally.joined, each) for each in zip(*seen, strict=True)]
     watched = int(np.argmin(np.abs(LADDER - coverage)))
     return tuple(
-        Held(float(tally.covered[watched]), held_of(scores, coverage).width, tally.rows)
+        Held(float(tally.covered[watched]), scores.width(coverage), tally.rows)
         for tally, scores in zip(tallies, pool.whole_spread.scores, strict=False)
     )
 
@@ -119,7 +122,7 @@ def held_by_charts(state: State, coverage: float) -> tuple[Held, ...]:
 
 def together(parts: Sequence[Held]) -> Held:
     """The mean of some, by their rows."""
-    rows = [part.rows for part in parts]
+    rows = [max(part.rows, 1.0) for part in parts]
     shares, widths = [part.share for part in parts], [part.width for part in parts]
     return Held(
         float(np.average(shares, weights=rows)), float(np.average(widths, weights=rows)), float(sum(rows))

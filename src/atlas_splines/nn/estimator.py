@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from atlas_splines.core.model import state_of
 from atlas_splines.estimators.counts import ROOT_OF_ZERO, least_count
+from atlas_splines.evidence.random_effects import LATER, STEPS
 from atlas_splines.nn.doubt import Doubt
 from atlas_splines.nn.module import AtlasModule
 
@@ -97,6 +98,7 @@ class EstimatorModule(nn.Module):
         estimator = estimator._now()
         self.model = AtlasModule.from_model(estimator.model_)
         self.columns = len(estimator.domain_.knots)
+        self.coded = sorted(estimator.domain_.levels)  # columns that hold codes of categories
         self.extrapolation = estimator.extrapolation
         self.learns_missing = estimator.missing == "learn"
         self.classifies = isinstance(estimator, AtlasClassifier)
@@ -178,15 +180,29 @@ class EstimatorModule(nn.Module):
 
     def to_unit(self, X: Tensor) -> Tensor:
         """Coordinates of rows, (rows, inputs), as `Domain.to_unit` has them."""
-        missing = X.isnan()
+        missing, raw = X.isnan(), X
         if self.learns_missing:
             X = torch.where(missing, self.fill, X)
         piece = (X[..., None] >= self.left).sum(-1).sub(1).clamp(min=0)  # (rows, columns)
         at = piece + self.first
         points = self.units[piece] + (X - self.left.flatten()[at]) * self.slope[at]
+        if self.coded:
+            points = self._with_levels(points, raw)
         if not len(self.indicators):
             return points
         return torch.cat([points, missing[:, self.indicators].to(points.dtype)], dim=1)
+
+    def _with_levels(self, points: Tensor, X: Tensor) -> Tensor:
+        """Coordinates in which codes of categories have those of their levels, as `LevelUnits` has them."""
+        own = [points[:, j] for j in range(self.columns)]
+        for j in self.coded:
+            codes, known = X[:, j], getattr(self, f"levels_{j}")[1:]
+            if len(known):
+                number = torch.where(codes < LATER, codes, 0.0).round().clamp(0, len(known) - 1)
+                own[j] = torch.where(codes < LATER, known[number.to(torch.int64)], own[j])
+            later = getattr(self, f"levels_{j}")[0] + (codes - LATER) / STEPS
+            own[j] = torch.where(codes >= LATER, later, own[j])
+        return torch.stack(own, dim=1)
 
     def _continued(self, out: Tensor, points: Tensor, inside: Tensor) -> Tensor:
         """Outputs continued beyond the domain, along each input with the slope over a step inward."""
@@ -210,6 +226,7 @@ def constants_of(estimator: AtlasRegressor | AtlasClassifier) -> dict[str, NDArr
         "slope": np.hstack([slope, slope[:, -1:]]).ravel(),  # (columns·pieces,)
         "fill": domain.fill,
         "indicators": domain.indicators,
+        **{f"levels_{j}": np.append(units.later, units.known) for j, units in domain.levels.items()},
         "ends": estimator.model_.domain.T,  # (2, inputs)
         "mean": mean,
         "spread": scale,

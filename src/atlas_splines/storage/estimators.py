@@ -6,6 +6,7 @@ docs/format.md describes them.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
@@ -16,20 +17,23 @@ from atlas_splines.estimators.classifier import AtlasClassifier
 from atlas_splines.estimators.column_map import ColumnMap
 from atlas_splines.estimators.judging import FitRecord
 from atlas_splines.estimators.regressor import AtlasRegressor
+from atlas_splines.evidence.random_effects import LevelUnits
 from atlas_splines.files.archive import Archive
 from atlas_splines.files.fields import Fields
 from atlas_splines.storage.models import loss_from_json, loss_to_json, model_from_archive, model_to_archive
 
 if TYPE_CHECKING:
     from atlas_splines.estimators.table_model import Estimator, TableModel
-    from atlas_splines.tables.encoding import Encoding
+    from atlas_splines.tables.encoding import Encoding, Levels
 
 __all__ = ["check_estimator", "estimator_from_archive", "estimator_to_archive"]
 
 CLASSES: dict[str, type[Estimator]] = {"regressor": AtlasRegressor, "classifier": AtlasClassifier}
 HEADER = ("estimator", "model")
+LEVELS = "domain.levels."  # of tensors, with the number of a column behind it
 ESTIMATOR = ("parameters", "feature_names", "n_iter", "validation_loss", "fit", "table")
 FIT = ("date", "rows", "held_out", "crossed", "measure")
+LATER_ROWS = "later"  # of a fit, in files that have it
 FIT_ERRORS = ("error", "baseline", "score")
 REGRESSOR, CLASSIFIER = ("one_column",), ("labels",)
 LABELS = ("dtype", "values")
@@ -83,6 +87,7 @@ def estimator_to_archive(model: Estimator | TableModel) -> Archive:
     }
     domain = estimator.domain_
     tensors = {f"domain.{part}": getattr(domain, part) for part in ("knots", "fill", "indicators")}
+    tensors |= {f"{LEVELS}{j}": np.append(units.later, units.known) for j, units in domain.levels.items()}
     if isinstance(estimator, AtlasRegressor):
         header["one_column"] = estimator._one_column
         tensors |= {"target.mean": estimator.target_mean_, "target.scale": estimator.target_scale_}
@@ -132,6 +137,7 @@ def fit_to_json(record: FitRecord | None) -> dict[str, Any] | None:
     if record is None:
         return None
     facts = {key: getattr(record, key) for key in FIT} | {"date": record.date.isoformat()}
+    facts |= {LATER_ROWS: True} if record.later else {}
     return facts | {key: loss_to_json(getattr(record, key)) for key in FIT_ERRORS}
 
 
@@ -178,7 +184,18 @@ def with_table(estimator: Estimator, table: dict[str, Any]) -> TableModel:
     from atlas_splines.estimators.table_model import TableModel
     from atlas_splines.tables.encoding import Encoding  # other files load without pyarrow
 
-    return TableModel(estimator, Encoding.from_json(table))
+    encoding = Encoding.from_json(table)
+    levels = {j: old_levels(estimator.domain_, j, coded) for j, coded in encoding.levels.items()}
+    estimator.domain_ = replace(estimator.domain_, levels={**levels, **estimator.domain_.levels})
+    return TableModel(estimator, encoding)
+
+
+def old_levels(domain: ColumnMap, column: int, coded: Levels) -> LevelUnits:
+    """Where levels lie by a file that does not say it: its codes were numbers as any others."""
+    table = np.tile(domain.fill, (coded.placed + 1, 1))
+    table[:, column] = [*range(coded.placed), domain.fill[column] if coded.placed else coded.blank]
+    *known, later = domain.to_unit(table)[:, column].tolist()
+    return LevelUnits(np.array(known, np.float64), later)
 
 
 def read_parameters(kind: str, value: object) -> Estimator:
@@ -246,7 +263,22 @@ def read_domain(archive: Archive) -> ColumnMap:
     indicators = archive.tensor("domain.indicators", "int64", (None,))
     if (np.diff(indicators) <= 0).any() or (indicators < 0).any() or (indicators >= columns).any():
         raise ValueError("tensor 'domain.indicators' must be rising numbers of columns")
-    return ColumnMap(knots, fill, indicators)
+    return ColumnMap(knots, fill, indicators, read_levels(archive, columns))
+
+
+def read_levels(archive: Archive, columns: int) -> dict[int, LevelUnits]:
+    """Where the levels of columns of categories lie."""
+    levels = {}
+    for name in archive.tensors:
+        if name.startswith(LEVELS):
+            number = name.removeprefix(LEVELS)
+            if not number.isdecimal() or int(number) >= columns:
+                raise ValueError(f"tensor {name!r} is of no column")
+            later, *known = archive.tensor(name, "float64", (None,)).tolist() or [np.nan]
+            if not all(0 <= unit <= 1 for unit in (later, *known)):
+                raise ValueError(f"tensor {name!r} must have coordinates from 0 to 1")
+            levels[int(number)] = LevelUnits(np.array(known, np.float64), later)
+    return levels
 
 
 def read_losses(losses: object) -> list[float]:
@@ -261,7 +293,7 @@ def read_losses(losses: object) -> list[float]:
 
 def read_fit(value: object) -> FitRecord:
     """What is known of a fit."""
-    fields = Fields(value, "the fit", FIT + FIT_ERRORS)
+    fields = Fields.with_optional(value, "the fit", FIT + FIT_ERRORS, LATER_ROWS)
     return FitRecord(
         date=date.fromisoformat(fields.text("date", r"\d{4}-\d\d-\d\d")),
         rows=fields.whole("rows"),
@@ -269,6 +301,7 @@ def read_fit(value: object) -> FitRecord:
         crossed=fields.flag("crossed"),
         measure=fields.text("measure", r"[A-Za-z ]{1,40}"),
         **{key: loss_from_json(fields, key) for key in FIT_ERRORS},
+        later=LATER_ROWS in fields.value and fields.flag(LATER_ROWS),
     )
 
 

@@ -337,8 +337,8 @@ def _read_assessment(fields: Fields) -> tuple[float | None, HeldOut | None, str]
     if found.is_null("held_out"):
         return known, None, found.text("caution")
     judged = Fields(found.value["held_out"], f"'held_out' of {found.name}", HELD_OUT)
-    losses = {key: loss_from_json(judged, key) for key in ("error", "baseline", "score")}
-    held_out = HeldOut(rows=judged.whole("rows", least=1), crossed=judged.flag("crossed"), **losses)
+    error, baseline, score = (loss_from_json(judged, key) for key in ("error", "baseline", "score"))
+    held_out = HeldOut(judged.whole("rows", least=1), judged.flag("crossed"), error, baseline, score)
     return known, held_out, found.text("caution")
 
 

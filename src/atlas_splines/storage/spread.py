@@ -58,6 +58,7 @@ def spread_tensors(spread: Spread, name: str) -> dict[str, NDArray[Any]]:
             "counts": scores.counts,
             "shift": scores.shift,
             "sizes": scores.sizes,
+            "watched": scores.watched,
         }
         tensors |= {f"{name}.scores.{k}.{part}": array for part, array in parts.items()}
     if spread.presence is not None:
@@ -136,7 +137,16 @@ def _read_scores(archive: Archive, is_one_sided: bool, name: str) -> Scores:
         raise ValueError(f"tensor '{name}.shift' must be from -1 to 1")
     if (sizes <= 0).any():
         raise ValueError(f"tensor '{name}.sizes' must be more than 0")
-    return Scores(centres, counts, shift, sizes, is_one_sided)
+    return Scores(centres, counts, shift, sizes, is_one_sided, _read_watched(archive, f"{name}.watched"))
+
+
+def _read_watched(archive: Archive, name: str) -> Array:
+    if name not in archive.tensors:  # of a version that did not watch
+        return np.zeros((2, 1 + len(LADDER)))
+    watched = archive.tensor(name, "float64", (2, 1 + len(LADDER)))
+    if (watched < 0).any() or (watched[:, 1:] > watched[:, :1] * (1 + 1e-9)).any():
+        raise ValueError(f"tensor {name!r} must be weights of rows, and of some of these")
+    return watched
 
 
 def _read_presence(archive: Archive, value: object, inputs: int, name: str) -> Presence:

@@ -132,6 +132,11 @@ class Cells:
         return any(test(self.values.type) for test in DATE_TYPES)
 
     @property
+    def holds_texts(self) -> bool:
+        """Whether the cells were stored as texts."""
+        return is_text(self.stored)
+
+    @property
     def texts(self) -> pa.Array:
         """The cells as texts."""
         return as_text(self.values)
@@ -159,22 +164,19 @@ class Cells:
             self.fail(at, f"{text!r} {what}")
         return found
 
-    def codes(
-        self, categories: Sequence[Label], unknown: str | None, others: Sequence[str] = ()
-    ) -> NDArray[np.int64]:
-        """Position of each text among the categories, −1 for a missing one and for the others.
+    def codes(self, categories: Sequence[Label], unknown: str | None) -> NDArray[np.int64]:
+        """Position of each text among the categories, −1 for a missing one.
 
-        For an unknown one `unknown` says what to do, or is None to treat it as missing.
+        For an unknown one `unknown` says what to do, or is None to give it the number of the categories.
         """
         encoded = self.texts.dictionary_encode()
         texts = as_names(encoded.dictionary)
         found = pc.index_in(texts, as_names(as_text(pa.array(categories))))
+        strange = pc.and_(pc.is_null(found), pc.is_valid(texts)).to_numpy(zero_copy_only=False)
         # the one beyond the texts stands for missing cells: (texts + 1,)
         position = np.append(pc.fill_null(found, -1).to_numpy(zero_copy_only=False), -1).astype(np.int64)
+        position[:-1][strange] = len(categories)
         index = pc.fill_null(encoded.indices, len(texts)).to_numpy(zero_copy_only=False)
-        known = pc.is_in(texts, as_names(pa.array(others, pa.string())))
-        strange = pc.and_(pc.is_null(found), pc.and_not(pc.is_valid(texts), known))
-        strange = strange.to_numpy(zero_copy_only=False)
         if unknown is not None and strange.any():
             at = int(np.flatnonzero(np.append(strange, False)[index])[0])
             had = f"was not there in fit, which had {listed(categories, 6)}"

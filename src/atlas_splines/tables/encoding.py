@@ -4,25 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from atlas_splines.core.rounding import outwards
+from atlas_splines.evidence.random_effects import LATER
 from atlas_splines.files.fields import Fields
 from atlas_splines.tables.cells import MISSING_TARGET, Cells, Label
 from atlas_splines.tables.dates import Calendar
 from atlas_splines.tables.dialects import PLAIN, Dialect
 from atlas_splines.tables.reading import Piece, Table
 
-__all__ = ["Column", "Encoding", "frame"]
+__all__ = ["Column", "Encoding", "Levels", "frame"]
 
 Array = NDArray[np.float64]
 Interval = tuple[float, float]
 
-# Categories that get an input each; more are put in an order.
+# Categories that get an input each; more share one, along which the estimator places them.
 MOST_ONE_HOT = 20
 
 # What to do about a category, or a class, that was not there in fit.
@@ -36,8 +37,9 @@ class Column:
     """How a column of a table becomes inputs of a model.
 
     A number is one input. Two categories are one input, 0 or 1, and halfway if missing. Up to 20 categories
-    have an input each, 0 or 1, all 0 if missing. More are one input: their place in an order. A date has an
-    input for each of some parts of the calendar.
+    have an input each, 0 or 1, all 0 if missing. More are one input, their number, which the estimator's
+    `ColumnMap` places by a cross-fitted random effect: no target is looked at here. A date has an input for
+    each of some parts of the calendar.
 
     Attributes
     ----------
@@ -48,7 +50,7 @@ class Column:
     calendar
         How dates become numbers; None for numbers and categories.
     others
-        Categories that came with updates and have no input: they are read as missing ones are.
+        Categories that came with updates: the k-th has the number 2²⁰ + k in the (first) input of its column.
     """
 
     name: str
@@ -60,6 +62,11 @@ class Column:
     def one_hot(self) -> bool:
         """Whether each category has an input of its own."""
         return self.categories is not None and 2 < len(self.categories) <= MOST_ONE_HOT
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether its categories are so many that they share one input, along which they are placed."""
+        return self.categories is not None and len(self.categories) > MOST_ONE_HOT
 
     @property
     def inputs(self) -> list[str]:
@@ -92,7 +99,12 @@ class Column:
             return [f"1 for {category!r}, or else 0" for category in self.categories]
         if len(self.categories) <= 2:
             return [", ".join(f"{k} for {c!r}" for k, c in enumerate(self.categories)) + "; 0.5 if missing"]
-        return [f"place among the {len(self.categories):,} of the encoding, from 0; NaN if missing"]
+        return [f"number among the {len(self.categories):,} of the encoding, from 0; NaN if missing"]
+
+    @property
+    def blank(self) -> float:
+        """Value of the first input where the category is missing, or is none of the fit's."""
+        return 0.0 if self.one_hot else 0.5 if len(self.categories or ()) <= 2 else np.nan
 
     def encode(self, cells: Cells, unknown: str | None) -> list[Array]:
         """Inputs, shape (rows,) each."""
@@ -100,37 +112,23 @@ class Column:
             return self.calendar.encode(cells)
         if self.categories is None:
             return [cells.numbers()]
-        code = cells.codes(self.categories, unknown, self.others)
-        if self.one_hot:
-            return [(code == k).astype(np.float64) for k in range(len(self.categories))]
-        missing = 0.5 if len(self.categories) <= 2 else np.nan
-        return [np.where(code < 0, missing, code)]
-
-    def ordered(self, code: NDArray[np.int64], target: Array) -> Column:
-        """The column with many categories in the order of their mean target; those not seen in the middle."""
-        if self.categories is None or len(self.categories) <= MOST_ONE_HOT:
-            return self
         count = len(self.categories)
-        rows = np.bincount(code[code >= 0], minlength=count)
-        sums = np.bincount(code[code >= 0], target[code >= 0], minlength=count)
-        means = np.where(rows > 0, sums / np.maximum(rows, 1), target.mean())
-        return Column(self.name, tuple(self.categories[k] for k in np.argsort(means, kind="stable")))
+        code = cells.codes((*self.categories, *self.others), unknown)
+        code = np.where(code >= count, LATER + code - count, code)
+        if not self.one_hot:
+            return [np.where(code < 0, self.blank, code)]
+        first, *rest = ((code == k).astype(np.float64) for k in range(count))
+        return [np.where(code >= LATER, code, first), *rest]
 
     def with_new(self, names: Sequence[str]) -> Column:
-        """The column with categories that came with an update, so that no input of a model changes.
-
-        Where categories are in an order they get the places after the others; elsewhere they are read as
-        missing ones are.
-        """
-        if self.categories is not None and len(self.categories) > MOST_ONE_HOT:
-            return replace(self, categories=(*self.categories, *names))
+        """The column with categories that came with an update: no code of another one changes."""
         return replace(self, others=(*self.others, *names))
 
-    def covered(self, parts: list[list[Interval]], limits: Interval, fill: float) -> str:
+    def covered(self, parts: list[list[Interval]], limits: Interval, missing: bool) -> str:
         """What the intervals of its inputs mean in the column's own values.
 
-        Beyond the limits, predictions follow those at the limits. A missing value that is not an input of its
-        own is read as `fill`.
+        Beyond the limits, predictions follow those at the limits. Whether a missing one of many categories
+        is covered has to be known.
         """
         if self.categories is None:
             words = [interval_text(part, limits) for part in parts[0]]
@@ -141,7 +139,7 @@ class Column:
             missing = bool(zero.all())
         else:
             found = [within(k, parts[0]) for k in range(len(self.categories))]
-            missing = within(fill if len(self.categories) > 2 else 0.5, parts[0])
+            missing = missing if self.is_placed else within(0.5, parts[0])
         names = [name for name, there in zip(self.categories, found, strict=True) if there]
         shown = names[:8] + ([f"{len(names) - 8} more"] if len(names) > 8 else [])
         return ", ".join(shown + (["missing"] if missing else [])) or "nowhere"
@@ -172,6 +170,21 @@ class Column:
         if self.one_hot:
             return [(code == k).astype(np.float64) for k in range(len(self.inputs))]
         return [code.astype(np.float64)]
+
+
+class Levels(NamedTuple):
+    """What the codes of a column of categories are, in the first of its inputs.
+
+    Attributes
+    ----------
+    placed
+        How many categories share this input, to be placed along it; 0 if they have inputs of their own.
+    blank
+        Value of this input for a category that came later, if they have.
+    """
+
+    placed: int
+    blank: float
 
 
 def within(value: float, intervals: list[Interval]) -> bool:
@@ -237,6 +250,21 @@ class Encoding:
     def column_of_inputs(self) -> NDArray[np.int64]:
         """Number of the column that each input tells of, shape (inputs,)."""
         return np.repeat(np.arange(len(self.columns)), [len(column.inputs) for column in self.columns])
+
+    @property
+    def levels(self) -> dict[int, Levels]:
+        """By the number of the (first) input of each column of categories: what its codes are."""
+        first = np.cumsum([0, *(len(column.inputs) for column in self.columns)]).tolist()
+        return {
+            j: Levels(len(column.categories) if column.is_placed else 0, column.blank)
+            for j, column in zip(first, self.columns, strict=False)
+            if column.categories is not None
+        }
+
+    @property
+    def trends(self) -> list[int]:
+        """Numbers of the inputs that go on as time does."""
+        return [self.inputs.index(name) for column in self.columns for name in column.trends]
 
     @property
     def parts(self) -> list[Column]:

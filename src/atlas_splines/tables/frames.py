@@ -37,7 +37,6 @@ def learn_encoding(
     X: Any,
     names: Sequence[str],
     target: str,
-    y: Array,
     dates: Mapping[str, str] = MappingProxyType({}),
     elsewhere: Elsewhere | None = None,
 ) -> Encoding | None:
@@ -51,8 +50,6 @@ def learn_encoding(
         Names of its columns.
     target
         Name of the target, for tables in which it is a column too.
-    y
-        Targets as numbers, or numbers of classes, by which many categories are put in an order.
     dates
         What is said of columns of dates, as the command's option has it behind the equals sign.
     elsewhere
@@ -61,7 +58,7 @@ def learn_encoding(
     Examples
     --------
     >>> X = pa.table({"size": [1.0, 2.0, 3.0], "kind": ["flat", "house", None]})
-    >>> learn_encoding(X, ["size", "kind"], "price", np.array([1.0, 2.0, 3.0])).columns[1].categories
+    >>> learn_encoding(X, ["size", "kind"], "price").columns[1].categories
     ('flat', 'house')
     """
     for name in names:
@@ -71,7 +68,7 @@ def learn_encoding(
         if name not in names:
             raise TableError(f"dates names the column {name!r}, which {NAME} does not have; correct it")
     choices = {name: DateChoice.of(words) for name, words in dates.items()}
-    found = survey_frame(piece_of(X, names), unused_name(target, names), y, choices, elsewhere)
+    found = survey_frame(piece_of(X, names), unused_name(target, names), choices, elsewhere)
     is_plain = all(column.categories is None and column.calendar is None for column in found.columns)
     return None if is_plain else found
 

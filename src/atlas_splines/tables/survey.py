@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from atlas_splines.tables.cells import WITH_COMMA, Cells, Label, as_labels, has_comma
 from atlas_splines.tables.dates import DateChoice, DateSurvey, looks_like_dates
-from atlas_splines.tables.encoding import MOST_ONE_HOT, Column, Encoding
+from atlas_splines.tables.encoding import Column, Encoding
 from atlas_splines.tables.reading import Piece, Source, Table, TableError
 from atlas_splines.tables.wording import COMMAND, choice, listed
 
@@ -232,11 +232,7 @@ class TableSurvey:
         classes = check_classes(source, self.target, self.of_target) if self.of_target.is_text else None
         columns = tuple(seen.column(name) for name, seen in self.columns.items())
         encoding = Encoding(columns, self.target, classes, source.dialect)
-        piece = Piece(source, 1, sample)
-        y, _ = encoding.targets(piece, skip=True)
-        if classes is not None:
-            y = np.searchsorted(classes, y)
-        return with_ordered_categories(encoding, piece, y.astype(np.float64), rows)
+        return checked_columns(encoding, Piece(source, 1, sample), rows)
 
 
 @dataclass(frozen=True)
@@ -276,29 +272,28 @@ def some_of(texts: Collection[str]) -> frozenset[str]:
 
 
 def survey_frame(
-    piece: Piece,
-    target: str,
-    y: Array,
-    dates: Mapping[str, DateChoice],
-    elsewhere: Elsewhere | None = None,
+    piece: Piece, target: str, dates: Mapping[str, DateChoice], elsewhere: Elsewhere | None = None
 ) -> Encoding:
-    """How the columns of a data frame become inputs; y are its targets as numbers, or numbers of classes."""
+    """How the columns of a data frame become inputs.
+
+    A frame has types: strings are categories, or dates, however much they look like numbers.
+    """
     ways_out = piece.source.ways_out
     columns = []
     for name in piece.source.columns:
-        way_out = ways_out.category.format(column=name)
+        way_out, cells = ways_out.category.format(column=name), Cells.of(piece, name)
+        are_texts = name in piece.source.categories or (cells.holds_texts and not looks_like_dates(cells))
         seen = Survey(
-            category=name in piece.source.categories and name not in dates,
+            category=are_texts and name not in dates,
             way_out=way_out,
             dates=DateSurvey(name, dates[name]) if name in dates else None,
         )
-        cells = Cells.of(piece, name)
         seen.add(cells)
         if elsewhere is not None:
             seen.add_names(elsewhere.texts.get(name, NO_TEXTS), cells)
         columns.append(seen.column(name))
     encoding = Encoding(tuple(columns), target, of_frame=True)
-    return with_ordered_categories(encoding, piece, y, len(y) if elsewhere is None else elsewhere.rows)
+    return checked_columns(encoding, piece, piece.table.num_rows if elsewhere is None else elsewhere.rows)
 
 
 def check_classes(source: Source, target: str, seen: Survey) -> tuple[Label, ...]:
@@ -312,27 +307,21 @@ def check_classes(source: Source, target: str, seen: Survey) -> tuple[Label, ...
     return tuple(np.unique(seen.labels).tolist())
 
 
-def with_ordered_categories(encoding: Encoding, sample: Piece, y: Array, rows: int) -> Encoding:
-    """Put the categories of columns that have many into an order, and refuse texts that tell nothing.
-
-    The sample is of a table with so many rows; y are its targets.
-    """
-    columns = []
+def checked_columns(encoding: Encoding, sample: Piece, rows: int) -> Encoding:
+    """The encoding of a table with so many rows, unless texts are all different, or names of inputs alike."""
     for column in encoding.columns:
-        if column.categories is not None and len(column.categories) > MOST_ONE_HOT:
+        if column.is_placed and len(column.categories or ()) > rows / 2:
             cells = Cells.of(sample, column.name)
-            if len(column.categories) > rows / 2:
-                cells.fail(
-                    None, f"nearly every text is different, so they tell nothing; {cells.ways_out.leave_out}"
-                )
-            column = column.ordered(cells.codes(column.categories, None), y)
-        columns.append(column)
+            what = "nearly every text is different, so they tell nothing"
+            if cells.numbers_or_none() is not None:
+                what = "nearly every text is different, and each is a number; give the column as numbers"
+            cells.fail(None, f"{what}{', or' if 'give' in what else ';'} {cells.ways_out.leave_out}")
     if len({*encoding.inputs}) < len(encoding.inputs):
         raise TableError(
             f"{sample.source.name}: a column has the name of another one's category or part of a date; "
             "rename it"
         )
-    return replace(encoding, columns=tuple(columns))
+    return encoding
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,9 @@ import { upTo } from "./coretables.js";
 import { calendarParts } from "./dates.js";
 
 const MISSING_TEXTS = ["", "#N/A", "N/A", "n/a", "NA", "NULL", "null", "NaN", "nan", "-NaN", "-nan", "None"];
-const MOST_ONE_HOT = 20; // categories that get an input each; more are put in an order
+const MOST_ONE_HOT = 20; // categories that get an input each; more share one, along which they are placed
+const LATER = 2 ** 20; // number of the first category that came with an update
+const LEVEL_STEPS = 2 ** 21; // of the unit interval: later categories are one apart
 const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/;
 
 /**
@@ -26,6 +28,8 @@ export function readColumns(archive, core) {
   const names = estimator.feature_names ?? upTo(count).map((j) => `column ${j}`);
   const table = estimator.table ?? null;
   const columns = { count, knots, knotCount, fill, indicators, names, dialect: table?.dialect ?? null };
+  columns.levels = new Map(upTo(count).filter((j) => archive.tensors.has(`domain.levels.${j}`)).map(
+    (j) => [j, numbersOf(archive, `domain.levels.${j}`, "F64", [null])]));
   columns.missing = estimator.parameters?.missing === "learn";
   columns.fields = table ? tableFields(table) : names.map((name, first) => ({ name, kind: "number", first, size: 1 }));
   const size = columns.fields.reduce((sum, field) => sum + field.size, 0);
@@ -42,7 +46,8 @@ function bareColumns(core) {
   const fields = names.map((name, first) => ({ name, kind: "number", first, size: 1 }));
   const knots = Float64Array.from({ length: 2 * count }, (_, k) => k % 2);
   const fill = new Float64Array(count).fill(0.5);
-  return { count, knots, knotCount: 2, fill, indicators: [], names, dialect: null, missing: false, fields };
+  const levels = new Map();
+  return { count, knots, knotCount: 2, fill, indicators: [], levels, names, dialect: null, missing: false, fields };
 }
 
 function tableFields(table) {
@@ -93,7 +98,7 @@ function encodeCell(field, cell, dialect) {
   if (field.kind === "date") return calendarParts(text, field.calendar);
   if (field.kind === "number") return [text === null ? NaN : numberOf(field.name, text, dialect)];
   const place = categoryPlace(field, text);
-  if (field.oneHot) return field.categories.map((_, k) => Number(k === place));
+  if (field.oneHot) return field.categories.map((_, k) => (k === 0 && place >= LATER ? place : Number(k === place)));
   return [place >= 0 ? place : field.categories.length > 2 ? NaN : 0.5];
 }
 
@@ -122,16 +127,18 @@ function withPoint(name, text) {
   return plain.replace(",", ".");
 }
 
-/** Place of a category in its list, −1 if it is missing. */
+/** Number of a category: its place in the list of the fit, or in that of later ones; −1 if it is missing. */
 function categoryPlace(field, text) {
   if (text === null) return -1;
   const name = nameOfCategory(text);
   const place = field.categories.findIndex((category) => nameOfCategory(category) === name);
-  if (place < 0 && !field.others.some((other) => nameOfCategory(other) === name)) {
+  if (place >= 0) return place;
+  const later = field.others.findIndex((other) => nameOfCategory(other) === name);
+  if (later < 0) {
     const known = "was not there when the model was fitted; choose another, or leave it empty";
     throw new FileError(`${field.name}: "${text}" ${known}.`);
   }
-  return place;
+  return LATER + later;
 }
 
 /** Categories in one spelling: true and false in small letters, whole numbers without a point. */
@@ -144,14 +151,25 @@ function nameOfCategory(text) {
 export function unitPoint(columns, values) {
   const point = new Float64Array(columns.count + columns.indicators.length);
   for (let j = 0; j < columns.count; j++) {
-    point[j] = unitOf(columns, j, Number.isNaN(values[j]) ? columns.fill[j] : values[j]);
+    point[j] = Number.isNaN(values[j]) ? unitOfFill(columns, j) : unitOf(columns, j, values[j]);
   }
   columns.indicators.forEach((j, k) => (point[columns.count + k] = Number(Number.isNaN(values[j]))));
   return point;
 }
 
-/** Coordinate of a value of a column. */
+/** Coordinate of a value of a column, or of the number of a category. */
 export function unitOf(columns, j, value) {
+  const [later, ...known] = columns.levels.get(j) ?? [];
+  if (later !== undefined && value >= LATER) return later + (value - LATER) / LEVEL_STEPS;
+  return known.length ? known[value] : plainUnit(columns, j, value);
+}
+
+/** Coordinate of a missing value of a column. */
+export function unitOfFill(columns, j) {
+  return plainUnit(columns, j, columns.fill[j]);
+}
+
+function plainUnit(columns, j, value) {
   const knots = columns.knots.subarray(j * columns.knotCount, (j + 1) * columns.knotCount);
   const last = columns.knotCount - 1;
   const k = intervalOf(knots, value);

@@ -3,7 +3,7 @@
  */
 
 import { FileError, numbersOf } from "./archive.js";
-import { limitsOfColumn, mayMiss, rawOf, unitOf } from "./columns.js";
+import { limitsOfColumn, mayMiss, rawOf, unitOf, unitOfFill } from "./columns.js";
 import { coreOfFence, fenceOf, windowOf } from "./coremodel.js";
 import { cellOfScaled, upTo } from "./coretables.js";
 import { cellCount } from "./splines.js";
@@ -140,7 +140,7 @@ function isWithin(unit, intervals) {
 
 /** Whether rows without this number can change too: they are read as its median, and marked as missing. */
 function missingIsIn(columns, footprint, j) {
-  if (!columns.missing || !isWithin(unitOf(columns, j, columns.fill[j]), footprintIntervals(footprint, j))) return false;
+  if (!columns.missing || !isWithin(unitOfFill(columns, j), footprintIntervals(footprint, j))) return false;
   const mark = columns.indicators.indexOf(j);
   return mark < 0 || isWithin(1, footprintIntervals(footprint, columns.count + mark));
 }
@@ -149,8 +149,8 @@ function coveredCategories(columns, field, parts) {
   const has = (k, value) => isWithin(unitOf(columns, field.first + k, value), parts[k]);
   const found = field.categories.filter((_, k) =>
     field.oneHot ? parts.every((__, other) => has(other, Number(other === k))) : has(0, k));
-  const unknown = field.categories.length > 2 ? columns.fill[field.first] : 0.5; // what a missing one is read as
-  const isMissingIn = field.oneHot ? parts.every((_, k) => has(k, 0)) : has(0, unknown);
+  const isMissingIn = field.oneHot ? parts.every((_, k) => has(k, 0))
+    : field.categories.length > 2 ? isWithin(unitOfFill(columns, field.first), parts[0]) : has(0, 0.5);
   const more = found.length > 8 ? [`${found.length - 8} more`] : [];
   if (mayMiss(columns, field) && isMissingIn) more.push("missing");
   return [...found.slice(0, 8), ...more].join(", ") || "nowhere";

@@ -1,0 +1,93 @@
+"""Columns with many categories: places of levels, told numbers, levels that nobody has seen."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from atlas_splines import AtlasClassifier, AtlasRegressor, load, save
+
+
+def shops(rows, levels, random):
+    names = np.array([f"shop {k}" for k in range(levels)])
+    return pd.DataFrame({"shop": names[random.integers(levels, size=rows)], "x": random.normal(size=rows)})
+
+
+def effects_of(X, levels, random):
+    return dict(zip([f"shop {k}" for k in range(levels)], random.normal(size=levels), strict=True))
+
+
+def test_levels_of_noise_tell_nothing():
+    random = np.random.default_rng(0)
+    X, y = shops(5000, 800, random), random.normal(size=5000)
+    model = AtlasRegressor(missing="learn", random_state=0).fit(X[:3000], y[:3000])
+    true = model.score(X[3000:], y[3000:])
+    assert model.fit_record_.score == pytest.approx(true, abs=0.03)
+    assert true > -0.03
+    low, high = model.predict_interval(X[3000:], 0.9)
+    assert 0.87 < ((y[3000:] >= low) & (y[3000:] <= high)).mean() < 0.93
+
+
+def test_effects_and_products_with_them_are_learned():
+    random = np.random.default_rng(0)
+    X = shops(6000, 200, random)
+    effect = X["shop"].map(effects_of(X, 200, random)).to_numpy()
+    y = effect * (1 + X["x"]) + 0.3 * random.normal(size=6000)
+    model = AtlasRegressor(missing="learn", random_state=0).fit(X[:4000], y[:4000])
+    true = model.score(X[4000:], y[4000:])
+    assert true > 0.8
+    assert model.fit_record_.score == pytest.approx(true, abs=0.03)
+
+
+def test_five_thousand_levels():
+    random = np.random.default_rng(0)
+    X = shops(24_000, 5000, random)
+    effect = X["shop"].map(effects_of(X, 5000, random)).to_numpy()
+    y = effect + 0.5 * random.normal(size=24_000)
+    model = AtlasRegressor(missing="learn", random_state=0).fit(X[:20_000], y[:20_000])
+    best = 1 - (0.25 + 1 / (1 + 4 / 0.25)) / 1.25  # four rows a level: what remains of an effect is shrunk
+    assert model.score(X[20_000:], y[20_000:]) > best - 0.05
+
+
+def test_classes_differ_by_level():
+    random = np.random.default_rng(0)
+    X = shops(4000, 100, random)
+    score = X["shop"].map(effects_of(X, 100, random)).to_numpy()
+    y = np.where(2 * score + random.logistic(size=4000) > 0, "yes", "no")
+    model = AtlasClassifier(missing="learn", random_state=0).fit(X[:3000], y[:3000])
+    at = (y[3000:] == "yes").astype(int)
+    told, true = model.fit_record_.error, -np.log(model.predict_proba(X[3000:])[np.arange(1000), at]).mean()
+    assert true < 0.55  # frequencies alone 0.69
+    assert told == pytest.approx(true, abs=0.04)
+
+
+def test_a_level_that_nobody_has_seen_is_like_the_population():
+    random = np.random.default_rng(0)
+    X = shops(2000, 40, random)
+    y = X["shop"].map(effects_of(X, 40, random)).to_numpy() + X["x"] + 5
+    model = AtlasRegressor(missing="learn", random_state=0).fit(X, y)
+    new = model.predict(X[:500].assign(shop="another"))
+    assert np.mean(new - (5 + X["x"][:500])) == pytest.approx(y.mean() - 5 - X["x"].mean(), abs=0.3)
+
+
+def test_places_are_kept_in_files(tmp_path):
+    random = np.random.default_rng(0)
+    X = shops(500, 40, random)
+    y = X["shop"].map(effects_of(X, 40, random)).to_numpy()
+    model = AtlasRegressor(missing="learn", random_state=0).fit(X, y)
+    save(model, tmp_path / "m.atlas")
+    again = load(tmp_path / "m.atlas")
+    more = pd.concat([X, X[:5].assign(shop="another"), X[:5].assign(shop=None)])
+    assert (again.predict(more) == model.predict(more)).all()
+
+
+def test_footprints_name_levels():
+    random = np.random.default_rng(0)
+    X = shops(2000, 30, random)
+    effects = effects_of(X, 30, random)
+    y = X["shop"].map(effects).to_numpy() + 0.1 * random.normal(size=2000)
+    model = AtlasRegressor(missing="learn", retention="chart", random_state=0).fit(X, y)
+    lowest = sorted(effects, key=effects.get)[0]
+    line = str(model.footprint(X[X["shop"] == lowest])).splitlines()[1]
+    assert line.split(maxsplit=1)[0] == "shop"
+    assert lowest in line
+    assert sorted(effects, key=effects.get)[-1] not in line.split(", ")
