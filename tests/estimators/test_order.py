@@ -44,7 +44,7 @@ def test_classes_in_order_of_time():
 
 
 def test_rows_that_are_sorted_by_a_date_are_in_order_of_time():
-    X, y = drifting(500)
+    X, _ = drifting(500)
     X = pd.DataFrame({"a": X[:, 0], "day": pd.date_range("2024-01-01", periods=500)})
     assert AtlasRegressor(random_state=0, members=1).fit(X, X["a"]).fit_record_.later
     shuffled = X.sample(500, random_state=0)

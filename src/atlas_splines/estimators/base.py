@@ -245,7 +245,7 @@ class AtlasEstimator(Accountable):
         return Unseen(np.ones(len(data), np.bool_), outputs, means, later=False)
 
     def _in_time(self, data: FitData, made: Made) -> bool:
-        """Whether rows are in order of time: by their dates, or since neighbours have errors that are alike."""
+        """Whether rows are in order of time: by dates, or since neighbours have errors that are alike."""
         if data.groups is not None or made.solved is None:
             return False
         return data.follows_dates or is_ordered(made.rows, made.solved)
