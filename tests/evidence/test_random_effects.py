@@ -43,13 +43,24 @@ def test_a_weight_of_two_is_two_rows():
 
 def test_no_row_has_a_say_in_its_own_place():
     codes, _, y = level_rows(50, 400, 1.0)
-    folds = np.arange(400) % 10
-    placed = place_levels(codes, y, np.ones(400), 50, folds)
+    folds, beside = np.arange(400) % 10, np.random.default_rng(1).random((400, 3))
+    placed = place_levels(codes, y, np.ones(400), 50, folds, beside)
     other = y.copy()
     other[folds == 3] += 100  # all rows of one fold
-    again = place_levels(codes, other, np.ones(400), 50, folds)
+    again = place_levels(codes, other, np.ones(400), 50, folds, beside)
     assert (again.rows[folds == 3] == placed.rows[folds == 3]).all()
     assert not np.allclose(again.rows[folds != 3], placed.rows[folds != 3])
+
+
+def test_what_other_inputs_explain_is_not_in_the_way():
+    random = np.random.default_rng(0)
+    codes, effects, _ = level_rows(400, 2000, 1.0)
+    x = random.normal(size=2000)
+    y = (effects[codes] + 3 * x + 0.5 * random.normal(size=2000))[:, None]
+    rest = codes, y, np.ones(2000), 400, np.arange(2000) % 10
+    alone = place_levels(*rest, np.ones((2000, 1))).levels
+    beside = place_levels(*rest, np.column_stack([np.ones(2000), x])).levels
+    assert np.corrcoef(alone, effects)[0, 1] < 0.75 < 0.9 < np.corrcoef(beside, effects)[0, 1]
 
 
 def test_classes_are_placed_along_the_axis_on_which_levels_differ():
@@ -58,7 +69,9 @@ def test_classes_are_placed_along_the_axis_on_which_levels_differ():
     label = np.where(
         random.random(4000) < np.where(codes < 20, 0.9, 0.1), 0, 1 + random.integers(2, size=4000)
     )
-    places = place_levels(codes, np.eye(3)[label], np.ones(4000), 40, np.arange(4000) % 10).levels
+    places = place_levels(
+        codes, np.eye(3)[label], np.ones(4000), 40, np.arange(4000) % 10, np.ones((4000, 1))
+    ).levels
     assert places[:20].max() < places[20:].min() or places[:20].min() > places[20:].max()
 
 

@@ -38,6 +38,7 @@ from atlas_splines.estimators.groups import Groups, numbered_groups
 from atlas_splines.estimators.judging import FitRecord
 from atlas_splines.estimators.threads import run_in_threads
 from atlas_splines.evidence.design import Solved
+from atlas_splines.evidence.features import Features
 from atlas_splines.evidence.random_effects import place_levels
 from atlas_splines.memory.consolidation import consolidate
 from atlas_splines.memory.first_rows import (
@@ -65,6 +66,7 @@ Self = TypeVar("Self", bound="AtlasEstimator")
 Result = TypeVar("Result")
 
 PLACING_FOLDS = 10  # without each of which levels are placed for its rows
+MOST_BESIDE = 60  # other inputs whose splines explain what they can before levels are placed
 FEW_ROWS = 2000  # below which a fit is judged by the same fit without some rows, fold by fold
 FEWEST_ROWS = 500  # below which there are twice as many folds: each row that is left out counts
 JUDGING_FOLDS = 5
@@ -630,11 +632,14 @@ def crossed_levels(
     if not placed:
         return data.X, {}
     number = np.random.default_rng(seed).permutation(len(data)) if data.groups is None else data.groups
+    others = np.delete(data.X, list(placed), axis=1)[:, :MOST_BESIDE]
+    points = ColumnMap.of(others, "data").to_unit(others) if others.size else np.zeros((len(data), 0))
+    beside = Features(points.shape[1], tuple(range(points.shape[1])), (), ())(points)
     X, effects = data.X.copy(), {}
     for j, count in placed.items():
         codes = np.where(np.isnan(X[:, j]), -1, X[:, j]).astype(np.int64)
         doubles = targets.astype(np.float64), weights.astype(np.float64)
-        placement = place_levels(codes, *doubles, count, number % PLACING_FOLDS)
+        placement = place_levels(codes, *doubles, count, number % PLACING_FOLDS, beside)
         X[:, j], effects[j] = placement.rows, placement.levels
     return X, effects
 
