@@ -25,6 +25,8 @@ def evaluate(state: State, points: np.ndarray) -> np.ndarray:
     """Outputs of a state at points that are rounded to its dtype, equations (6) and (23)."""
     points = points.astype(np.float64)
     outputs = oracle.evaluate(model_in(state), points)
+    if state.offsets is not None:
+        state.offsets.add_to(points, outputs)
     for chart in state.charts:
         window = chart.fence.window(points)[:, None]
         said = oracle.evaluate(chart.content, chart.fence.to_local(points)) * chart.size.astype(np.float64)

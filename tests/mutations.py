@@ -15,10 +15,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from level_rows import both, known_rows, with_levels
 
 from atlas_splines import Atlas, AtlasClassifier, AtlasRegressor, TableModel, consolidate, train, update
 from atlas_splines.core.evaluation import evaluate
 from atlas_splines.core.model import commit, state_of
+from atlas_splines.core.offsets import coordinates_of, inputs_of
 from atlas_splines.core.records import Record
 from atlas_splines.tables.dates import Calendar
 from atlas_splines.tables.dialects import Dialect
@@ -171,6 +173,14 @@ def monotone_regressor() -> AtlasRegressor:
     return model._update(*model._checked(0.3 * X, 1 + X[:, 0], None), retention="chart", random_state=0)
 
 
+def level_regressor() -> AtlasRegressor:
+    """A regressor with levels that have effects, more updates than can be taken back, and so sums that fade."""
+    model = with_levels(AtlasRegressor(domain=[(0, 1)] * 2, random_state=0, **FEW), *known_rows(150, 0))
+    for seed in range(1, 6):
+        model.partial_fit(*both(15, seed))
+    return model
+
+
 def noted_model() -> Atlas:
     """A model whose log tells who made an update, why, how and of which data."""
     model = Atlas(inputs=1, terms=1, density=0)
@@ -192,6 +202,7 @@ def stored_things() -> dict[str, Atlas | AtlasRegressor | AtlasClassifier | Tabl
         "monotone": monotone_regressor(),
         "table": small_table_model(),
         "noted": noted_model(),
+        "levels": level_regressor(),
     }
 
 
@@ -206,6 +217,9 @@ def outputs_of(loaded: Atlas | AtlasRegressor | AtlasClassifier | TableModel) ->
             points = low + (high - low) * random.random((20, loaded.inputs))
             return evaluate(state_of(loaded), points.astype(loaded.dtype))
         X = random.normal(0, 3, (20, loaded.n_features_in_))
+        offsets = state_of(loaded.model_).offsets
+        if offsets is not None:  # of a model whose columns are its inputs
+            X[:10, inputs_of(offsets.keys)[0]] = coordinates_of(offsets.keys[:10])[0]
         names = getattr(loaded, "feature_names_in_", None)
         say = loaded.predict_proba if isinstance(loaded, AtlasClassifier) else loaded.predict
         try:

@@ -2,6 +2,7 @@ import pickle
 
 import dask.array as da
 import dask.dataframe as dd
+import level_rows
 import numpy as np
 import pandas as pd
 import pytest
@@ -312,3 +313,15 @@ def test_more_rows_than_can_be_summed_are_refused_before_they_are(client, monkey
     monkeypatch.setattr(module, "MOST_ROWS", 5000)
     with pytest.raises(OverflowError, match="X has 6,000 rows, and sums of more than 5,000 do not fit"):
         regressor().fit(*in_chunks(X, Y, 3000))
+
+
+def test_sums_by_level_come_from_workers(client):
+    rows = level_rows.known_rows(1500, 0)
+    options = {**SMALL, "domain": [(0, 1)] * 2, "retention": "pool"}
+    one, other = (level_rows.with_levels(regressor(**options), *in_chunks(*rows, 700)) for _ in range(2))
+    X, y = level_rows.both(400, 1)
+    one.partial_fit(*in_chunks(X, y, 300))
+    other.partial_fit(*in_chunks(X[::-1], y[::-1], 170))
+    assert one.model_.fingerprint() == other.model_.fingerprint()
+    assert len(needed_pool(state_of(one.model_)).total.levels) == level_rows.LEVELS + 1
+    assert level_rows.effect_of(one.to_local()) == pytest.approx(level_rows.EFFECT, abs=0.2)

@@ -2,6 +2,7 @@
 
 import pickle
 
+import level_rows
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -13,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from atlas_splines import AtlasRegressor, ColumnFootprint, Update
+from atlas_splines.core.model import state_of
 from atlas_splines.estimators.base import AtlasEstimator
 
 
@@ -361,3 +363,61 @@ def test_options_of_one_update_leave_the_parameters_alone(model):
     assert model.update_log_[0].kind == "none"
     assert (model.retention, model.random_state) == ("chart", 0)
     assert (model.predict(X) != twin.predict(X)).any()
+
+
+@pytest.mark.parametrize("retention", ["pool", "auto"])
+def test_a_level_that_comes_with_an_update_is_learned_taken_back_and_forgotten(retention):
+    model = level_rows.fitted(retention)
+    before = model.model_.fingerprint()
+    X, y = level_rows.known_rows(500, 9)
+    error = np.abs(model.predict(X) - y).mean()
+    model.partial_fit(*level_rows.new_rows(100, 1))
+    assert not model.model_.charts  # which would speak for levels beside it too
+    assert level_rows.effect_of(model) == pytest.approx(level_rows.EFFECT, abs=0.2)
+    assert np.abs(model.predict(X) - y).mean() < 1.1 * error
+    new, targets = level_rows.new_rows(200, 3)
+    low, high = model.predict_interval(new, 0.9)
+    assert np.mean((low <= targets) & (targets <= high)) > 0.8
+    assert model.update_log_[-1].held_out.error < 0.3  # of the root mean square, and 0.2 is noise
+    model.revert(1)
+    assert model.model_.fingerprint() == before
+    model.partial_fit(*level_rows.known_rows(50, 4))
+    exact = state_of(model.model_).evidence.total
+    model.partial_fit(*level_rows.new_rows(100, 1)).forget(*level_rows.new_rows(100, 1))
+    assert state_of(model.model_).evidence.total == exact
+    assert abs(level_rows.effect_of(model)) < 0.6
+
+
+def test_a_level_that_is_known_learns_what_has_changed_for_it():
+    model = level_rows.fitted()
+    X, y = level_rows.known_rows(600, 1)
+    odd = X[:, 1] == np.float64(level_rows.PLACES[5])
+    for part in np.array_split(np.arange(600), 3):
+        model.partial_fit(X[part], np.where(odd, y + 2, y)[part])
+    place = float(level_rows.PLACES[5])
+    expected = level_rows.EFFECTS[5] + 2
+    assert level_rows.effect_of(model, place) == pytest.approx(expected, abs=0.5)
+    beside = float(level_rows.PLACES[6])
+    assert level_rows.effect_of(model, beside) == pytest.approx(level_rows.EFFECTS[6], abs=0.4)
+
+
+def test_levels_of_a_classifier_learn_too():
+    model = level_rows.fitted_classifier()
+    X, y = level_rows.classes(150, 5, place=level_rows.NEW)
+    before = model.predict_proba(X)[:, 1].mean()
+    model.partial_fit(X, y)
+    after = model.predict_proba(X)[:, 1].mean()
+    assert before < 0.75
+    assert after > 0.85
+    beside = X.copy()
+    beside[:, 1] = np.nextafter(np.float32(level_rows.NEW), np.float32(1))
+    assert model.predict_proba(beside)[:, 1].mean() == pytest.approx(before, abs=0.15)
+
+
+def test_columns_with_many_categories_are_levels():
+    random = np.random.default_rng(0)
+    many = random.choice([f"shop {k}" for k in range(30)], 300)
+    X = pd.DataFrame({"a": random.random(300), "few": random.choice(["x", "y", "z"], 300), "many": many})
+    model = AtlasRegressor(members=1, terms=0, features=40, random_state=0).fit(X, random.random(300))
+    inputs = list(model.encoding_.inputs)
+    assert state_of(model.model_).evidence.features.levels == (inputs.index("many"),)

@@ -1,10 +1,13 @@
 """Columns with many categories: places of levels, told numbers, levels that nobody has seen."""
 
+import copy
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from atlas_splines import AtlasClassifier, AtlasRegressor, load, save
+from atlas_splines.core.model import state_of
 
 
 def shops(rows, levels, random):
@@ -91,3 +94,57 @@ def test_footprints_name_levels():
     assert line.split(maxsplit=1)[0] == "shop"
     assert lowest in line
     assert sorted(effects, key=effects.get)[-1] not in line.split(", ")
+
+
+@pytest.mark.parametrize("levels", [2, 4, 40])
+def test_a_new_level_learns_with_the_next_update(levels):
+    """Whether categories have inputs of their own, or share one."""
+    random = np.random.default_rng(0)
+    X = shops(1200, levels, random)
+    y = X["shop"].map(effects_of(X, levels, random)).to_numpy() + X["x"] + 0.2 * random.normal(size=1200)
+    model = AtlasRegressor(missing="learn", random_state=0, retention="pool").fit(X[:1000], y[:1000])
+    new = X[1000:].assign(shop=np.where(np.arange(200) % 2, "new", X["shop"][1000:]))
+    known = (new["shop"] != "new").to_numpy()
+    before = model.predict(new)
+    model.partial_fit(new, np.where(known, y[1000:], 5 + X["x"][1000:]))
+    after = model.predict(new)
+    assert np.mean(after[~known] - X["x"][1000:][~known]) == pytest.approx(5, abs=0.4)
+    assert np.mean(abs(before[~known] - X["x"][1000:][~known])) < 2  # it was like the population
+    assert np.sqrt(np.mean((after - y[1000:])[known] ** 2)) < 0.6
+    if (
+        levels > 20
+    ):  # fewer have inputs of their own, which are 0 for every new one: they share what these learn
+        other = model.predict(new.assign(shop="yet another"))
+        assert abs(np.mean(other - X["x"][1000:])) < 1
+    model.revert(1)
+    assert (model.predict(new) == before).all()
+
+
+def test_levels_are_forgotten_with_their_rows():
+    random = np.random.default_rng(0)
+    X = shops(900, 40, random)
+    y = X["shop"].map(effects_of(X, 40, random)).to_numpy() + 0.2 * random.normal(size=900)
+    model = AtlasRegressor(missing="learn", random_state=0, retention="pool").fit(X[:600], y[:600])
+    model.partial_fit(X[600:700], y[600:700])
+    sums, new = state_of(model.model_).evidence.total, X[700:].assign(shop="new")
+    model.partial_fit(new, y[700:] + 9)
+    assert np.mean(model.predict(new)) > 6
+    model.forget(new, y[700:] + 9)
+    assert state_of(model.model_).evidence.total == sums
+    assert np.mean(model.predict(new)) < 2
+
+
+def test_updates_with_levels_come_in_any_order():
+    random = np.random.default_rng(0)
+    X = shops(1000, 40, random)
+    y = X["shop"].map(effects_of(X, 40, random)).to_numpy() + 0.2 * random.normal(size=1000)
+    fitted = AtlasRegressor(missing="learn", random_state=0, retention="pool").fit(X[:600], y[:600])
+    parts = [(X[600:800], y[600:800]), (X[800:], y[800:])]
+    models = []
+    for order in (parts, parts[::-1]):
+        model = copy.deepcopy(fitted)
+        for part in order:
+            model.partial_fit(*part)
+        models.append(model)
+    one, other = (state_of(model.model_).evidence for model in models)
+    assert one.total == other.total

@@ -1,5 +1,6 @@
 """Charts folded in again."""
 
+import level_rows
 import numpy as np
 import pytest
 
@@ -7,6 +8,7 @@ from atlas_splines import (
     Atlas,
     consolidate,
 )
+from atlas_splines.core.model import state_of
 
 
 def test_consolidation_folds_charts_in_and_tells_its_error(charted):
@@ -75,3 +77,15 @@ def test_an_interrupt_loses_no_chart_without_an_entry(charted, monkeypatch):
     assert len(model.updates) == 1
     assert len(model.charts) == 1
     assert model.fingerprint() == before
+
+
+def test_offsets_of_levels_are_kept():
+    model = level_rows.fitted().partial_fit(*level_rows.both(100, 1))
+    X = np.random.default_rng(0).random((200, 2)) * [0.3, 0.1] + [0.6, 0.85]
+    model.partial_fit(X, np.full(200, 9.0))
+    assert model.model_.charts
+    before = level_rows.effect_of(model)
+    done = model.consolidate(tolerance=10, samples=500, epochs=2)
+    assert done.replaced
+    assert state_of(model.model_).offsets is not None
+    assert level_rows.effect_of(model) == pytest.approx(before, abs=1.5)

@@ -1,3 +1,4 @@
+import level_rows
 import numpy as np
 import pytest
 
@@ -118,3 +119,19 @@ def test_a_state_without_sums_predicts_the_same(fitted):
     small._take_state(state)
     assert (small.predict(box) == model.predict(box)).all()
     assert np.array_equal(small.predict_interval(box), model.predict_interval(box))
+
+
+def test_sums_by_level_do_not_depend_on_who_sums_which_rows():
+    first = level_rows.fitted("pool")
+    X, y = level_rows.both(150, 1)
+    summer = Summer(state_of(first.model_))
+    total = summer(rows_of(first, X, y))
+    parts = [summer(rows_of(first, X[k::3], y[k::3])) for k in range(3)]
+    assert (parts[2] + parts[0] + parts[1]).statistics[MODEL] == total.statistics[MODEL]
+    assert len(total.statistics[MODEL].levels) > level_rows.LEVELS / 2
+    model = first.partial_fit(X[:40], y[:40])
+    judged, rest = (rows_of(model, X[part], y[part]) for part in (slice(40), slice(40, None)))
+    add_to_newest_update(model.model_, judged, summer(rest), "mse")
+    at_once = level_rows.fitted("pool").partial_fit(X, y)
+    assert evidence_of(state_of(model.model_)).total == evidence_of(state_of(at_once.model_)).total
+    assert model.model_.fingerprint() == at_once.model_.fingerprint()

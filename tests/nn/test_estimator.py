@@ -2,6 +2,7 @@ import copy
 import dataclasses
 import pickle
 
+import level_rows
 import numpy as np
 import pytest
 import torch
@@ -101,3 +102,16 @@ def test_several_targets_and_what_is_refused():
         EstimatorModule(AtlasRegressor())
     with pytest.raises(TypeError, match="estimator is a Atlas; give an AtlasRegressor or an AtlasClassifier"):
         EstimatorModule(Atlas(2))
+
+
+def test_offsets_of_levels_are_added(tmp_path):
+    estimator = level_rows.fitted().partial_fit(*level_rows.both(100, 1))
+    X = np.vstack([level_rows.both(50, 2)[0], level_rows.new_rows(20, 3)[0] + [0, 2**-20]])
+    module = EstimatorModule(estimator)
+    np.testing.assert_allclose(module(torch.tensor(X)).detach(), estimator.predict(X), atol=1e-4)
+    inner = module.model
+    again = inner.to_model()
+    assert again.fingerprint() == model_in(state_of(estimator.model_)).fingerprint()
+    wide = copy.deepcopy(inner).to(torch.float64)
+    np.testing.assert_allclose(wide(torch.tensor(X)).detach(), inner(torch.tensor(X)).detach(), atol=1e-4)
+    assert "offsets.values" in inner.state_dict()

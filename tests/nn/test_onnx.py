@@ -1,5 +1,6 @@
 import sys
 
+import level_rows
 import numpy as np
 import oracle
 import pytest
@@ -80,3 +81,13 @@ def test_what_cannot_be_exported_is_named(tmp_path, monkeypatch):
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'atlas-splines\[onnx\]'"):
         export_onnx(AtlasModule(2), path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_offsets_of_levels_are_exported(tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    estimator = level_rows.fitted().partial_fit(*level_rows.both(100, 1))
+    export_onnx(EstimatorModule(estimator), tmp_path / "model.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
+    X = np.vstack([level_rows.both(50, 2)[0], level_rows.new_rows(20, 3)[0] + [0, 2**-20]])
+    (result,) = session.run(["y"], {session.get_inputs()[0].name: X})
+    np.testing.assert_allclose(result, estimator.predict(X), atol=1e-4)

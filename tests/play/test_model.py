@@ -4,6 +4,7 @@ import base64
 from datetime import date
 from pathlib import Path
 
+import level_rows
 import numpy as np
 import pytest
 from float64_arithmetic import evaluate, float64_arithmetic
@@ -283,3 +284,24 @@ def test_cells_that_cannot_be_read(page, cell, sentence):
         cell,
     )
     assert found == sentence
+
+
+def test_offsets_of_levels(page, path):
+    model = level_rows.fitted().partial_fit(*level_rows.both(80, 1))
+    save(model, path)
+    X = np.vstack([level_rows.both(10, 2)[0], level_rows.new_rows(5, 3)[0] + [0, 2**-20]])
+    found = ask(page, PREDICT, as_text(path), as_json(X))
+    with float64_arithmetic():
+        expected = model.predict(X)
+    said = np.array([row["said"][0] for row in found])
+    np.testing.assert_allclose(said, expected, rtol=0, atol=CLOSE * float(model.target_scale_.max()))
+    grid = f"""async (file, places) => {{
+      {OPEN}
+      const [point, sides] = [Float64Array.of(0.3, 0.5), [[new Map([[0, 0.3]]), new Map([[0, 0.6]])]]];
+      sides.push(places.map((place) => new Map([[1, place]])));
+      return [...gridOutputs(model.core, point, sides)];
+    }}"""
+    places = [level_rows.NEW, float(level_rows.PLACES[3]), 0.5]
+    points = np.array([[x, place] for x in (0.3, 0.6) for place in places], np.float32)
+    outputs = ask(page, grid, as_text(path), places)
+    np.testing.assert_allclose(outputs, evaluate(state_of(model.model_), points)[:, 0], rtol=0, atol=1e-9)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
+import level_rows
 import numpy as np
 import pytest
 from command import SMALL, ok, write_csv
@@ -497,3 +498,54 @@ def test_evidence_of_an_update_that_kept_none_is_refused(refusal_of_pool):
 
     what = "evidence belongs to update 8, which is not in the log or has none there"
     assert refusal_of_pool(edit) == what
+
+
+def with_levels():
+    model = level_rows.fitted()
+    for seed in range(1, 7):  # more than are recent
+        model.partial_fit(*level_rows.both(30, seed))
+    return model
+
+
+def test_levels_are_the_same_after_a_round_trip(reloaded):
+    model = with_levels()
+    again = reloaded(model)
+    X = np.vstack([level_rows.both(50, 99)[0], level_rows.new_rows(50, 98)[0]])
+    assert again.model_.fingerprint() == model.model_.fingerprint()
+    assert (again.predict(X) == model.predict(X)).all()
+    for each in (model, again):
+        each.partial_fit(*level_rows.both(30, 50)).revert(6)
+    assert again.model_.fingerprint() == model.model_.fingerprint()
+    assert (again.predict(X) == model.predict(X)).all()
+
+
+@pytest.mark.parametrize(
+    ("tensor", "change", "message"),
+    [
+        (
+            "evidence.older.levels.keys",
+            lambda a: a[::-1],
+            "must be rising levels of the inputs that have some",
+        ),
+        (
+            "evidence.older.levels.keys",
+            lambda a: a + (1 << 32),
+            "must be rising levels of the inputs that have",
+        ),
+        ("evidence.older.levels.pairs", lambda a: a + 10_000, "must be rising pairs of levels"),
+        ("evidence.older.levels.pairs", lambda a: a[:, ::-1] - 1, "must be rising pairs of levels"),
+        ("evidence.older.levels.counts", lambda a: -a, "are not those of any data"),
+        ("evidence.older.levels.counts", lambda a: 1000 * a, "are not those of any data"),
+        ("evidence.older.levels.cross", lambda a: 2 * a, "are not those of any data"),
+        ("evidence.older.levels.moment", lambda a: a + (1 << 60), "are not those of any data"),
+        ("evidence.faded.0.levels.counts", lambda a: 1000 * a, "are not those of any data"),
+        ("offsets.keys", lambda a: a[::-1], "must be rising levels of inputs of the model"),
+        ("offsets.keys", lambda a: a + (9 << 32), "must be rising levels of inputs of the model"),
+    ],
+)
+def test_levels_that_no_data_has_are_refused(tensor, change, message):
+    archive = model_to_archive(with_levels().model_)
+    name = f"model.{tensor}"
+    archive.tensors[name] = np.ascontiguousarray(change(archive.tensors[name]))
+    with pytest.raises(ValueError, match=message):
+        model_from_archive(archive)

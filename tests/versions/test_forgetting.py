@@ -3,6 +3,7 @@
 import copy
 import json
 
+import level_rows
 import numpy as np
 import pytest
 from branches import branch, changed_rows, charted, fitted, rows
@@ -151,3 +152,19 @@ def test_weights_are_a_part_of_a_row():
         forget(model, X, y)
     clean, _ = forget(model, X, y, np.full(12, 2.0))
     assert clean.model_.fingerprint() == branch(first, 2).model_.fingerprint()
+
+
+def test_what_a_level_had_learned_is_forgotten_to_the_bit(path):
+    first = level_rows.fitted("pool")
+    never, model = copy.deepcopy(first), copy.deepcopy(first)
+    for seed in (1, 3):
+        never.partial_fit(*level_rows.known_rows(60, seed))
+    model.partial_fit(*level_rows.known_rows(60, 1)).partial_fit(*level_rows.new_rows(100, 2))
+    model.partial_fit(*level_rows.known_rows(60, 3))
+    assert level_rows.effect_of(model) == pytest.approx(level_rows.EFFECT, abs=0.2)
+    clean, _ = forget(model, *level_rows.new_rows(100, 2))
+    assert clean.model_.fingerprint() == never.model_.fingerprint()
+    assert pool_of(clean).total == pool_of(never).total
+    assert abs(level_rows.effect_of(clean)) < 0.6
+    save(clean, path)
+    assert version(load(path)) == version(clean)

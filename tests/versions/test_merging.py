@@ -3,6 +3,7 @@
 import copy
 from datetime import timedelta
 
+import level_rows
 import numpy as np
 import pytest
 from branches import branch, changed_rows, charted, fitted, rows
@@ -310,3 +311,16 @@ def test_models_that_know_their_errors_keep_intervals(path):
     clean, _ = forget(sides[0], *rows(12, 1))
     assert clean.model_.fingerprint() == forget(sides[0], *rows(12, 1))[0].model_.fingerprint()
     assert (np.diff(clean.predict_interval(rows(50, 20)[0]), axis=0) > 0).all()
+
+
+def test_levels_that_two_sides_have_learned_come_together():
+    base = level_rows.fitted("pool")
+    ours, theirs, both = (copy.deepcopy(base) for _ in range(3))
+    ours.partial_fit(*level_rows.both(60, 1))
+    theirs.partial_fit(*level_rows.both(60, 2))
+    both.partial_fit(*level_rows.both(60, 1)).partial_fit(*level_rows.both(60, 2))
+    one, other = merge(base, ours, theirs), merge(base, theirs, ours)
+    assert version(one) == version(other)
+    assert pool_of(one).total == pool_of(both).total
+    assert one.model_.fingerprint() == both.model_.fingerprint()
+    assert level_rows.effect_of(one) == pytest.approx(level_rows.EFFECT, abs=0.2)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import pairwise
 from random import Random
 
+import level_rows
 import numpy as np
 import pytest
 from branches import FEW, branch, charted, fitted, rows
@@ -250,3 +251,14 @@ def test_classes_that_were_added(path):
         ValueError, match="ours is no version of the base: its columns, target or parameters differ"
     ):
         merge(old, new, other)
+
+
+@pytest.mark.parametrize("retention", ["pool", "auto"])
+def test_effects_of_levels_are_in_patches(retention, path):
+    old = level_rows.fitted(retention)
+    new = copy.deepcopy(old).partial_fit(*level_rows.both(60, 1)).partial_fit(*level_rows.both(60, 2))
+    fix = through_a_file(patch(old, new), path)
+    assert fix.content == "additions"
+    patched = apply(old, fix)
+    assert version(patched) == version(new)
+    assert level_rows.effect_of(patched) == level_rows.effect_of(new)

@@ -36,7 +36,9 @@ def evaluate(state: State, points: Array) -> Array:
 
 
 def add_charts(state: State, points: Array, out: Array) -> None:
-    """Let the charts speak over the outputs of the coefficient table, equation (23)."""
+    """Add offsets to the outputs of the coefficient table, (44), and let charts speak over these, (23)."""
+    if state.offsets is not None:
+        state.offsets.add_to(points, out)
     if state.packed is not None:
         kernels.add_charts(state.packed, points, out)
 

@@ -33,7 +33,14 @@ def expanded(state: State, density: int, terms: int) -> State:
         new[:, :, : state.terms] = old[:, :, : state.terms]
         new[:, :, terms : terms + state.terms] = old[:, :, state.terms : -1]
         new[:, :, -1] = old[:, :, -1]
-    return replace(zero, charts=state.charts, packed=state.packed, evidence=state.evidence, signs=state.signs)
+    return replace(
+        zero,
+        charts=state.charts,
+        packed=state.packed,
+        evidence=state.evidence,
+        signs=state.signs,
+        offsets=state.offsets,
+    )
 
 
 def with_outputs(state: State, places: NDArray[np.intp], outputs: int, constant: float) -> State:

@@ -289,6 +289,8 @@ class Atlas:
             table = _without_padding(chart_table(chart), state.outputs * state_of(chart.content).width)
             for part in (*fence, chart.replaces, chart_densities(chart), *chart_layout(chart), table):
                 digest.update(np.asarray(part).tobytes())
+        if state.offsets is not None:
+            digest.update(state.offsets.keys.tobytes() + state.offsets.values.tobytes())
         if state.lattice.is_extended:
             for part in (domain, *(chart.fence.domain for chart in state.charts)):
                 digest.update(np.broadcast_to(part, domain.shape).tobytes())

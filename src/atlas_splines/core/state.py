@@ -18,6 +18,7 @@ from atlas_splines.core import kernels
 from atlas_splines.core.charts import Chart, pack, seen_charts
 from atlas_splines.core.checks import check_inputs
 from atlas_splines.core.lattice import Domain, Lattice
+from atlas_splines.core.offsets import Offsets
 from atlas_splines.core.remembering import Remembering
 
 __all__ = ["Evidence", "Signs", "State", "Trainable", "padded"]
@@ -64,6 +65,8 @@ class State(Remembering):
         What is kept of the data that the coefficients were made of; None if they were trained otherwise.
     signs
         Which way each output has to go along each input, whatever is learned; empty if all are free.
+    offsets
+        What is added to the outputs of the table, below all charts, by level; None if nothing is.
     """
 
     lattice: Lattice
@@ -76,6 +79,7 @@ class State(Remembering):
     packed: kernels.Charts | None = None
     evidence: Evidence | None = None
     signs: Signs = ()
+    offsets: Offsets | None = None
 
     @classmethod
     def zero(cls, lattice: Lattice, outputs: int, terms: int, trainable: Trainable, damping: float) -> State:

@@ -214,7 +214,7 @@ class AtlasEstimator(Accountable):
         blanks = {j: coded.blank for j, coded in data.levels.items() if not coded.placed}
         columns = columns.with_levels(effects, blanks)
         options = self._fit_options(targets.shape[1], self._signs(columns, targets.shape[1]))
-        solved = self._solved(rows, options, seeds[0], tolerance)
+        solved = self._solved(rows, columns, options, seeds[0], tolerance)
         fitted = fit_model(rows, options, seeds, self._map, solved, data.groups)
         return Made(columns, rows, options, solved, fitted)
 
@@ -306,7 +306,9 @@ class AtlasEstimator(Accountable):
             )
         return points.astype(np.float32)
 
-    def _solved(self, rows: Rows, options: FitOptions, seed: int, tolerance: float) -> Solved | None:
+    def _solved(
+        self, rows: Rows, columns: ColumnMap, options: FitOptions, seed: int, tolerance: float
+    ) -> Solved | None:
         """What is solved for before anything is trained, if evidence is kept."""
         if not self.features:
             return None
@@ -319,7 +321,12 @@ class AtlasEstimator(Accountable):
             # pairs of inputs find edges of classes; members do that for numbers, and overshoot less
             pairs=options.loss == "cross-entropy",
             tolerance=tolerance,
+            levels=self._level_inputs(columns),
         )
+
+    def _level_inputs(self, columns: ColumnMap) -> tuple[int, ...]:
+        """Inputs whose coordinates can be levels of a category."""
+        return tuple(sorted(columns.levels))
 
     def _signs(self, columns: ColumnMap, outputs: int) -> Signs:
         """Which way each output has to go along each input; empty if all are free."""

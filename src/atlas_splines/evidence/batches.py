@@ -72,11 +72,18 @@ def spread_after(spread: Spread | None, seen: Seen | Spread | None) -> Spread | 
     return spread if spread is None or seen is None else spread.after(seen)
 
 
-def summed(features: Features, points: Array, targets: Array, weights: Array | None) -> Statistics:
-    """Statistics of some rows."""
+def summed(
+    features: Features, points: Array, targets: Array, weights: Array | None, by_level: bool = True
+) -> Statistics:
+    """Statistics of some rows, also by level if rows have levels."""
     statistics = Statistics(len(features), targets.shape[1])
     statistics.add_pieces(
-        (features(points[rows]), targets[rows], None if weights is None else weights[rows])
+        (
+            features(points[rows]),
+            targets[rows],
+            None if weights is None else weights[rows],
+            features.keys(points[rows]) if by_level else None,
+        )
         for rows in pieces_of(len(points))
     )
     return statistics

@@ -108,6 +108,7 @@ def solve_first(
     looks_ahead: bool = True,
     pairs: bool = True,
     tolerance: float = 0.0,
+    levels: tuple[int, ...] = (),
 ) -> Solved:
     """Choose features for data, and solve for the readout of all of it.
 
@@ -123,6 +124,9 @@ def solve_first(
         Whether some bumps may be of two inputs only.
     tolerance
         Share by which errors may grow for the sake of fewer features.
+    levels
+        Inputs whose coordinates are levels. The sums have no part by level: a fit chooses the coordinate of a
+        level for each row without that row, so that it does not name the level.
 
     Examples
     --------
@@ -132,7 +136,7 @@ def solve_first(
     0.1
     """
     points = np.asarray(points, np.float64).clip(0, 1)
-    features, prior = choose_features(points, targets, budget, seed, signs, pairs)
+    features, prior = choose_features(points, targets, budget, seed, signs, pairs, levels)
     statistics = Statistics(len(features), targets.shape[1])
     statistics.add_pieces(
         (features(points[rows]), targets[rows], None if weights is None else weights[rows])
@@ -204,20 +208,27 @@ def choose_features(
     seed: int = 0,
     signs: Signs = (),
     pairs: bool = True,
+    levels: tuple[int, ...] = (),
 ) -> tuple[Features, Prior]:
-    """Features for data and the prior that suits a sample of it."""
+    """Features for data and the prior that suits a sample of it.
+
+    An input of levels has coarse splines alone, besides bumps: its coordinate is an effect already, and finer
+    ones would learn the rows of a new level as a needle at the place of the population.
+    """
     random = np.random.default_rng(seed)
     budget = max(min(budget, len(points)), LEAST_FEATURES)
     judged, varying = random.permutation(len(points))[:JUDGED], np.ptp(points, axis=0) > 0
     points, targets = points[judged], targets[judged]
     if has_unseen(targets):
-        return features_for_unseen(points, targets, budget, signs, random)
+        unseen, prior = features_for_unseen(points, targets, budget, signs, random)
+        return replace(unseen, levels=levels), prior
     telling, lengths = telling_inputs(points, targets, varying, random)
     coarse = coarse_splines(points, targets, telling, int(SPLINE_SHARE * budget))
     phi = coarse(points)
     left = targets - phi @ readout_of(phi, targets, Prior.flat(coarse.sizes), JUDGING_STEPS).weights
-    fine = finer_splines(points * telling, left, int(SPLINE_SHARE * budget))
-    linear = replace(coarse, fine=fine, signs=signs)
+    is_number = ~np.isin(np.arange(len(telling)), levels)
+    fine = finer_splines(points * (telling & is_number), left, int(SPLINE_SHARE * budget))
+    linear = replace(coarse, fine=fine, signs=signs, levels=levels)
     features, readout = with_bumps(linear, points, targets, lengths, budget, random)
     if signs or not pairs:  # bumps of two inputs have both sides
         return features, readout.prior

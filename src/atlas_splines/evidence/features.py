@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines.core import kernels, splines
+from atlas_splines.core.offsets import Keys, level_keys
 from atlas_splines.core.state import Signs
 from atlas_splines.evidence.cones import Cone
 from atlas_splines.evidence.statistics import Statistics
@@ -100,6 +101,9 @@ class Features:
         Groups of bumps.
     signs
         Which way each output has to go along each input; empty if all are free.
+    levels
+        Inputs whose coordinates are levels of a column with many categories: besides the features, which take
+        them for places along an axis, each level has an effect of its own.
 
     Examples
     --------
@@ -115,6 +119,7 @@ class Features:
     fine: tuple[tuple[int, int], ...]
     bumps: tuple[Bumps, ...]
     signs: Signs = ()
+    levels: tuple[int, ...] = ()
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -145,6 +150,10 @@ class Features:
             values[:, begin : begin + splines.basis_size(density)] = spline_values(inside[:, j], density)
         for bumps, begin in zip(self.bumps, starts[2 + len(self.fine) :], strict=False):
             bumps.write(inside, values, begin)
+
+    def keys(self, points: NDArray[np.floating]) -> Keys:
+        """Keys of the levels of points, shape (points, columns with levels)."""
+        return level_keys(points, self.levels)
 
     @property
     def cone(self) -> Cone | None:

@@ -8,7 +8,7 @@ by how well they predicted lately; a weighted sum of features and of models is a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 
 import numpy as np
@@ -18,11 +18,13 @@ from atlas_splines.core.evaluation import evaluate
 from atlas_splines.core.losses import find_loss
 from atlas_splines.core.mixing import mixture
 from atlas_splines.core.model import Atlas, model_in, state_of
+from atlas_splines.core.offsets import Offsets
 from atlas_splines.core.remembering import Recomputing
 from atlas_splines.core.state import State
 from atlas_splines.evidence.batches import Batch, Voice, scaled, spread_after
 from atlas_splines.evidence.features import Features
 from atlas_splines.evidence.folding import fold
+from atlas_splines.evidence.levels import LevelEffects, mixed_effects
 from atlas_splines.evidence.presence import Presence
 from atlas_splines.evidence.readout import Prior, Readout, Sums, solve
 from atlas_splines.evidence.spread import LEAST_ROWS, Seen, Spread, telling_inputs
@@ -108,7 +110,7 @@ class Memories(Recomputing):
     def later(self) -> list[Readout]:
         """What each fading memory says."""
         # they keep the prior of the first data: what they still hold may be too little to find one
-        return [sums.readout(self.prior) for sums in self.fading]
+        return [sums.with_effects(sums.readout(self.prior)) for sums in self.fading]
 
     @cached_property
     def fading(self) -> tuple[Sums, ...]:
@@ -128,8 +130,7 @@ class Memories(Recomputing):
         """What the memory with the largest share says."""
         if self.voice == "fading":
             return self.later[0]
-        memory = int(np.argmax(self.trust[: 1 + len(self.half_lives)]))
-        return self.later[memory - 1] if memory else self.first
+        return self._readout(int(np.argmax(self.trust[: 1 + len(self.half_lives)])))
 
     @cached_property
     def trust(self) -> Array:
@@ -165,6 +166,33 @@ class Memories(Recomputing):
         shares = zip(self.trust, self.readouts, strict=False)
         return np.asarray(sum(share * readout.weights for share, readout in shares))
 
+    @cached_property
+    def effects(self) -> LevelEffects | None:
+        """Effects of levels in what the pool says; None if there are none."""
+        if not self.features.levels:
+            return None
+        candidates = [(share, self._readout(k).effects) for k, share in self._heard]
+        candidates.append((self.base_share, self.base_effects))
+        known = [(share, effects) for share, effects in candidates if share > 0 and effects is not None]
+        return mixed_effects([share for share, _ in known], [effects for _, effects in known])
+
+    @property
+    def _heard(self) -> list[tuple[int, float]]:
+        """Numbers and shares of the memories that have a share; the exact one is the first."""
+        shares = self.trust[: 1 + len(self.half_lives)]
+        return [(k, float(share)) for k, share in enumerate(shares) if share > 0]
+
+    def _readout(self, memory: int) -> Readout:
+        """What one memory says: the others are not asked."""
+        return self.later[memory - 1] if memory else self.first
+
+    @property
+    def base_effects(self) -> LevelEffects | None:
+        """Effects that go with the first model: those of the exact memory, once there was an update."""
+        if not self.features.levels or self.base is None or not self.whole_track.rows:
+            return None
+        return self.first.effects
+
     @property
     def base_share(self) -> float:
         """Share of the first model in what the pool says."""
@@ -177,9 +205,23 @@ class Memories(Recomputing):
             return 1.0
         return float(SHARPNESS / np.sqrt(self.first.noise.mean()))
 
+    @property
+    def offsets(self) -> Offsets | None:
+        """Effects of levels as the model adds them; None if there are none."""
+        effects = self.effects
+        kept = None if effects is None else effects.values.any(axis=1)
+        if effects is None or kept is None or not kept.any():
+            return None
+        return Offsets(effects.keys[kept], (self.sharpness * effects.values[kept]).astype(self.dtype))
+
     @cached_property
     def model(self) -> Atlas:
         """What the pool says, as one model on the unit cube."""
+        return model_in(replace(state_of(self._smooth), offsets=self.offsets))
+
+    @property
+    def _smooth(self) -> Atlas:
+        """The same without effects of levels."""
         parts, divisors = [], []
         if self.base_share < 1:
             parts.append(fold(self.features, self.sharpness * self.weights, self.dtype))
@@ -196,14 +238,20 @@ class Memories(Recomputing):
         # where nobody listens to the fading memories they are not asked: they count as good as the exact one
         alone = self.voice == "exact"
         asked = [self.first] * (1 + len(self.half_lives)) if alone else self.readouts
-        said: list[NDArray[np.floating]] = [phi @ readout.weights for readout in asked]
+        levels = self.features.keys(points)
+        said: list[NDArray[np.floating]] = [readout.predict(phi, levels) for readout in asked]
         if self.base is not None:
-            outputs = evaluate(self.base, points.clip(0, 1).astype(self.base.dtype))
-            with np.errstate(over="ignore", invalid="ignore"):
-                said.append(find_loss(self.loss).labels(outputs))
+            said.append(self._said_by_base(self.base, points))
         with np.errstate(over="ignore", invalid="ignore"):
             errors = np.stack([((outputs - targets) ** 2).mean(axis=1) for outputs in said])
         return np.where(np.isnan(errors), np.inf, errors)  # whoever overflows is infinitely wrong
+
+    def _said_by_base(self, base: State, points: Array) -> NDArray[np.floating]:
+        """What the first model says, with the effects that go with it: shape (rows, outputs)."""
+        outputs, effects = evaluate(base, points.clip(0, 1).astype(base.dtype)), self.base_effects
+        with np.errstate(over="ignore", invalid="ignore"):
+            labels = find_loss(self.loss).labels(outputs)
+        return labels if effects is None else labels + effects.at(self.features.keys(points))
 
     def errors_in_turn(
         self,
@@ -227,7 +275,11 @@ class Memories(Recomputing):
         """
         counted = self.counted(weights)
         ahead = before.errors_on(phi, points, targets)  # (candidates, rows)
-        left = [(r.left_in_turn(phi, targets, counted, blocks) ** 2).mean(axis=1) for r in self.readouts]
+        rows = (phi, targets, counted, blocks, self.features.keys(points))
+        left = [(readout.left_in_turn(*rows) ** 2).mean(axis=1) for readout in self.readouts]
+        if self.base is not None and self.base_effects is not None:
+            own = self.first.effects_in_turn(*rows)
+            left.append(((targets - self._said_by_base(self.base, points) + own) ** 2).mean(axis=1))
         errors = np.stack([*left, *ahead[len(left) :]])
         found = np.empty(len(points))
         for held in blocks:

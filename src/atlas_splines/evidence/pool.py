@@ -61,7 +61,7 @@ class Pool(Memories, Evidence):
     ) -> Pool:
         """The pool of the first data."""
         unit = 1.0 if weights is None else float(weights.mean())
-        first = summed(features, points, targets, scaled(weights, unit))
+        first = summed(features, points, targets, scaled(weights, unit), by_level=False)
         return cls.of_sums(features, prior, first, half_lives, base, loss, dtype, unit)
 
     @classmethod
@@ -95,7 +95,10 @@ class Pool(Memories, Evidence):
         for_base = before.first.weights
         said, now = (pool.weights + pool.base_share * for_base for pool in (before, self))
         memories = (sums_of(before.total), *before.fading)
-        return tuple(float(np.sqrt(sums.error_of(now) / sums.error_of(said))) for sums in memories)
+        return tuple(
+            float(np.sqrt(sums.error_of(now, self.effects) / sums.error_of(said, before.effects)))
+            for sums in memories
+        )
 
     def state_like(self, state: State) -> State:
         """The state of a model that says what the pool says, with the domain and charts of another."""
@@ -171,7 +174,8 @@ class Pool(Memories, Evidence):
         for rows in pieces_of(len(points)):
             phi = self.features(points[rows]) if known is None else known[rows]
             errors.append(self.errors_on(phi, points[rows], targets[rows]))
-            statistics.add(phi, targets[rows], None if counted is None else counted[rows])
+            levels = self.features.keys(points[rows])
+            statistics.add(phi, targets[rows], None if counted is None else counted[rows], levels)
         mean = np.average(np.hstack(errors), axis=1, weights=weights)
         return Batch(update, statistics, mean, seen=self._seen(points, targets, counted))
 
@@ -214,8 +218,11 @@ class Pool(Memories, Evidence):
 
         The exact memory loses them to the bit. How much of them the fading ones still hold is not known, so
         they start again from what the exact one holds; the first model, which may have learned them, is gone.
+        Rows of the first data are in no sums by level; they must not come together with rows that are.
         """
-        rest = self.of_all(self.total - self.summed(points, targets, weights)).without_base()
+        gone = self.summed(points, targets, weights)
+        known = self.total.levels.holds(gone.levels)
+        rest = self.of_all(self.total - (gone if known else gone.without_levels())).without_base()
         return replace(rest, spread=None if rest.spread is None else rest.spread.forgotten(points))
 
     def extended_by(self, points: Array, targets: Array, weights: Array | None = None) -> Pool:

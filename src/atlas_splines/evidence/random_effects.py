@@ -14,13 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
+from atlas_splines.core.offsets import LEVEL_STEPS
+
 __all__ = ["LATER", "STEPS", "LevelSums", "LevelUnits", "Placement", "place_levels"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 LATER = 2**20  # code of the first level that came with an update: above all codes of levels of the fit
-STEPS = 2**21  # of the unit interval: levels of the fit lie halfway between two steps, later ones on them
+STEPS = LEVEL_STEPS // 2  # levels of the fit lie halfway between two of these, later ones on them
 LEAST_RATIO, MOST_RATIO = 1e-6, 1e4  # τ²/σ² that are looked at, besides 0
 
 
@@ -108,7 +110,7 @@ class LevelUnits:
         steps = np.floor(places[order].clip(0, 1) * STEPS) - np.arange(len(places))
         known = np.empty(len(places))
         known[order] = (np.maximum.accumulate(steps) + np.arange(len(places)) + 0.5) / STEPS
-        return cls(known, float(np.rint(later * STEPS) / STEPS))
+        return cls(known, float((np.floor(later * STEPS) + 1) / STEPS))  # a blank may lie on a step
 
     def __call__(self, codes: Array) -> Array:
         """Coordinates of codes, NaN for what is no code of a level; shape (rows,)."""

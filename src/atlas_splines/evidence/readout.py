@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,9 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_solve, solve_triangular
 from scipy.linalg.lapack import dpotrf, dtrtri
 
+from atlas_splines.core.offsets import Keys
 from atlas_splines.evidence.cones import Cone, Face, factor_of, solve_within
+from atlas_splines.evidence.levels import NO_LEVELS, LevelEffects, LevelStatistics, solve_effects
 from atlas_splines.evidence.statistics import UNIT, Statistics, on_grid
 
 __all__ = ["LEAST_NOISE", "Prior", "Readout", "Sums", "learn_prior", "readout_of", "solve", "sums_of"]
@@ -98,6 +101,8 @@ class Readout:
     face
         Where the weights lie in the cone of the prior. The factor is that of its steps then, and what is said
         of errors, doubt and likelihood holds as long as rows more or less do not move them to another face.
+    effects
+        Effects of levels, which are added to the weighted sum of features; None if no row had levels.
     """
 
     weights: Array
@@ -106,6 +111,12 @@ class Readout:
     factor: Array
     log_evidence: float
     face: Face | None = None
+    effects: LevelEffects | None = None
+
+    def predict(self, phi: Array, levels: Keys) -> Array:
+        """What is predicted for rows with these features, and levels of shape (rows, columns)."""
+        said = phi @ self.weights
+        return said if self.effects is None else said + self.effects.at(levels)
 
     def leverage(self, phi: Array) -> Array:
         """φᵀΛ⁻¹φ of each row: times the noise it is the variance of the prediction, shape (rows,)."""
@@ -113,11 +124,19 @@ class Readout:
         halves = (self._whitened(piece) for piece in pieces)  # (features, rows)
         return np.concatenate([np.einsum("ij,ij->j", half, half) for half in halves])
 
-    def left_in_turn(self, phi: Array, y: Array, weights: Array, blocks: Sequence[NDArray[np.intp]]) -> Array:
+    def left_in_turn(
+        self,
+        phi: Array,
+        y: Array,
+        weights: Array,
+        blocks: Sequence[NDArray[np.intp]],
+        levels: Keys | None = None,
+    ) -> Array:
         """What remains of each row's targets for a readout of all data but its block of rows, (32).
 
         Nothing is solved anew: with H = ΦΛ⁻¹Φᵀ of the rows of a block, these are (I − H)⁻¹ times the errors
-        of this readout. The prior is that of all data.
+        of this readout. The prior is that of all data. Effects of levels lose what the rows of the block have
+        taught them, (46).
 
         Parameters
         ----------
@@ -125,6 +144,8 @@ class Readout:
             Rows that this readout has learned, as in `Statistics.add`.
         blocks
             Numbers of the rows of each block; together all rows.
+        levels
+            Keys of the levels of each row, shape (rows, columns).
 
         Returns
         -------
@@ -141,6 +162,8 @@ class Readout:
                [-4. ],
                [ 4.5]])
         """
+        if self.effects is not None and levels is not None:
+            return self._left_without_effects(self.effects, phi, y, weights, blocks, levels)
         left = np.empty_like(y)
         for rows in blocks:
             grid = on_grid(phi[rows], y[rows], weights[rows], self.weights.shape)
@@ -148,6 +171,30 @@ class Readout:
             rest = self._left_by_rest if len(rows) > len(self.factor) else self._left_by_errors
             left[rows] = rest(counted, targets) / np.maximum(root, 1 / UNIT)
         return left
+
+    def _left_without_effects(
+        self,
+        effects: LevelEffects,
+        phi: Array,
+        y: Array,
+        weights: Array,
+        blocks: Sequence[NDArray[np.intp]],
+        levels: Keys,
+    ) -> Array:
+        """The same where levels have effects."""
+        left = self.left_in_turn(phi, y - effects.at(levels), weights, blocks)
+        return left + self.effects_in_turn(phi, y, weights, blocks, levels)
+
+    def effects_in_turn(
+        self, phi: Array, y: Array, weights: Array, blocks: Sequence[NDArray[np.intp]], levels: Keys
+    ) -> Array:
+        """How much of the effects on each row comes from the rows of its block, (46): (rows, outputs)."""
+        own = np.zeros_like(y)
+        if self.effects is not None:
+            errors = y - self.predict(phi, levels)
+            for rows in blocks:
+                own[rows] = self.effects.known_by(levels[rows], errors[rows], weights[rows])
+        return own
 
     def _left_by_errors(self, phi: Array, y: Array) -> Array:
         """What all data but these rows leave of them, (32): cheap for few rows."""
@@ -195,7 +242,7 @@ def solve(statistics: Statistics, prior: Prior) -> Readout:
     sums = sums_of(statistics)
     for _ in range(prior.steps):
         prior = uphill(sums, prior, exact=False)
-    return sums.readout(prior)
+    return sums.with_effects(sums.readout(prior))
 
 
 def learn_prior(statistics: Statistics, prior: Prior, steps: int = 8) -> Readout:
@@ -224,19 +271,22 @@ class Sums:
     moment: Array
     square: Array
     count: float
+    levels: LevelStatistics = NO_LEVELS
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Half of a symmetric matrix is enough for a pickle."""
         upper = self.gram[np.triu_indices(len(self.gram))]
-        return Sums.from_upper, (upper, self.moment, self.square, self.count)
+        return Sums.from_upper, (upper, self.moment, self.square, self.count, self.levels)
 
     @classmethod
-    def from_upper(cls, upper: Array, moment: Array, square: Array, count: float) -> Sums:
+    def from_upper(
+        cls, upper: Array, moment: Array, square: Array, count: float, levels: LevelStatistics = NO_LEVELS
+    ) -> Sums:
         """Sums of which the upper triangle of the matrix is given, row by row."""
         gram = np.empty((len(moment), len(moment)))
         gram[np.triu_indices(len(gram))] = upper
         gram.T[np.triu_indices(len(gram))] = upper
-        return cls(gram, moment, square, count)
+        return cls(gram, moment, square, count, levels)
 
     def readout(self, prior: Prior) -> Readout:
         """Weights for a prior, and the log marginal likelihood with the noise at its best."""
@@ -267,8 +317,25 @@ class Sums:
         log_evidence = weights.shape[1] * volumes - 0.5 * self.count * np.log(noise).sum()
         return Readout(weights, noise, prior, factor, float(log_evidence), face)
 
-    def error_of(self, weights: Array) -> float:
-        """Mean squared error that weights of the features have on the rows of these sums.
+    def with_effects(self, readout: Readout) -> Readout:
+        """A readout of these sums with effects of levels, and with weights that leave these to them, (45).
+
+        Weights in a cone stay as they are: others might leave it.
+        """
+        if not len(self.levels):
+            return readout
+        rows = max(self.count, 1.0)
+        inverse = None
+        if readout.face is None:
+            inverse = partial(cho_solve, (readout.factor, True), check_finite=False)
+        effects, weights, square = solve_effects(
+            self.levels, readout.weights, rows, readout.noise * rows, inverse
+        )
+        noise = np.maximum(square / rows, LEAST_NOISE)
+        return replace(readout, weights=weights, noise=noise, effects=effects)
+
+    def error_of(self, weights: Array, effects: LevelEffects | None = None) -> float:
+        """Mean squared error of weights of the features, and effects of levels, on the rows of these sums.
 
         Examples
         --------
@@ -277,23 +344,26 @@ class Sums:
         0.5
         """
         left = self.square + np.einsum("ij,ij->j", weights, self.gram @ weights - 2 * self.moment)
+        if effects is not None and len(self.levels):
+            left = left + self.levels.squares(weights, effects.of(self.levels.keys))
         return float(np.maximum(left / max(self.count, 1.0), LEAST_NOISE).mean())
 
     def widened(self, places: NDArray[np.intp], features: int) -> Sums:
         """As those of `Statistics`."""
         gram, moment = np.zeros((features, features)), np.zeros((features, self.moment.shape[1]))
         gram[np.ix_(places, places)], moment[places] = self.gram, self.moment
-        return replace(self, gram=gram, moment=moment)
+        return replace(self, gram=gram, moment=moment, levels=self.levels.widened(places, features))
 
     def narrowed(self, places: NDArray[np.intp]) -> Sums:
         """As those of `Statistics`."""
-        return replace(self, gram=self.gram[np.ix_(places, places)], moment=self.moment[places])
+        gram, levels = self.gram[np.ix_(places, places)], self.levels.narrowed(places)
+        return replace(self, gram=gram, moment=self.moment[places], levels=levels)
 
     def with_outputs(self, places: NDArray[np.intp], outputs: int) -> Sums:
         """As those of `Statistics`."""
         moment, square = np.zeros((len(self.moment), outputs)), np.zeros(outputs)
         moment[:, places], square[places] = self.moment, self.square
-        return replace(self, moment=moment, square=square)
+        return replace(self, moment=moment, square=square, levels=self.levels.with_outputs(places, outputs))
 
     def fade(self, new: Sums, half_life: float) -> Sums:
         """These sums, of which less counts the more is new, and new ones."""
@@ -303,6 +373,7 @@ class Sums:
             faded(self.moment, keep) + new.moment,
             faded(self.square, keep) + new.square,
             keep * self.count + new.count,
+            self.levels.decayed(keep) + new.levels,
         )
 
 
@@ -319,7 +390,8 @@ def faded(sums: Array, keep: float) -> Array:
 
 def sums_of(statistics: Statistics) -> Sums:
     """Statistics as floats, rounded once."""
-    return Sums(statistics.gram, statistics.moment, statistics.square, statistics.count)
+    levels = statistics.levels.as_floats(UNIT**2)
+    return Sums(statistics.gram, statistics.moment, statistics.square, statistics.count, levels)
 
 
 def uphill(sums: Sums, prior: Prior, exact: bool) -> Prior:

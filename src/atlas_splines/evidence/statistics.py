@@ -11,11 +11,15 @@ from numpy.typing import NDArray
 from scipy.linalg.blas import dsyrk
 
 from atlas_splines.core import kernels
+from atlas_splines.core.offsets import Keys
+from atlas_splines.evidence.levels import NO_LEVELS, LevelStatistics
 
 __all__ = ["HEAVIEST", "UNIT", "Statistics", "on_grid"]
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Plain = tuple[Array, Array, Array | None]  # features, targets and weights of rows
+Piece = Plain | tuple[Array, Array, Array | None, Keys | None]  # and their levels
 
 BITS = 16  # features and targets are whole multiples of 2^-16
 UNIT = 2.0**BITS
@@ -23,10 +27,11 @@ EXACT = 2**53  # float64 adds whole numbers up to here without rounding, in any 
 LARGEST = 2**63 - 1  # of a total
 FARTHEST = 10_000.0  # standard deviations of the target; what lies beyond counts as this
 HEAVIEST = 2.0**16  # weight of one row
+LEVELS = "levels."  # begins the names of arrays of sums by level
 
 
 class Statistics:
-    """Exact sums of a linear model's data: Σwφφᵀ, Σwφyᵀ, Σwy², Σw.
+    """Exact sums of a linear model's data: Σwφφᵀ, Σwφyᵀ, Σwy², Σw; and by level, where rows have some.
 
     A row of weight w counts as √w·(φ, y, 1), each number of it rounded to a multiple of 2⁻¹⁶; with w = 1 that
     is the row itself. Products are multiples of 2⁻³², and float64 sums so few of them that none exceeds 2⁵³
@@ -60,6 +65,7 @@ class Statistics:
         self._moment: Integers = np.zeros((features, outputs), np.int64)
         self._square: list[int] = [0] * outputs
         self._count = 0
+        self._levels = NO_LEVELS
 
     @property
     def features(self) -> int:
@@ -91,7 +97,12 @@ class Statistics:
         """Σw, the number of rows if all have weight 1."""
         return self._count / UNIT**2
 
-    def add(self, phi: Array, y: Array, weights: Array | None = None) -> None:
+    @property
+    def levels(self) -> LevelStatistics:
+        """Sums by level as whole numbers; empty if no row has levels."""
+        return self._levels
+
+    def add(self, phi: Array, y: Array, weights: Array | None = None, levels: Keys | None = None) -> None:
         """Count rows in.
 
         Parameters
@@ -102,21 +113,25 @@ class Statistics:
             Targets, shape (rows, outputs).
         weights
             Weight of each row, from 0 to 65,536; 1 by default.
+        levels
+            Keys of the levels of each row, shape (rows, columns), if they are summed too.
         """
-        self._take([(phi, y, weights)], 1)
+        self._take([(phi, y, weights, levels)], 1)
 
-    def add_pieces(self, pieces: Iterable[tuple[Array, Array, Array | None]]) -> None:
+    def add_pieces(self, pieces: Iterable[Piece]) -> None:
         """Count rows in that come in pieces, each as `add` takes it; that is faster than adding each."""
         self._take(pieces, 1)
 
-    def subtract(self, phi: Array, y: Array, weights: Array | None = None) -> None:
+    def subtract(
+        self, phi: Array, y: Array, weights: Array | None = None, levels: Keys | None = None
+    ) -> None:
         """Take rows away that were counted in; what remains is as if they had never come."""
-        self._take([(phi, y, weights)], -1)
+        self._take([(phi, y, weights, levels)], -1)
 
-    def _take(self, pieces: Iterable[tuple[Array, Array, Array | None]], sign: int) -> None:
+    def _take(self, pieces: Iterable[Piece], sign: int) -> None:
         sums, square, count = Products(self._moment.shape), self._square, self._count
-        whole = np.empty((0, self.features))
-        for phi, y, weights in pieces:
+        whole, by_level = np.empty((0, self.features)), NO_LEVELS
+        for phi, y, weights, *keys in pieces:
             if len(phi) > len(whole):  # used again for each piece: fresh memory costs as much as the work
                 whole = np.empty((len(phi), self.features))
             phi, y, root = on_grid(phi, y, weights, self._moment.shape, whole[: len(phi)])
@@ -124,7 +139,11 @@ class Statistics:
             count += sign * sum_squares(root)[0]
             refuse_overflow(count, square)
             sums.add(phi, y, largest=root.max(initial=1))
+            for levels in keys:
+                if levels is not None and levels.size:
+                    by_level = by_level + LevelStatistics.of_rows(levels, phi, y, root)
         gram, moment = sums.totals()
+        self._levels = self._levels + by_level if sign > 0 else self._levels - by_level
         self._gram, self._moment = self._gram + sign * gram, self._moment + sign * moment
         self._square, self._count = square, count
 
@@ -147,6 +166,7 @@ class Statistics:
         combine = np.add if sign > 0 else np.subtract
         total._gram = combine(self._gram, other._gram)
         total._moment = combine(self._moment, other._moment)
+        total._levels = self._levels + other._levels if sign > 0 else self._levels - other._levels
         return total
 
     def __eq__(self, other: object) -> bool:
@@ -155,7 +175,7 @@ class Statistics:
             return NotImplemented
         scalars = (self._count, self._square) == (other._count, other._square)
         same = np.array_equal(self._gram, other._gram) and np.array_equal(self._moment, other._moment)
-        return scalars and same
+        return scalars and same and self._levels == other._levels
 
     __hash__ = None  # type: ignore[assignment]  # mutable
 
@@ -182,6 +202,7 @@ class Statistics:
         wider._gram[np.ix_(places, places)] = self._gram
         wider._moment[places] = self._moment
         wider._square, wider._count = list(self._square), self._count
+        wider._levels = self._levels.widened(places, features)
         return wider
 
     def narrowed(self, places: NDArray[np.intp]) -> Statistics:
@@ -189,7 +210,14 @@ class Statistics:
         narrower = Statistics(len(places), self.outputs)
         narrower._gram, narrower._moment = self._gram[np.ix_(places, places)], self._moment[places]
         narrower._square, narrower._count = list(self._square), self._count
+        narrower._levels = self._levels.narrowed(places)
         return narrower
+
+    def without_levels(self) -> Statistics:
+        """The same sums, but none by level."""
+        plain = self.copy()
+        plain._levels = NO_LEVELS
+        return plain
 
     def with_outputs(self, places: NDArray[np.intp], outputs: int) -> Statistics:
         """Statistics of more targets, which were zero in all rows so far; the old ones get these places.
@@ -206,21 +234,26 @@ class Statistics:
         wider._moment[:, places] = self._moment
         for place, square in zip(places.tolist(), self._square, strict=True):
             wider._square[place] = square
+        wider._levels = self._levels.with_outputs(places, outputs)
         return wider.copy()
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Everything as arrays of integers for a file: of the symmetric matrix the upper triangle alone.
+
+        Arrays of sums by level are there only if rows have levels.
 
         Examples
         --------
         >>> {name: array.shape for name, array in Statistics(4, 2).to_arrays().items()}
         {'gram': (10,), 'moment': (4, 2), 'square': (2, 2), 'count': (2,)}
         """
+        by_level = self._levels.to_arrays() if len(self._levels) else {}
         return {
             "gram": self._gram[np.triu_indices(self.features)],
             "moment": self._moment,
             "square": np.array([limbs(total) for total in self._square], np.int64),
             "count": np.array(limbs(self._count), np.int64),
+            **{LEVELS + part: array for part, array in by_level.items()},
         }
 
     @classmethod
@@ -233,6 +266,10 @@ class Statistics:
         statistics._moment = arrays["moment"].astype(np.int64)
         statistics._square = [from_limbs(pair) for pair in arrays["square"]]
         statistics._count = from_limbs(arrays["count"])
+        by_level = {
+            name.removeprefix(LEVELS): array for name, array in arrays.items() if name.startswith(LEVELS)
+        }
+        statistics._levels = LevelStatistics.from_arrays(by_level) if by_level else NO_LEVELS
         return statistics
 
 

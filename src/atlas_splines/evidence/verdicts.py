@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from atlas_splines.core.offsets import Keys
 from atlas_splines.evidence.readout import Readout
 
 __all__ = ["Surprise", "surprise"]
@@ -37,14 +38,16 @@ class Surprise:
         return self.ratio <= 1 + tolerance + 2 * self.ratio_error
 
 
-def surprise(readout: Readout, phi: Array, y: Array, weights: Array | None = None) -> Surprise:
-    """Compare the errors on new rows with their variance in the posterior, σ²(1 + φᵀΛ⁻¹φ).
+def surprise(
+    readout: Readout, phi: Array, y: Array, weights: Array | None = None, levels: Keys | None = None
+) -> Surprise:
+    """Compare the errors on new rows with their variance in the posterior, σ²(1 + φᵀΛ⁻¹φ), and of effects.
 
     Parameters
     ----------
     readout
         What was known before.
-    phi, y, weights
+    phi, y, weights, levels
         The new rows, as in `Statistics.add`.
 
     Examples
@@ -60,7 +63,11 @@ def surprise(readout: Readout, phi: Array, y: Array, weights: Array | None = Non
     (True, False)
     """
     variance = readout.noise * (1 + readout.leverage(phi))[:, None]  # (rows, outputs)
-    squares = ((y - phi @ readout.weights) ** 2 / variance).mean(axis=1)
+    said = phi @ readout.weights
+    if readout.effects is not None and levels is not None:
+        said = said + readout.effects.at(levels)
+        variance = variance + readout.noise * readout.effects.variance(levels)
+    squares = ((y - said) ** 2 / variance).mean(axis=1)
     ratio = float(np.average(squares, weights=weights))
     spread = float(np.sqrt(np.average((squares - ratio) ** 2, weights=weights) / len(squares)))
     return Surprise(ratio, spread)

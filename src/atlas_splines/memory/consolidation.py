@@ -14,6 +14,7 @@ from atlas_splines.core.extension import expanded
 from atlas_splines.core.growing import Schedule, Split, train_density
 from atlas_splines.core.lattice import MAX_DENSITY
 from atlas_splines.core.model import Atlas, commit, model_in, state_of
+from atlas_splines.core.offsets import COORDINATE_BITS, Offsets, coordinates_of, inputs_of
 from atlas_splines.core.records import next_id
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.training import Seed
@@ -132,4 +133,16 @@ def _sample(model: Atlas, samples: int, random: np.random.Generator) -> list[Arr
     for chart in model.charts:
         share = max(samples // len(model.charts), 100)
         parts.append(points_in(chart.fence.box_in(model.domain), share, random))
-    return [part.astype(model.dtype) for part in parts]
+    return [with_levels(part.astype(model.dtype), state_of(model).offsets, random) for part in parts]
+
+
+def with_levels(points: Array, offsets: Offsets | None, random: np.random.Generator) -> Array:
+    """Points of which half have levels with offsets, in the box of all points: no others would have any."""
+    if offsets is None:
+        return points
+    for j in inputs_of(offsets.keys):
+        places = coordinates_of(offsets.keys[offsets.keys >> COORDINATE_BITS == j])
+        near = places[(places >= points[:, j].min()) & (places <= points[:, j].max())]
+        if len(near):
+            points[::2, j] = random.choice(near, len(points[::2]))
+    return points

@@ -98,7 +98,7 @@ def known_of(parts: Sequence[Part], rows: Rows) -> Known:
     known = Known(np.zeros(shape), np.zeros(shape), np.zeros(len(rows)))
     for part in parts:
         readout = part.pool.most_trusted
-        known.said[part.mask] = part.phi @ readout.weights * part.size
+        known.said[part.mask] = readout.predict(part.phi, part.levels) * part.size
         known.doubt[part.mask] = readout.leverage(part.phi)[:, None] * readout.noise * part.size**2
         errors = part.grown.errors_in_turn(
             part.pool, part.phi, part.points, part.targets, part.weights, blocks(len(part.points))

@@ -42,9 +42,10 @@ def solve_rows(
     looks_ahead: bool = True,
     pairs: bool = True,
     tolerance: float = 0.0,
+    levels: tuple[int, ...] = (),
 ) -> Solved:
     """Features for the first rows, and the readout of these; parameters are those of `solve_first`."""
-    return solve_first(*as_first_rows(rows), features, seed, signs, looks_ahead, pairs, tolerance)
+    return solve_first(*as_first_rows(rows), features, seed, signs, looks_ahead, pairs, tolerance, levels)
 
 
 def as_first_rows(rows: Rows) -> tuple[Array, Array, Array]:

@@ -59,7 +59,7 @@ def judge_pooled(state: State, update: int, rows: Rows, loss: str) -> HeldOut | 
     """How well the rows of an update by evidence are predicted by all others: parts of them in turn.
 
     The shares of memories are those of now; the model of the first fit, if it speaks, has learned none of
-    the rows anyway.
+    the rows anyway, unless levels have effects that were learned from them.
 
     Parameters
     ----------
@@ -105,9 +105,11 @@ def known_by_itself(part: Part, turn: NDArray[np.intp]) -> Array:
     own_turn = turn[part.mask]
     turns = [np.flatnonzero(own_turn == k) for k in np.unique(own_turn)]
     pool, counted = part.pool, part.pool.counted(part.weights)
-    change = np.zeros_like(part.targets)
+    change, rows = np.zeros_like(part.targets), (part.phi, part.targets, counted, turns, part.levels)
+    if pool.base_share > 0 and pool.base_effects is not None:
+        change += pool.base_share * pool.first.effects_in_turn(*rows)
     for share, readout in zip(pool.trust, pool.readouts, strict=False):
         if share > 0:
-            left = readout.left_in_turn(part.phi, part.targets, counted, turns)
-            change += share * (left - (part.targets - part.phi @ readout.weights))
+            left = readout.left_in_turn(*rows)
+            change += share * (left - (part.targets - readout.predict(part.phi, part.levels)))
     return np.asarray(pool.sharpness * change)

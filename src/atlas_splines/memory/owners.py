@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from atlas_splines.core.charts import Chart, Fence
 from atlas_splines.core.model import model_in, state_of
+from atlas_splines.core.offsets import Keys
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import State
 from atlas_splines.evidence.growth import missing_bumps
@@ -110,10 +111,16 @@ class Part:
         """Features of the rows."""
         return self.pool.features(self.points)
 
+    @cached_property
+    def levels(self) -> Keys:
+        """Keys of the levels of the rows."""
+        return self.pool.features.keys(self.points)
+
     @property
     def is_noise(self) -> bool:
         """Whether noise explains the rows to their owner."""
-        return surprise(self.pool.most_trusted, self.phi, self.targets, self.weights).is_noise()
+        rows = (self.phi, self.targets, self.weights, self.levels)
+        return surprise(self.pool.most_trusted, *rows).is_noise()
 
     @cached_property
     def grown(self) -> Pool:

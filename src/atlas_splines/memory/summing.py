@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from atlas_splines.core.charts import Fence
 from atlas_splines.core.linear_algebra import ONE_THREAD_EACH
 from atlas_splines.core.model import Atlas, model_in, state_of, take_state
+from atlas_splines.core.offsets import Keys
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import State
 from atlas_splines.evidence.features import Features
@@ -95,14 +96,16 @@ class Owner:
         statistics.add_pieces(self._pieces(points, targets, counted))
         return statistics
 
-    def _pieces(self, points: Array, targets: Array, counted: Array) -> Iterator[tuple[Array, Array, Array]]:
-        """Features, targets and weights of rows, some at a time, in memory that is used again."""
+    def _pieces(
+        self, points: Array, targets: Array, counted: Array
+    ) -> Iterator[tuple[Array, Array, Array, Keys]]:
+        """Features, targets, weights and levels of rows, some at a time, in memory that is used again."""
         table = np.empty((min(len(points), ROWS_AT_ONCE), len(self.features)))
         for begin in range(0, len(points), ROWS_AT_ONCE):
             part = slice(begin, begin + ROWS_AT_ONCE)
             phi = table[: len(points[part])]
             self.features.write(points[part], phi)
-            yield phi, targets[part], counted[part]
+            yield phi, targets[part], counted[part], self.features.keys(points[part])
 
 
 def padded(rows: Rows) -> Rows:

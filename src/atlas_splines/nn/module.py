@@ -6,6 +6,7 @@ Equation numbers refer to docs/math.md.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -28,6 +29,7 @@ from atlas_splines.core.model import (
 from atlas_splines.core.records import Record
 from atlas_splines.memory.covers import Cover, plan_fences
 from atlas_splines.nn.charts import AtlasChart
+from atlas_splines.nn.offsets import LevelOffsets
 from atlas_splines.nn.tables import Table, as_numpy, numpy_dtype, working_dtype
 
 __all__ = ["AtlasModule"]
@@ -91,6 +93,7 @@ class AtlasModule(nn.Module):
         if dtype is not None and not dtype.is_floating_point:
             raise TypeError(f"dtype must be a floating type such as torch.float32, not {dtype}")
         self.tables = nn.ModuleDict()  # from coarse to fine; a density without a table is all zero
+        self.offsets: LevelOffsets | None = None  # of levels, below the charts
         self.charts = nn.ModuleList()
         self.updates: list[Record] = []  # the log of the NumPy model, carried along
         like = torch.empty(0, device=device, dtype=dtype)
@@ -195,6 +198,8 @@ class AtlasModule(nn.Module):
         points = x.reshape(-1, self.inputs).to(self.scale.dtype)
         points = points.clamp(0, 1) if self.limits is None else points.clamp(self.limits[0], self.limits[1])
         out = self._evaluate(points)
+        if self.offsets is not None:
+            out = self.offsets(points, out)
         for chart in self.charts:
             out = chart(points, out)
         return out.to(self._like.dtype).reshape(*x.shape[:-1], self.outputs)
@@ -409,6 +414,8 @@ class AtlasModule(nn.Module):
         for chart in model.charts:
             content = cls.from_model(chart.content, sparse=sparse).freeze()
             module.charts.append(AtlasChart.from_chart(chart, content, module.is_extended))
+        if state.offsets is not None:
+            module.offsets = LevelOffsets(state.offsets)
         module.updates = list(model.updates)
         return module.to(device)
 
@@ -429,6 +436,8 @@ class AtlasModule(nn.Module):
         for rho, table in self.tables.items():
             rows = state.lattice.rows(int(rho))
             state.table[rows, : self.channels] = cast(Table, table).rows_for(state.lattice)
+        if self.offsets is not None:
+            state = replace(state, offsets=self.offsets.to_offsets())
         model = model_in(state, self.updates)
         for chart in self.charts:
             cast(AtlasChart, chart).add_to(model)

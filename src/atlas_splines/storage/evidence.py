@@ -55,6 +55,7 @@ GREW = "grew"  # of a batch that bumps came with; others lack it
 BEFORE = "before"  # of a batch: files that do not say who spoke before an update lack it
 SIDES = "sides"  # of bumps of a model that has to rise or fall along inputs; others lack it
 SEEN = "seen"  # of a batch whose errors were watched; others lack it
+LEVELS = "levels"  # inputs of a pool whose coordinates are levels; others lack it
 SPREAD = "spread"  # of a pool whose errors were watched, and all there is of a chart without a pool
 MOST_MEMORIES = 16  # that fade: each takes as much room as the exact one
 MOST_STEPS = 100  # towards a prior: each costs time
@@ -94,6 +95,7 @@ def pool_header(evidence: Evidence | None) -> dict[str, Any] | None:
         "loss": pool.loss,
         "weight_unit": float(pool.weight_unit),
         **({SIDES: [list(group.sides) for group in pool.features.bumps]} if pool.features.signs else {}),
+        **({LEVELS: list(pool.features.levels)} if pool.features.levels else {}),
     } | watched
 
 
@@ -141,14 +143,14 @@ def pool_from_archive(archive: Archive, value: object, model: Atlas, name: str) 
     if value is None:
         return None
     signs = state_of(model).signs
-    more = (*([SIDES] if signs else []), *([SPREAD] if _has(value, SPREAD) else []))
+    more = (*([SIDES] if signs else []), *(key for key in (SPREAD, LEVELS) if _has(value, key)))
     fields = Fields(value, name, (*POOL, *more))
     features = _read_features(archive, fields, model.inputs, signs, name)
     shape = (len(features), model.outputs)
     half_lives = _read_half_lives(fields)
     base = None if fields.is_null("base") else _read_base(archive, fields.value["base"], model, name)
     candidates = 1 + len(half_lives) + (base is not None)
-    older = read_statistics(archive, shape, f"{name}.older")
+    older = read_statistics(archive, shape, f"{name}.older", features.levels)
     loss = fields.choice("loss", tuple(LOSSES))
     spread = None
     if SPREAD in fields.value:
@@ -161,7 +163,7 @@ def pool_from_archive(archive: Archive, value: object, model: Atlas, name: str) 
         prior=_read_prior(archive, fields, features, name),
         half_lives=half_lives,
         older=older,
-        faded=read_faded(archive, fields, len(half_lives), older, name),
+        faded=read_faded(archive, fields, len(half_lives), older, name, features.levels),
         track=_read_track(fields.value["track"], candidates, name),
         recent=recent,
         base=base,
@@ -291,7 +293,11 @@ def _read_features(archive: Archive, fields: Fields, inputs: int, signs: Signs, 
     ]
     if any(not _follow(group, signs) for group in groups if signs):
         raise ValueError(f"bumps of {name} do not go the ways of its model")
-    return Features(inputs, tuple(coarse), tuple((j, density) for j, density in fine), tuple(groups), signs)
+    levels = fields.items(LEVELS) if LEVELS in fields.value else []
+    if not _are_different_inputs(levels, inputs):
+        raise ValueError(f"'levels' of {name} must be different inputs")
+    pairs = tuple((j, density) for j, density in fine)
+    return Features(inputs, tuple(coarse), pairs, tuple(groups), signs, tuple(levels))
 
 
 def _read_sides(fields: Fields, groups: int, signs: Signs) -> list[tuple[int, ...]]:
@@ -374,9 +380,8 @@ def _read_recent(
         update, errors = fields.whole("update", least=1), _read_errors(fields, candidates)
         grew = tuple(fields.items(GREW)) if GREW in more else ()
         before = _read_before(fields, pool, is_first=k == 0)
-        batches.append(
-            Batch(update, read_statistics(archive, shape, fields.name), errors, grew, before=before)
-        )
+        sums = read_statistics(archive, shape, fields.name, features.levels)
+        batches.append(Batch(update, sums, errors, grew, before=before))
     _check_growth(batches, features, name)
     if any(late.update <= early.update for early, late in pairwise(batches)):
         raise ValueError(f"'recent' of {name} must be rising updates")

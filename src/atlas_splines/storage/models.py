@@ -19,6 +19,7 @@ from atlas_splines.core.history import History
 from atlas_splines.core.lattice import MAX_DENSITY, Domain, Lattice, cell_range
 from atlas_splines.core.model import Atlas, model_in, snapshot_of, state_of
 from atlas_splines.core.monotone import constrained, is_monotone
+from atlas_splines.core.offsets import Offsets, inputs_of
 from atlas_splines.core.records import Folded, Record
 from atlas_splines.core.state import Signs, State
 from atlas_splines.evidence.pool import Pool
@@ -74,6 +75,9 @@ def model_to_archive(model: Atlas, name: str = "model") -> Archive:
     """
     model = snapshot_of(model)
     tensors = table_tensors(model, name) | pool_tensors(state_of(model).evidence, f"{name}.evidence")
+    offsets = state_of(model).offsets
+    if offsets is not None:
+        tensors |= {f"{name}.offsets.keys": offsets.keys, f"{name}.offsets.values": offsets.values}
     for k, chart in enumerate(model.charts):
         tensors |= _chart_tensors(chart, f"{name}.charts.{k}")
     for k, record in enumerate(model.updates):
@@ -104,12 +108,25 @@ def model_from_archive(archive: Archive, name: str = "model") -> Atlas:
         _read_chart(archive, value, bare, pool, f"{name}.charts.{k}")
         for k, value in enumerate(fields.items("charts"))
     ]
-    model = model_in(replace(state_of(bare).with_charts(charts), evidence=pool), updates)
+    offsets = _read_offsets(archive, bare, name)
+    model = model_in(replace(state_of(bare).with_charts(charts), evidence=pool, offsets=offsets), updates)
     if not is_monotone(state_of(model)):
         raise ValueError(f"the coefficients of {name} or of its charts do not go the ways of {MONOTONE!r}")
     _check_log(model)
     check_chain(model, fields.value["chain"])
     return model
+
+
+def _read_offsets(archive: Archive, model: Atlas, name: str) -> Offsets | None:
+    """What is added to outputs by level; None if nothing is."""
+    if f"{name}.offsets.keys" not in archive.tensors:
+        return None
+    keys = archive.tensor(f"{name}.offsets.keys", "int64", (None,))
+    values = archive.tensor(f"{name}.offsets.values", model.dtype.name, (len(keys), model.outputs))
+    inputs = inputs_of(keys)
+    if not len(keys) or (np.diff(keys) <= 0).any() or inputs[0] < 0 or inputs[-1] >= model.inputs:
+        raise ValueError(f"tensor '{name}.offsets.keys' must be rising levels of inputs of the model")
+    return Offsets(keys, values)
 
 
 def _read_signs(fields: Fields, model: Atlas) -> Signs:

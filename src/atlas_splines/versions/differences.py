@@ -15,6 +15,7 @@ from atlas_splines.core.evaluation import evaluate
 from atlas_splines.core.extension import cropped
 from atlas_splines.core.lattice import Domain
 from atlas_splines.core.model import Atlas, state_of
+from atlas_splines.core.offsets import Offsets
 from atlas_splines.core.records import Folded, Record
 from atlas_splines.core.state import State
 from atlas_splines.estimators.base import AtlasEstimator
@@ -204,8 +205,17 @@ def same_tables(one: State, other: State) -> bool:
     parts = [cropped(each, domain, density) for each in (one, other)]
     if parts[0] is None or parts[1] is None:
         return False
+    if not same_offsets(one.offsets, other.offsets):
+        return False
     used = one.outputs * one.width
     return np.array_equal(parts[0].table[:, :used], parts[1].table[:, :used])
+
+
+def same_offsets(one: Offsets | None, other: Offsets | None) -> bool:
+    """Whether levels have the same offsets."""
+    if one is None or other is None:
+        return one is other
+    return np.array_equal(one.keys, other.keys) and np.array_equal(one.values, other.values)
 
 
 def changed_charts(one: Sequence[Chart], other: Sequence[Chart]) -> list[Chart]:

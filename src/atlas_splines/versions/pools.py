@@ -93,7 +93,8 @@ def added_bumps(old: Pool, new: Pool) -> tuple[Array, ...]:
     """Bumps of each group that only the newer pool has."""
     one, other = old.features, new.features
     kinds = [
-        (each.coarse, each.fine, each.signs, [group.sides for group in each.bumps]) for each in (one, other)
+        (each.coarse, each.fine, each.signs, each.levels, [group.sides for group in each.bumps])
+        for each in (one, other)
     ]
     same = kinds[0] == kinds[1]
     for a, b in zip(one.bumps, other.bumps, strict=False):

@@ -17,6 +17,8 @@ __all__ = ["Verification", "verify"]
 
 NAMES = {
     "model.table": "the coefficients",
+    "model.offsets.keys": "the levels",
+    "model.offsets.values": "the effects of levels",
     "model.domain": "the domain",
     "model.configuration": "the configuration",
     "model.chain": "the hash of the log",
@@ -115,7 +117,8 @@ def _name(part: str, archive: Archive | None) -> str:
     item = re.fullmatch(r"model\.(update|chart)s\.(\d{1,9})", part)
     if item is not None:
         return f"{item[1]} {_number(archive, item[1], int(item[2]))} was"
-    return f"{NAMES[part]} {'were' if part == 'model.table' else 'was'}" if part in NAMES else f"{part!r} was"
+    several = NAMES.get(part, "").endswith("s")
+    return f"{NAMES.get(part, repr(part))} {'were' if several else 'was'}"
 
 
 def _number(archive: Archive | None, kind: str, place: int) -> int:

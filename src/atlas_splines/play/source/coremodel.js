@@ -27,7 +27,33 @@ export function readCore(archive) {
   const charts = (header.charts ?? []).map((chart, k) => readChart(archive, chart, size, `model.charts.${k}`));
   const table = readTable(archive, "model.table", size, domain);
   const { evidence = null, monotone = null } = header;
-  return { ...size, name: "model", table, domain, charts, evidence, monotone, round: roundingOf(size.dtype) };
+  const offsets = readOffsets(archive, size);
+  return { ...size, name: "model", table, domain, offsets, charts, evidence, monotone, round: roundingOf(size.dtype) };
+}
+
+/** Offsets of levels, equation (44): for each input that has some, those of each exact coordinate. */
+function readOffsets(archive, { inputs, outputs, dtype }) {
+  const offsets = new Map();
+  if (!archive.tensors.has("model.offsets.keys")) return offsets;
+  const keys = numbersOf(archive, "model.offsets.keys", "I64", [null]);
+  const shape = [keys.length, outputs];
+  const values = numbersOf(archive, "model.offsets.values", dtype === "float32" ? "F32" : "F64", shape);
+  const view = new DataView(new ArrayBuffer(4));
+  keys.forEach((key, k) => {
+    const input = Number(key >> 32n);
+    if (!(input >= 0 && input < inputs)) throw new FileError("The file is damaged: an offset is of no input.");
+    view.setUint32(0, Number(key & 0xffffffffn));
+    if (!offsets.has(input)) offsets.set(input, new Map());
+    offsets.get(input).set(view.getFloat32(0), values.subarray(k * outputs, (k + 1) * outputs));
+  });
+  return offsets;
+}
+
+/** Add the offsets of the levels that a point has. */
+function addOffsets(core, point, out) {
+  for (const [input, levels] of core.offsets) {
+    levels.get(Math.fround(point[input]))?.forEach((value, p) => (out[p] += value));
+  }
 }
 
 function readChart(archive, header, size, name) {
@@ -107,6 +133,7 @@ export function localPoint(fence, point) {
 export function coreOutputs(core, point) {
   const at = Float64Array.from(point, core.round);
   const out = tableOutputs(core.table, at);
+  addOffsets(core, at, out);
   for (const chart of core.charts) {
     const window = windowOf(chart.fence, at);
     if (window) speak(chart, window, tableOutputs(chart.table, localPoint(chart.fence, at)), out);
@@ -143,7 +170,10 @@ export function gridOutputs(core, point, sides) {
   const at = Float64Array.from(point, core.round);
   const counts = sides.map((places) => places.length);
   const out = new Float64Array(core.outputs * counts.reduce((product, count) => product * count, 1));
-  eachOfGrid(core.table, at, rounded, (k, said) => out.set(said, k * core.outputs));
+  eachOfGrid(core.table, at, rounded, (k, said) => {
+    out.set(said, k * core.outputs);
+    if (core.offsets.size) addOffsets(core, pointOfGrid(at, rounded, k), out.subarray(k * core.outputs));
+  });
   for (const chart of core.charts) {
     const windows = rounded.map((places) => places.map((place) => windowAlongAll(chart.fence, place)));
     const moved = new Set(sides.flatMap((places) => [...places[0].keys()]));
@@ -161,6 +191,16 @@ export function gridOutputs(core, point, sides) {
     });
   }
   return out;
+}
+
+/** A point of a grid, by its number. */
+function pointOfGrid(point, sides, number) {
+  const [place, left] = [Float64Array.from(point), { number }];
+  for (const places of [...sides].reverse()) {
+    for (const [j, coordinate] of places[left.number % places.length]) place[j] = coordinate;
+    left.number = Math.floor(left.number / places.length);
+  }
+  return place;
 }
 
 function windowAlongAll(fence, place) {
