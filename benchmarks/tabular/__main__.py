@@ -4,9 +4,10 @@ Five folds at random (three of large tables), and by time where rows have an ord
 standard deviations of the target, or the share of wrong classes and the log loss; seconds are of one core, for the fit and for
 the prediction. Each result is kept in a file and not run again. Needs `pip install '.[bench]'`; what is missing is skipped.
 
-    python benchmarks/tabular --data FOLDER                  power-plant.txt, kin8nm.txt, energy.txt, bike-hour.csv and
-                                                             transformer-hourly.csv too, if there
-    python benchmarks/tabular --data FOLDER --redo atlas     ATLAS once more, next to the kept results of the others
+    python benchmarks/tabular --data FOLDER                  power-plant.txt, kin8nm.txt, energy.txt, bike-hour.csv,
+                                                             transformer-hourly.csv, and airfoil.csv, kc-house.csv and
+                                                             telco.csv in FOLDER/tables too, if there
+    python benchmarks/tabular --data FOLDER --redo atlas     ATLAS alone once more, next to the kept results of the others
     python benchmarks/tabular --method atlas boosting --table bike diamonds
     python benchmarks/tabular --report                       run nothing
 """
@@ -33,14 +34,16 @@ def options():
     parser.add_argument("--data", type=Path, help="folder with more tables")
     parser.add_argument("--output", type=Path, default=OUTPUT, help="folder of results, page and figures")
     parser.add_argument("--table", nargs="+", choices=TABLES, default=list(TABLES), help="these only")
-    parser.add_argument("--method", nargs="+", choices=METHODS, default=list(METHODS), help="these only")
+    parser.add_argument("--method", nargs="+", choices=METHODS, help="these only; or those of --redo, or all")
     parser.add_argument(
         "--redo", nargs="+", choices=METHODS, default=[], help="forget the results of these first"
     )
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     parser.add_argument("--unlimited", action="store_true", help="slow methods on large tables too")
     parser.add_argument("--report", action="store_true", help="only the report of what is there")
-    return parser.parse_args()
+    chosen = parser.parse_args()
+    chosen.method = chosen.method or chosen.redo or list(METHODS)
+    return chosen
 
 
 def there(chosen):

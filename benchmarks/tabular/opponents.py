@@ -1,6 +1,8 @@
 """The methods: ATLAS and its opponents, all at their defaults, on one thread each.
 
-Those that know categories get them as they are; others get an input for each category, and forests a number.
+Those that know categories, ATLAS among them, get the frame as it is, missing values too; where one refuses part of it, its
+function here says what it gets instead. The others get an input for each category, and forests a number. Nothing that is
+done to a category before a fit looks at the target.
 """
 
 from __future__ import annotations
@@ -11,7 +13,8 @@ from importlib.util import find_spec
 from math import inf
 from typing import Any
 
-from sklearn.base import BaseEstimator
+import pandas as pd
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.compose import TransformedTargetRegressor, make_column_transformer
 from sklearn.ensemble import (
     HistGradientBoostingClassifier,
@@ -19,12 +22,21 @@ from sklearn.ensemble import (
     RandomForestClassifier,
     RandomForestRegressor,
 )
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, SplineTransformer, StandardScaler
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    SplineTransformer,
+    StandardScaler,
+)
 
-MOST_ONE_HOT = 20  # categories of a column that get an input each; the rarest of more share one
+MOST_ONE_HOT = 50  # categories of a column that get an input each; the rarest of more share one, so that tables stay narrow
+MOST_BOOSTING = 255  # categories of a column that HistGradientBoosting takes
+MISSING, OTHER = "missing", "other"
 ATLAS, BOOSTING, CATBOOST = "atlas", "boosting", "catboost"
 
 Names = list[str]
@@ -65,7 +77,35 @@ def is_regression(task: str) -> bool:
     return task == "regression"
 
 
-def one_hot(names: Names, numbers: Any = "passthrough") -> Any:
+class CommonLevels(TransformerMixin, BaseEstimator):
+    """Columns of more than `most` categories keep those that are the most frequent in the fit; all others become `OTHER`."""
+
+    def __init__(self, names: Names, most: int) -> None:
+        self.names = names
+        self.most = most
+
+    def fit(self, X: pd.DataFrame, y: Any = None) -> CommonLevels:
+        many = [name for name in self.names if len(X[name].cat.categories) > self.most]
+        counts = {name: X[name].value_counts(sort=False) for name in many}
+        ordered = {name: n.sort_values(ascending=False, kind="stable").index for name, n in counts.items()}
+        self.kept_ = {name: list(levels[: self.most - 1]) for name, levels in ordered.items()}
+        return self
+
+    def transform(self, X: pd.DataFrame) -> pd.DataFrame:
+        return X.assign(**{name: with_other(X[name], kept) for name, kept in self.kept_.items()})
+
+
+def with_other(column: pd.Series, kept: list[str]) -> pd.Series:
+    named = column.astype(object).where(column.isin(kept) | column.isna(), OTHER)
+    return named.astype(pd.CategoricalDtype([*kept, OTHER]))
+
+
+def with_missing(X: pd.DataFrame, names: Names) -> pd.DataFrame:
+    """Missing categories as a category of their own."""
+    return X.assign(**{name: X[name].astype(object).fillna(MISSING) for name in names})
+
+
+def one_hot(names: Names, numbers: Any) -> Any:
     """Categories as columns of 0 and 1, and what to do with the numbers."""
     if not names:
         return numbers
@@ -79,20 +119,22 @@ def one_hot(names: Names, numbers: Any = "passthrough") -> Any:
 
 
 def scaled(estimator: BaseEstimator, names: Names, *steps: Any) -> BaseEstimator:
-    return make_pipeline(one_hot(names, make_pipeline(StandardScaler(), *steps)), estimator)
+    """Missing numbers are the mean, beside a column that says so; a missing category is one more category."""
+    numbers = make_pipeline(SimpleImputer(add_indicator=True), StandardScaler(), *steps)
+    return make_pipeline(one_hot(names, numbers), estimator)
 
 
 def atlas(task: str, seed: int, names: Names) -> BaseEstimator:
     from atlas_splines import AtlasClassifier, AtlasRegressor
 
     kind = AtlasRegressor if is_regression(task) else AtlasClassifier
-    estimator = kind(n_jobs=1, random_state=seed)
-    return make_pipeline(one_hot(names), estimator) if names else estimator
+    return kind(missing="learn", n_jobs=1, random_state=seed)
 
 
 def boosting(task: str, seed: int, names: Names) -> BaseEstimator:
+    """It refuses columns of more than 255 categories: of those it gets the most frequent 254, and the rest as one."""
     kind = HistGradientBoostingRegressor if is_regression(task) else HistGradientBoostingClassifier
-    return kind(random_state=seed)
+    return make_pipeline(CommonLevels(names, MOST_BOOSTING), kind(random_state=seed))
 
 
 def lightgbm(task: str, seed: int, names: Names) -> BaseEstimator:
@@ -110,12 +152,14 @@ def xgboost(task: str, seed: int, names: Names) -> BaseEstimator:
 
 
 def catboost(task: str, seed: int, names: Names) -> BaseEstimator:
+    """It refuses missing categories: they are a category of their own."""
     from catboost import CatBoostClassifier, CatBoostRegressor
 
     kind = CatBoostRegressor if is_regression(task) else CatBoostClassifier
-    return kind(
+    estimator = kind(
         thread_count=1, random_seed=seed, cat_features=names, verbose=False, allow_writing_files=False
     )
+    return make_pipeline(FunctionTransformer(with_missing, kw_args={"names": names}), estimator)
 
 
 def ebm(task: str, seed: int, names: Names) -> BaseEstimator:

@@ -77,9 +77,10 @@ def warm(method: str, task: str) -> None:
     """Let a method compile and import what it needs, which counts as nobody's time."""
     random = np.random.default_rng(0)
     X = pd.DataFrame(random.random((WARM_ROWS, 3)), columns=["a", "b", "c"])
+    X["c"] = X["c"].round(1).astype(str).astype("category")
     y = X["a"] + random.random(WARM_ROWS)
     y = y.to_numpy() if task == "regression" else (y > 1).to_numpy().astype(int)
-    METHODS[method].make(task, 0, []).fit(X, y).predict(X)
+    METHODS[method].make(task, 0, categories(X)).fit(X, y).predict(X)
 
 
 def measured(cell: Cell, folder: Path | None) -> Result:

