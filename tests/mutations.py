@@ -216,16 +216,21 @@ def outputs_of(loaded: Atlas | AtlasRegressor | AtlasClassifier | TableModel) ->
             low, high = loaded.domain.T
             points = low + (high - low) * random.random((20, loaded.inputs))
             return evaluate(state_of(loaded), points.astype(loaded.dtype))
-        X = random.normal(0, 3, (20, loaded.n_features_in_))
-        offsets = state_of(loaded.model_).offsets
-        if offsets is not None:  # of a model whose columns are its inputs
-            X[:10, inputs_of(offsets.keys)[0]] = coordinates_of(offsets.keys[:10])[0]
-        names = getattr(loaded, "feature_names_in_", None)
         say = loaded.predict_proba if isinstance(loaded, AtlasClassifier) else loaded.predict
         try:
-            return say(X if names is None else pd.DataFrame(X, columns=names))
+            return say(rows_to_predict(loaded))
         except (OverflowError, ValueError):  # the edit may have chosen extrapolation="error"
             return np.full(1, np.nan)
+
+
+def rows_to_predict(estimator: AtlasRegressor | AtlasClassifier) -> np.ndarray | pd.DataFrame:
+    """Rows in the domain of an estimator and beyond, with the names of its columns."""
+    X = np.random.default_rng(0).normal(0, 3, (20, estimator.n_features_in_))
+    offsets = state_of(estimator.model_).offsets
+    if offsets is not None:  # of a model whose columns are its inputs
+        X[:10, inputs_of(offsets.keys)[0]] = coordinates_of(offsets.keys[:10])[0]
+    names = getattr(estimator, "feature_names_in_", None)
+    return X if names is None else pd.DataFrame(X, columns=names)
 
 
 # --- bytes changed without care: the checksum must notice ----------------------------------------------

@@ -1,5 +1,6 @@
 """What the estimators share, in scikit-learn's habits and beyond them."""
 
+import copy
 import pickle
 
 import level_rows
@@ -82,6 +83,60 @@ def test_extrapolation():
         models["error"].predict([[0.5], [1.5]])
 
 
+@pytest.fixture(scope="module")
+def followed():
+    """Models of a wave with a trend along one column, before and after they have learned rows beyond it."""
+    random = np.random.default_rng(0)
+    X = np.column_stack([random.random(900), 100 + random.random(900)])
+    y = 2 * X[:, 0] + 0.3 * np.sin(9 * X[:, 1]) + 0.1 * random.normal(size=900)
+    model = AtlasRegressor(extrapolation="linear", retention="pool", random_state=0).fit(X, y)
+    later = np.column_stack([1 + random.random(300), 100 + random.random(300)])
+    updated = copy.deepcopy(model).partial_fit(later, np.full(300, 2.5))
+    return model, updated
+
+
+def both_ways(model, X):
+    said = [model.set_params(extrapolation=how).predict(X) for how in ("constant", "linear")]
+    model.set_params(extrapolation="linear")
+    return said
+
+
+def test_a_slope_goes_on_for_a_width_of_the_domain(followed):
+    distance = np.linspace(0, 50, 400)
+    X = np.column_stack([1.05 + distance, np.full(400, 100.5)])
+    constant, linear = both_ways(followed[0], X)
+    rises = np.diff(linear - constant)
+    assert (rises >= -1e-6).all()
+    assert (np.abs(rises) < 0.6).all()  # without a jump
+    assert linear[-1] - constant[-1] < 1.1 * np.ptp(followed[0].predict([[0.0, 100.5], [1.0, 100.5]]))
+    np.testing.assert_allclose(followed[0].predict([[1.5, 100.5]]) - constant[0], 0.9, atol=0.3)
+    assert (linear[distance > 2] == linear[-1]).all()
+
+
+def test_a_trend_is_continued_better_than_by_a_constant(followed):
+    X = np.column_stack([np.linspace(1.1, 1.6, 50), np.full(50, 100.5)])
+    truth = 2 * X[:, 0] + 0.3 * np.sin(9 * X[:, 1])
+    constant, linear = (np.abs(said - truth).mean() for said in both_ways(followed[0], X))
+    assert linear < 0.3 * constant
+
+
+def test_what_was_learned_beyond_the_domain_is_not_continued_once_more(followed):
+    model, updated = followed
+    beyond = np.column_stack([np.linspace(1.2, 2.5, 40), np.full(40, 100.5)])
+    below = beyond - [2.7, 0]
+    constant, linear = both_ways(updated, beyond)
+    np.testing.assert_allclose(linear, constant, atol=0.3)  # with the slope of the fit it would be 2.6
+    moved, still = (np.abs(np.subtract(*both_ways(each, below))) for each in (updated, model))
+    assert (moved > 0.5 * still).all()  # no rows were learned there
+
+
+def test_columns_that_turn_are_not_continued():
+    X = np.random.default_rng(0).random((600, 1))
+    model = AtlasRegressor(extrapolation="linear", random_state=0).fit(X, (X[:, 0] - 0.5) ** 2)
+    constant, linear = both_ways(model, np.array([[-0.5], [1.5], [9.0]]))
+    assert np.abs(linear - constant).max() < 0.05  # by a parabola it would be 70
+
+
 @pytest.mark.slow
 def test_works_in_pipelines_and_searches():
     X, y = plane(200)
@@ -111,6 +166,36 @@ def test_same_seed_same_bits_whatever_the_threads(fitted):
     assert (AtlasRegressor(**QUICK, n_jobs=2).fit(X, y).predict(X) == fitted.predict(X)).all()
     other = {**QUICK, "random_state": 1}
     assert (AtlasRegressor(**other).fit(X, y).predict(X) != fitted.predict(X)).any()
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e6])
+@pytest.mark.parametrize("even", [True, False], ids=["even", "random"])
+def test_the_unit_of_weights_does_not_matter(scale, even):
+    X, y = plane(300)
+    weights = np.ones(300) if even else np.random.default_rng(0).uniform(0.1, 2, 300)
+
+    def told(unit):
+        model = AtlasRegressor(random_state=0, retention="pool").fit(X[:200], y[:200], unit * weights[:200])
+        record, ends = model.fit_record_, np.array(model.predict_interval(X))
+        model.partial_fit(X[200:], y[200:] + 5, unit * weights[200:])
+        log = model.update_log_[-1]
+        numbers = [record.error, record.baseline, record.score, log.error_before, log.error_after]
+        held_out = log.held_out.error, log.held_out.baseline, log.held_out.score
+        return [*numbers, *held_out, ends, np.array(model.predict_interval(X)), model.predict(X)]
+
+    for one, other in zip(told(1.0), told(scale), strict=True):
+        np.testing.assert_allclose(one, other, rtol=0.002, atol=0.01)
+
+
+@pytest.mark.parametrize("weight", [1e-12, 1e-6, 1e-3])
+def test_an_error_does_not_vanish_with_the_weights_of_its_rows(weight):
+    X, y = plane(300)
+    model = AtlasRegressor(random_state=0, retention="pool").fit(X, y)
+    model.partial_fit(X[:100], y[:100] + 50, np.full(100, weight))
+    error = np.sqrt(np.mean((model.predict(X[:100]) - y[:100] - 50) ** 2))
+    log = model.update_log_[-1]
+    assert log.error_after == pytest.approx(error, rel=1e-3)
+    assert log.held_out.error == pytest.approx(error, rel=1e-2)  # they count for nearly nothing
 
 
 def test_rows_without_weight_do_not_count():

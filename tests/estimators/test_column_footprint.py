@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from planes import corner, plane
+from planes import corner
 
 from atlas_splines import Atlas, Footprint, footprint
 from atlas_splines.estimators.column_footprint import seen_through
@@ -18,13 +18,15 @@ def test_footprints_name_what_is_wrong(model):
 
 
 @pytest.mark.slow
-def test_linear_extrapolation_is_in_the_footprint_too(model):
-    model.set_params(extrapolation="linear")
-    X, _ = plane(seed=9)
-    edge = X[X[:, 0] > 4e-3]
+@pytest.mark.parametrize(
+    "ends", [(4e-3, 5e-3), (2.6e-3, 3.4e-3), (-3.396e-3, -2.3e-3)], ids=["edge", "near", "far"]
+)
+def test_linear_extrapolation_is_in_the_footprint_too(model, ends):
+    model.set_params(extrapolation="linear", retention="chart")
+    edge = np.random.default_rng(9).uniform((ends[0], 1e5), (ends[1], 3e5), (200, 2))
     outside = np.stack([np.linspace(5e-3, 9e-3, 300), np.linspace(0.5e5, 4e5, 300)], axis=1)
     area, before = model.footprint(edge), model.predict(outside)
-    model.partial_fit(edge, np.full(len(edge), -20.0))
+    model.partial_fit(edge, np.full(len(edge), 500.0))  # slopes turn round
     changed = model.predict(outside) != before
     assert changed.any()
     assert not (changed & ~area.contains(outside)).any()

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atlas_splines.estimators.column_map import MARGIN, ColumnMap, piecewise
+from atlas_splines.estimators.column_map import FAR, MARGIN, ColumnMap, bulk_of, piecewise
 
 
 def columns(seed, rows=200):
@@ -74,6 +74,38 @@ def test_a_constant_column_has_room_on_both_sides(choice, constant):
     assert domain.to_unit(np.array([[constant + max(abs(constant), 1) / 10]]))[0, 0] > unit
 
 
+@pytest.mark.parametrize("choice", ["data", "quantiles"])
+@pytest.mark.parametrize("far", [[1e9], [-1e12], [-1e300, 1e9, 1e10]], ids=["above", "below", "both"])
+def test_outliers_leave_the_bulk_its_room(choice, far):
+    column = np.random.default_rng(0).normal(size=1000)
+    column[: len(far)] = far
+    domain, clean = (ColumnMap.of(values[:, None], choice) for values in (column, column[len(far) :]))
+    bulk = np.linspace(-2, 2, 50)[:, None]
+    assert (np.diff(domain.knots) > 0).all()
+    np.testing.assert_allclose(domain.to_unit(bulk), clean.to_unit(bulk), atol=0.07)
+    units = domain.to_unit(column[:, None])
+    assert units.min() > 0  # outliers are in the domain, too
+    assert units.max() < 1
+
+
+@pytest.mark.parametrize("choice", ["data", "quantiles"])
+def test_heavy_tails_and_many_zeros_are_no_outliers(choice):
+    random = np.random.default_rng(0)
+    amounts = np.exp(2 * random.normal(size=20_000))
+    for column in (amounts, np.where(random.random(20_000) < 0.95, 0, np.sqrt(amounts)), np.eye(1, 900)[0]):
+        low, high = column.min() - MARGIN * np.ptp(column), column.max() + MARGIN * np.ptp(column)
+        knots = ColumnMap.of(column[:, None], choice).knots[0]
+        assert (knots[0], knots[-1]) == (low, high)
+        assert bulk_of(column, FAR[choice]).size == column.size
+
+
+def test_a_flag_with_an_outlier_keeps_its_two_values_apart():
+    column = np.where(np.arange(1000) % 20 == 0, 1.0, 0.0)
+    column[7] = 1e9
+    no, yes, _ = ColumnMap.of(column[:, None], "quantiles").to_unit(np.array([[0.0], [1.0], [1e9]]))[:, 0]
+    assert yes - no > 0.3
+
+
 def test_missing_values_take_the_median_and_an_indicator():
     X = np.array([[1.0, 1.0], [2.0, np.nan], [9.0, 3.0]])
     domain = ColumnMap.of(X, [(0, 10), (0, 4)])
@@ -91,6 +123,22 @@ def test_a_column_without_any_value_is_a_constant():
 def test_rounding_is_no_range():
     domain = ColumnMap.of(np.array([[0.3], [0.1 + 0.2], [0.3]]), "quantiles")
     assert (np.diff(domain.knots) > 0).all()
+
+
+@pytest.mark.parametrize("choice", ["data", "quantiles"])
+@given(
+    first=st.sampled_from([0.3, 1e15, 1.7e18, -1e13, 2.0**40 - 2.0**-10]),
+    places=st.lists(st.integers(0, 5000), min_size=2, max_size=40),
+)
+def test_neighbouring_floats_are_told_apart(choice, first, places):
+    values = np.unique(first + np.array(places) * np.spacing(abs(first)))
+    domain = ColumnMap.of(values[:, None], choice)
+    units = domain.to_unit(values[:, None])[:, 0]
+    assert (np.diff(domain.knots) > 0).all()
+    assert (np.diff(units.astype(np.float32)) > 0).all()
+    assert units.min() > 0
+    assert units.max() < 1
+    assert domain.constant[0] == (len(values) == 1)
 
 
 def test_limits_are_checked():

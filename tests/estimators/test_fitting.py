@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atlas_splines import Atlas, AtlasClassifier, AtlasRegressor
+from atlas_splines import Atlas, AtlasClassifier, AtlasRegressor, load, save
 from atlas_splines.core.growing import grow, train_density
 from atlas_splines.core.mixing import average
 from atlas_splines.core.model import state_of
@@ -226,3 +226,63 @@ def test_a_column_that_is_constant_so_far_tells_nothing(maker, options):
     model = maker(members=1, random_state=0, **options).fit(X, y if maker is AtlasRegressor else y > 5.2)
     said = model.predict if maker is AtlasRegressor else model.predict_proba
     assert (said(X) == said(X + np.array([0, 0, 1]))).all()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"terms": 2, "density": 2}, {"features": 0}, {"monotonic_cst": [1, 0]}],
+    ids=["solved", "trained", "without evidence", "monotone"],
+)
+@pytest.mark.parametrize("rows", [20, 300])
+def test_constant_columns_alone_fit_the_mean(rows, options, tmp_path):
+    y = 5 + np.random.default_rng(0).normal(size=rows)
+    model = AtlasRegressor(random_state=0, **options).fit(np.ones((rows, 2)), y)
+    elsewhere = model.predict([[1.0, 1.0], [7.0, -3.0], [1.04, 1.0]])
+    np.testing.assert_allclose(elsewhere, y.mean(), atol=0.05)
+    np.testing.assert_allclose(elsewhere, elsewhere[0], atol=1e-6)  # the columns have no reason to matter
+    save(model, tmp_path / "mean.atlas")
+    assert (load(tmp_path / "mean.atlas").predict([[1.0, 1.0]]) == elsewhere[0]).all()
+
+
+@pytest.mark.parametrize("rows", [60, 1000])
+def test_intervals_of_the_mean_hold_what_they_promise(rows):
+    random = np.random.default_rng(1)
+    model = AtlasRegressor(random_state=0).fit(np.full((rows, 1), True), random.normal(size=rows))
+    low, high = model.predict_interval([[True]], 0.9)
+    new = random.normal(size=4000)
+    assert 0.85 < np.mean((new >= low) & (new <= high)) < 0.97
+    assert model.fit_record_.score == pytest.approx(0, abs=0.1)
+
+
+def test_constant_columns_alone_fit_frequencies():
+    y = np.arange(400) % 5 == 0
+    model = AtlasClassifier(random_state=0).fit(np.full((400, 1), 3.0), y)
+    np.testing.assert_allclose(model.predict_proba([[3.0], [9.0]])[:, 1], 0.2, atol=0.01)
+
+
+def test_a_mean_follows_later_rows():
+    y, ones = np.random.default_rng(0).normal(size=300), np.ones((300, 1))
+    model = AtlasRegressor(retention="pool", random_state=0).fit(ones, y).partial_fit(ones, y + 3)
+    assert model.predict([[1.0]])[0] == pytest.approx(y.mean() + 1.5, abs=0.05)
+
+
+@pytest.mark.parametrize(("start", "width"), [(1e15, 100), (1e13, 100), (1.7e18, 1e9), (-1e15, 50)], ids=str)
+def test_a_column_is_used_however_little_it_varies_beside_its_values(start, width):
+    random = np.random.default_rng(0)
+    place = np.round(random.random(300), 2)
+    X = np.column_stack([start + width * place, random.random(300)])
+    y = np.sin(6 * (X[:, 0] - start) / width)
+    assert AtlasRegressor(random_state=0).fit(X, y).score(X, y) > 0.99
+    assert AtlasRegressor(random_state=0).fit(X[:, :1], y).score(X[:, :1], y) > 0.99
+
+
+@pytest.mark.parametrize("domain", ["data", "quantiles"])
+@pytest.mark.parametrize("share", [0.001, 0.01])
+def test_outliers_in_a_column_hardly_matter(domain, share):
+    random = np.random.default_rng(0)
+    X, new = random.random((1000, 2)), random.random((1000, 2))
+    y, truth = (np.sin(5 * rows[:, 0]) + rows[:, 1] for rows in (X, new))
+    X[: int(share * 1000)] = 1e9 * (1 + random.random((int(share * 1000), 2)))
+    model = AtlasRegressor(domain=domain, extrapolation="error", random_state=0).fit(X, y)
+    assert model.score(new, truth) > 0.99
+    assert np.isfinite(model.predict(X)).all()  # rows of the fit are in the domain

@@ -3,6 +3,8 @@ import pytest
 from frames import QUICK, homes_frame
 
 from atlas_splines import AtlasRegressor
+from atlas_splines.core.rounding import outwards
+from atlas_splines.estimators.frame_footprint import footprint_lines
 
 FRAME, PRICE = homes_frame()
 X = FRAME[["size", "city", "garden", "when"]]
@@ -27,6 +29,16 @@ def test_a_footprint_speaks_of_the_columns(model):
     assert area.volume == area.share.size
     ((low, _),) = area.intervals("size")
     assert 80 < low < 101
+
+
+def test_slopes_from_inside_reach_beyond_the_domain(model):
+    size = X["size"]
+    near = size.max() - 0.25 * (size.max() - size.min())
+    area = model.footprint(X[(size > near - 20) & (size < near + 15)])
+    constant, linear = (footprint_lines(area, model.encoding_, is_linear)[0] for is_linear in (False, True))
+    end = area.domain[0, 1]
+    assert "or more" not in constant
+    assert linear == f"{constant} and {outwards((end, end), np.ptp(area.domain[0]))[0]} or more"
 
 
 def test_what_is_outside_keeps_its_bits(model):

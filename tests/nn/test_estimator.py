@@ -10,6 +10,7 @@ from sample_modules import FAST, fitted_regressor, rows_far_and_near, rows_of_an
 
 from atlas_splines import Atlas, AtlasClassifier, AtlasRegressor
 from atlas_splines.core.model import model_in, state_of
+from atlas_splines.estimators.extrapolating import Ends
 from atlas_splines.nn import EstimatorModule
 
 
@@ -68,6 +69,15 @@ def test_a_module_predicts_what_the_regressor_does(options):
     knots = estimator.domain_.knots.T
     X = np.vstack([X, knots, knots[[-1]] + [[1, 0, 0]]])
     assert (module.to_unit(torch.tensor(X)).numpy() == estimator.domain_.to_unit(X)).all()
+
+
+def test_a_module_knows_where_rows_beyond_the_domain_were_learned():
+    estimator, X, y = fitted_regressor(extrapolation="linear", retention="pool", features=40)
+    estimator.partial_fit(X + np.array([100, 0, 0]), y)
+    assert Ends.of(state_of(estimator.model_), estimator.domain_).room.min() < 0.2
+    far = rows_far_and_near()
+    result = EstimatorModule(estimator)(torch.tensor(far)).detach().numpy()
+    np.testing.assert_allclose(result, estimator.predict(far), rtol=0, atol=1e-4 * estimator.target_scale_[0])
 
 
 def test_a_module_predicts_counts():

@@ -141,6 +141,14 @@ def test_a_quantile_instead_of_the_mean(page, data, path):
     check_against_python(page, path)
 
 
+@pytest.mark.parametrize("is_updated", [False, True])
+def test_linear_extrapolation(page, data, path, is_updated):
+    X, y = data
+    model = AtlasRegressor(extrapolation="linear", retention="pool", **FEW).fit(X, y)
+    save(model.partial_fit(X + np.array([3, 0, 0]), y) if is_updated else model, path)
+    check_against_python(page, path)
+
+
 def test_counts(page, data, path):
     X, y = data
     save(AtlasRegressor(loss="poisson", **FEW).fit(X, np.maximum(np.rint(y), 0)), path)

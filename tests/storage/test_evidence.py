@@ -468,13 +468,6 @@ def test_a_memory_must_fade_to_have_spoken(pooled):
         model_from_archive(archive)
 
 
-def test_evidence_without_features_is_refused(pooled):
-    archive = model_to_archive(pooled.model_)
-    archive.header["model"]["evidence"] |= {"coarse": [], "fine": [], "bumps": []}
-    with pytest.raises(ValueError, match=r"model.evidence has no features"):
-        model_from_archive(archive)
-
-
 def test_evidence_of_an_update_that_was_taken_back_is_refused(refusal_of_pool):
     def edit(file):
         updates = file.envelope["header"]["model"]["updates"]

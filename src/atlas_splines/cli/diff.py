@@ -16,7 +16,7 @@ from atlas_splines.cli.model_files import Loaded
 from atlas_splines.cli.output import Facts
 from atlas_splines.core.records import Record
 from atlas_splines.estimators.classifier import AtlasClassifier
-from atlas_splines.estimators.column_footprint import SLOPE_STEP, ColumnFootprint
+from atlas_splines.estimators.column_footprint import ColumnFootprint
 from atlas_splines.estimators.frame_footprint import footprint_lines
 from atlas_splines.estimators.table_model import TableModel
 from atlas_splines.files.writer import replace_file
@@ -123,8 +123,8 @@ def place_lines(areas: tuple[Footprint, ...], model: Loaded) -> Iterator[str]:
         elif isinstance(area, ColumnFootprint) and isinstance(model, TableModel):
             share = share_of_domain(area, model.encoding)
             yield f"Can differ: rows with all of these, {share} of the domain:"
-            rim = SLOPE_STEP if model.estimator.extrapolation == "linear" else 0
-            yield from footprint_lines(area, model.encoding, rim)
+            is_linear = model.estimator.extrapolation == "linear"
+            yield from footprint_lines(area, model.encoding, is_linear)
         else:
             yield f"Can differ: rows with all of these, {area.share.percent()} of the domain:"
             yield from str(area).removesuffix(">").splitlines()[1:]

@@ -25,7 +25,6 @@ from atlas_splines.cli.workers import Workers
 from atlas_splines.core.model import state_of
 from atlas_splines.core.records import TRAINED, Record
 from atlas_splines.estimators.classifier import AtlasClassifier
-from atlas_splines.estimators.column_footprint import SLOPE_STEP
 from atlas_splines.estimators.column_map import MARGIN
 from atlas_splines.estimators.frame_footprint import footprint_lines
 from atlas_splines.estimators.judging import held_out_text
@@ -292,8 +291,8 @@ def tell_footprint(
     several = f" (in {boxes} boxes)" if boxes > 1 else ""
     known = "" if area.known_rows is None else f"{known_rows_text(area.known_rows)} of the known rows, "
     say(f"Can change: rows with {which} of these{several}, {known}{share} of the domain:")
-    rim = SLOPE_STEP if estimator.extrapolation == "linear" else 0
-    for line in footprint_lines(area, model.encoding, rim):
+    is_linear = estimator.extrapolation == "linear"
+    for line in footprint_lines(area, model.encoding, is_linear):
         say(line)
     where = "" if estimator.in_domain(X).all() else " in the domain it had"
     say(f"Cannot change: every other prediction{where}; it stays the same to the bit.")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from atlas_splines.core.model import Atlas
 
-__all__ = ["average", "mixture", "placed"]
+__all__ = ["average", "constant", "mixture", "placed"]
 
 
 def average(models: Sequence[Atlas]) -> Atlas:
@@ -75,6 +75,19 @@ def placed(model: Atlas, inputs: NDArray[np.intp], of: int) -> Atlas:
         wider.g(rho)[:, :, inputs] = model.g(rho)
         wider.h(rho)[:, :, inputs] = model.h(rho)
     return wider
+
+
+def constant(values: NDArray[np.floating], inputs: int) -> Atlas:
+    """A model with the same outputs, shape (outputs,), wherever it is evaluated.
+
+    Examples
+    --------
+    >>> constant(np.array([3.0, -1.0]), inputs=2)([[0.1, 0.9]]).round(4)
+    array([[ 3., -1.]], dtype=float32)
+    """
+    model = Atlas(inputs, len(values), terms=0, density=0)
+    model.f(0)[:, 0] = values[:, None]  # the weights of one input's functions sum to one, (4)
+    return model
 
 
 def term_numbers(counts: Sequence[int]) -> list[NDArray[np.intp]]:

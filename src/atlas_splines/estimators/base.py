@@ -143,7 +143,8 @@ class AtlasEstimator(Accountable):
         y
             Target of each row.
         sample_weight
-            Weight of each row.
+            Weight of each row. Their unit does not matter to a fit. In later updates a row counts for as many
+            rows as its weight is of the mean weight here. Errors are weighted means.
         groups
             Label of each row: rows of one group are held out together, so that the model is fitted, and
             judged, for groups that it has not seen.
@@ -199,7 +200,9 @@ class AtlasEstimator(Accountable):
         model = made.model
         if solved is not None:
             spread = first_spread(rows, solved, self._loss, ahead.rows, ahead.said, ahead.factor)
-            model = start_pool(model, rows, solved, loss=self._loss, half_life=self.half_life, spread=spread)
+            model = start_pool(
+                model, solved, loss=self._loss, unit=made.unit, half_life=self.half_life, spread=spread
+            )
         self.domain_, self.model_ = made.columns, model
         self._remember(made.fitted.members, len(rows), held_out)
         self._look_back(rows)
@@ -207,7 +210,8 @@ class AtlasEstimator(Accountable):
 
     def _fit_data(self, data: FitData, seeds: list[int], tolerance: float) -> Made:
         """The fit itself: nothing of it is judged here."""
-        weights, targets = self._weighed(data.y, data.weights), self._targets(data.y)
+        weights, unit = in_rows(self._weighed(data.y, data.weights))
+        targets = self._targets(data.y)
         X, effects = crossed_levels(data, targets, weights, seeds[0])
         columns = ColumnMap.of(X, self._limits(X), effects)
         rows = Rows(self._first_points(X, columns), targets, weights)
@@ -216,7 +220,7 @@ class AtlasEstimator(Accountable):
         options = self._fit_options(targets.shape[1], self._signs(columns, targets.shape[1]))
         solved = self._solved(rows, columns, options, seeds[0], tolerance)
         fitted = fit_model(rows, options, seeds, self._map, solved, data.groups)
-        return Made(columns, rows, options, solved, fitted)
+        return Made(columns, rows, unit, options, solved, fitted)
 
     # --- judging --------------------------------------------------------------------------------------
 
@@ -342,7 +346,7 @@ class AtlasEstimator(Accountable):
         self._check_parameters()
         apart = numbered_groups(groups, weights, self.validation)
         model, points = self._model_reaching(X)
-        weights = self._weighed(y, weights)
+        weights, _ = in_rows(self._weighed(y, weights))
         rows = Rows(points, self._targets(y), weights).take(weights > 0)
         random = np.random.default_rng(self._seed())
         member = train_on(model.copy(), rows, self._fit_options(model.outputs), random, apart)
@@ -592,10 +596,14 @@ class FitData:
 
 @dataclass(frozen=True, eq=False)
 class Made:
-    """What a fit has made of its data: the map of the columns, the rows in it, and the model."""
+    """What a fit has made of its data: the map of the columns, the rows in it, and the model.
+
+    The mean weight of the data, `unit`, counts as one row.
+    """
 
     columns: ColumnMap
     rows: Rows
+    unit: float
     options: FitOptions
     solved: Solved | None
     fitted: Fitted
@@ -649,6 +657,20 @@ def crossed_levels(
         placement = place_levels(codes, *doubles, count, number % PLACING_FOLDS, beside)
         X[:, j], effects[j] = placement.rows, placement.levels
     return X, effects
+
+
+def in_rows(weights: Array) -> tuple[Array, float]:
+    """Weights of which the mean counts as one row, and that mean: the unit of weights does not matter.
+
+    Stacking weighs rows against what is expected beforehand, and optimisers add a constant to gradients.
+
+    Examples
+    --------
+    >>> in_rows(np.array([0.0, 2.0, 6.0], np.float32))
+    (array([0. , 0.5, 1.5], dtype=float32), 4.0)
+    """
+    unit = float(weights[weights > 0].mean(dtype=np.float64))
+    return (weights / unit).astype(weights.dtype), unit
 
 
 def seed_of(random_state: int | np.random.RandomState | None) -> int:

@@ -20,7 +20,7 @@ from atlas_splines.core.model import Atlas
 from atlas_splines.core.monotone import constrained
 from atlas_splines.core.rows import Rows
 from atlas_splines.estimators.groups import Groups
-from atlas_splines.estimators.stacking import schedule_for, signs_along, telling_inputs
+from atlas_splines.estimators.stacking import schedule_for, signs_along, telling_inputs, untrained
 from atlas_splines.evidence.classes import Mapper, class_prior, mean_entropy, most_likely
 from atlas_splines.evidence.design import Solved
 from atlas_splines.evidence.folding import fold
@@ -60,7 +60,9 @@ def stack_classes(
     start = most_likely(phi[learned], labels[learned], weights[learned], prior.precision, cone=cone)
     member = train_class_member(rows, held_out, solved, seed)
     scores = [prior.sharpness * phi[held_out] @ start, member.model(rows.points[held_out]).astype(np.float64)]
-    shares, _ = stacking_weights(scores, labels[held_out], weights[held_out])
+    shares = np.array([1.0, 0.0])  # solved scores are calibrated; without a member there is nothing to mix
+    if member.epochs:
+        shares, _ = stacking_weights(scores, labels[held_out], weights[held_out])
     shares[1:][shares[1:] < LEAST_WEIGHT] = 0
     W = most_likely(phi, labels, weights, prior.precision, FINAL_STEPS, start, cone)
     model = fold(solved.features, shares[0] * prior.sharpness * W)
@@ -125,6 +127,8 @@ def solved_alone(
 def train_class_member(rows: Rows, held_out: NDArray[np.bool_], solved: Solved, seed: int) -> Grown:
     """A member that was trained on classes for a short while; only inputs that matter take part."""
     random, inputs = np.random.default_rng(seed), telling_inputs(solved, rows.points)
+    if not len(inputs):
+        return untrained(rows)
     classes = rows.targets.shape[1]
     own = replace(
         rows,
@@ -139,7 +143,7 @@ def train_class_member(rows: Rows, held_out: NDArray[np.bool_], solved: Solved, 
     try:
         grown = grow(train_density(model, split, schedule, random), split, schedule, random)
     except TrainingDiverged:
-        grown = Grown(Atlas(len(inputs), classes, 0, density=0), np.inf, 0, [])
+        return untrained(rows)
     return replace(grown, model=placed(grown.model, inputs, rows.points.shape[1]))
 
 

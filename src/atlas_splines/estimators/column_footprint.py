@@ -14,11 +14,14 @@ from atlas_splines.estimators.column_map import ColumnMap
 from atlas_splines.memory.footprints import Footprint, Interval, merge
 from atlas_splines.memory.volumes import Volume
 
-__all__ = ["SLOPE_STEP", "ColumnFootprint", "seen_through", "steps_inward"]
+__all__ = ["SLOPE_STEPS", "ColumnFootprint", "seen_through", "steps_inward"]
 
 Array = NDArray[Any]
 
-SLOPE_STEP = 0.01  # linear extrapolation takes the slope over this part of the unit cube
+# Parts of the unit cube that linear extrapolation takes slopes over. The flatter one counts, and none if they
+# disagree. In benchmarks/extrapolation.py one over the last hundredth alone made predictions of "transformer"
+# 240 times as wrong as a constant, and one over the last quarter, fitted once, 2.7 times (both: 1.6).
+SLOPE_STEPS = (0.25, 1.0)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -94,8 +97,9 @@ class ColumnFootprint(Footprint):
         grown = self.known != self.area.domain  # (inputs, 2)
         low, high = self.known.T
         found |= (((units < low) & grown[:, 0]) | ((units > high) & grown[:, 1])).any(axis=1)
-        for _, rows, inward in steps_inward(units, inside):
-            found[rows] |= self.area.contains(inward)
+        for _, rows, inwards in steps_inward(units, inside):
+            for inward in inwards:
+                found[rows] |= self.area.contains(inward)
         return found
 
     def _meets(self, low: Array, high: Array) -> NDArray[np.bool_]:
@@ -131,10 +135,12 @@ def seen_through(
     )
 
 
-def steps_inward(points: Array, inside: Array) -> Iterator[tuple[int, NDArray[np.intp], Array]]:
-    """For each input that some rows leave the domain along: the rows, and their edge points a step inward."""
+def steps_inward(points: Array, inside: Array) -> Iterator[tuple[int, NDArray[np.intp], list[Array]]]:
+    """For each input that some rows leave the domain along: the rows, and their edge points steps inward."""
     for j in np.flatnonzero((points != inside).any(axis=0)).tolist():
         rows = np.flatnonzero(points[:, j] != inside[:, j])
-        inward = inside[rows].copy()
-        inward[:, j] -= SLOPE_STEP * np.sign(points[rows, j] - inside[rows, j])
-        yield j, rows, inward
+        outwards = np.sign(points[rows, j] - inside[rows, j])
+        inwards = [inside[rows].copy() for _ in SLOPE_STEPS]
+        for step, inward in zip(SLOPE_STEPS, inwards, strict=True):
+            inward[:, j] -= step * outwards
+        yield j, rows, inwards

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,13 +13,18 @@ from sklearn.utils.validation import check_is_fitted
 from atlas_splines.core.checks import check_overflow
 from atlas_splines.core.evaluation import evaluate
 from atlas_splines.core.model import model_in, state_of
-from atlas_splines.estimators.column_footprint import steps_inward
+from atlas_splines.core.state import State
+from atlas_splines.estimators.column_footprint import SLOPE_STEPS, steps_inward
+from atlas_splines.estimators.column_map import ColumnMap
 from atlas_splines.estimators.reaching import Reaching
+from atlas_splines.memory.doubt import open_ends
 
-__all__ = ["Extrapolating"]
+__all__ = ["STRAIGHT", "Ends", "Extrapolating"]
 
 Array = NDArray[Any]
 Self = TypeVar("Self", bound="Extrapolating")
+
+STRAIGHT = 0.75  # widths of the first domain, over which a slope goes on before it levels off at one width
 
 
 class Extrapolating(Reaching):
@@ -44,11 +50,7 @@ class Extrapolating(Reaching):
         state = state_of(model)
         out = evaluate(state, inside.astype(model.dtype)).astype(np.float64)
         if self.extrapolation == "linear":
-            edge = out.copy()
-            for j, rows, inward in steps_inward(points, inside):
-                step = (inside[rows, j] - inward[:, j])[:, None]
-                slope = (edge[rows] - evaluate(state, inward.astype(model.dtype))) / step
-                out[rows] += slope * (points[rows, j] - inside[rows, j])[:, None]
+            out += continued(state, Ends.of(state, self.domain_), out, points, inside)
         check_overflow(out)
         return out
 
@@ -60,3 +62,68 @@ class Extrapolating(Reaching):
                 f"{self._called(j)}; "
                 "use extrapolation='constant' or 'linear', or teach such rows with partial_fit"
             )
+
+
+@dataclass(frozen=True, eq=False)
+class Ends:
+    """Both ends of the domain along each input, as linear extrapolation takes them: low, then high.
+
+    Lengths are in widths of the columns over the first domain: what is linear in a column goes on as a line,
+    however the column is mapped to the unit cube.
+
+    Attributes
+    ----------
+    room
+        How much of a slope goes on beyond, from 0 to 1, shape (2, inputs).
+    stretch
+        Length of a unit of the model beyond, shape (2, inputs).
+    lengths
+        Length of each step inward, shape (steps, 2, inputs).
+    """
+
+    room: Array
+    stretch: Array
+    lengths: Array
+
+    @classmethod
+    def of(cls, state: State, columns: ColumnMap) -> Ends:
+        """The ends of the domain of a state."""
+        inputs, pieces = state.lattice.inputs, columns.knots.shape[1] - 1
+        stretch = np.ones((2, inputs))
+        lengths = np.tile(np.array(SLOPE_STEPS)[:, None, None], (1, 2, inputs))
+        for j, knots in enumerate(columns.knots):
+            outer, width = np.diff(knots)[[0, -1]], np.ptp(knots)
+            stretch[:, j] = pieces * outer / width
+            ends, outwards = state.lattice.domain[j], np.array([-1, 1])
+            inwards = ends - np.array(SLOPE_STEPS)[:, None] * outwards  # (steps, 2)
+            lengths[:, :, j] = outwards * (columns.to_raw(j, ends) - columns.to_raw(j, inwards)) / width
+        return cls(open_ends(state).T, stretch, lengths)
+
+
+def continued(state: State, ends: Ends, edge: Array, points: Array, inside: Array) -> Array:
+    """What linear extrapolation adds to the outputs at the edge of the domain, shape (rows, outputs).
+
+    Along each input it is at most by how much outputs differ across the width of the first domain.
+    """
+    change = np.zeros_like(edge)
+    for j, rows, inwards in steps_inward(points, inside):
+        beyond = points[rows, j] - inside[rows, j]
+        side = (beyond > 0).astype(int)
+        said = np.stack([evaluate(state, inward.astype(state.dtype)) for inward in inwards])
+        slopes = (edge[rows] - said) / ends.lengths[:, side, j, None]  # (steps, rows, outputs)
+        agreed = np.maximum(slopes.min(axis=0), 0) + np.minimum(slopes.max(axis=0), 0)
+        room = ends.room[side, j] * levelled(np.abs(beyond) * ends.stretch[side, j])
+        change[rows] += agreed * room[:, None]
+    return change
+
+
+def levelled(beyond: Array) -> Array:
+    """Distances that go straight on at first and level off at 1, without a kink.
+
+    Examples
+    --------
+    >>> levelled(np.array([0.5, 1.0, 2.0, 99.0]))
+    array([0.5   , 0.9375, 1.    , 1.    ])
+    """
+    near = np.minimum(beyond, 2 - STRAIGHT)
+    return np.asarray(near - np.maximum(near - STRAIGHT, 0) ** 2 / (4 * (1 - STRAIGHT)))

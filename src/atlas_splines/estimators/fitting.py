@@ -26,7 +26,7 @@ from atlas_splines.core.growing import (
     start_terms,
     train_density,
 )
-from atlas_splines.core.mixing import average, placed
+from atlas_splines.core.mixing import average, constant, placed
 from atlas_splines.core.model import Atlas
 from atlas_splines.core.monotone import constrained
 from atlas_splines.core.rows import Rows
@@ -348,8 +348,11 @@ def average_along_varying(
 ) -> Fitted:
     """Members that know nothing of inputs with one value in all rows, so that no other value matters."""
     inputs, varying = rows.points.shape[1], varying_inputs(rows.points)
-    if len(varying) in (0, inputs):
+    if len(varying) == inputs:
         return average_members(rows, options, seeds, run, groups)
+    if not len(varying):
+        fitted = average_members(rows, replace(options, signs=()), seeds, run, groups)
+        return replace(fitted, model=constant(fitted.model(rows.points[:1])[0], inputs))
     own = replace(rows, points=np.ascontiguousarray(rows.points[:, varying]))
     signs = tuple(tuple(ways[j] for j in varying) for ways in options.signs)
     fitted = average_members(own, replace(options, signs=signs), seeds, run, groups)

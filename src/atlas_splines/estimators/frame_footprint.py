@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from atlas_splines.estimators.column_footprint import ColumnFootprint
+from atlas_splines.estimators.column_footprint import SLOPE_STEPS, ColumnFootprint
+from atlas_splines.memory.footprints import Interval, merge
 from atlas_splines.memory.volumes import Volume
 from atlas_splines.tables.encoding import Column, Encoding, within
 from atlas_splines.tables.frames import encode_frame
@@ -56,7 +58,7 @@ class FrameFootprint(ColumnFootprint):
         return share_of_rows(self, self.encoding)
 
     def __repr__(self) -> str:
-        lines = footprint_lines(self, self.encoding, 0)
+        lines = footprint_lines(self, self.encoding)
         return f"<Footprint: {self._shares}\n" + "\n".join(lines) + ">"
 
 
@@ -81,17 +83,30 @@ def share_of_rows(area: ColumnFootprint, encoding: Encoding) -> Volume:
     return Volume(float(area.area.contains(points).mean()))
 
 
-def footprint_lines(area: ColumnFootprint, encoding: Encoding, rim: float) -> list[str]:
-    """One line for each column, in its own values; what happens in the rim of the domain happens beyond."""
+def footprint_lines(area: ColumnFootprint, encoding: Encoding, is_linear: bool = False) -> list[str]:
+    """One line for each column, in its own values; what happens at an end of the domain happens beyond.
+
+    If extrapolation is linear, so does what happens where slopes are taken from.
+    """
     width = max(len(column.name) for column in encoding.parts)
     lines, j = [], 0
     for column in encoding.parts:
         parts = [area.intervals(j + k) for k in range(len(column.inputs))]
-        low, high = area.columns.to_raw(j, area.area.domain[j] + np.array([rim, -rim])).tolist()
+        if is_linear and column.categories is None:
+            parts[0] = merge([*parts[0], *ends_sloped(area, j)])
+        low, high = area.columns.to_raw(j, area.area.domain[j]).tolist()
         words = column.covered(parts, (low, high), within(area.columns.fill_unit(j), area.area.intervals(j)))
         lines.append(f"  {column.name:{width}}  {words}{missing_too(area, column, j)}")
         j += len(parts)
     return lines
+
+
+def ends_sloped(area: ColumnFootprint, j: int) -> Iterator[Interval]:
+    """Ends of a column whose slopes are taken from values that the footprint has, as empty intervals."""
+    for end, inwards in zip(area.area.domain[j], (1, -1), strict=True):
+        values = area.columns.to_raw(j, end + inwards * np.array([0.0, *SLOPE_STEPS]))
+        if any(within(value, area.intervals(j)) for value in values.tolist()):
+            yield values[0], values[0]
 
 
 def missing_too(area: ColumnFootprint, column: Column, j: int) -> str:

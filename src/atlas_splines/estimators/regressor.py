@@ -52,10 +52,13 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
     domain
         How columns become the model's unit cube. "data": linearly over the range of the first data and 5 %
         on either side of it. "quantiles": halfway between that and the quantiles of the data, so that crowded
-        values get more of the resolution. Or a list with the (low, high) of each column.
+        values get more of the resolution. With both, outliers that are 10,000 or 100,000 times as far from
+        the median as nearly all rows lie beside these and take little of it. Or a list with the (low, high)
+        of each column.
     extrapolation
         What to predict outside the domain: what holds at its edge ("constant"), a continuation of the slope
-        there ("linear"), or nothing ("error").
+        there ("linear"), or nothing ("error"). A slope goes on for one width of the first domain, and not
+        where rows beyond it have been learned: they have moved the edge already.
     missing
         "error" refuses NaN. "learn" takes the median for it, and for each column that has NaN in the first
         data the model learns one more input: whether the value is missing.

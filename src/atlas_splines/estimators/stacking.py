@@ -59,6 +59,8 @@ def train_member(k: int, rows: Rows, held_out: NDArray[np.bool_], solved: Solved
     """
     random = np.random.default_rng(seed)
     inputs = telling_inputs(solved, rows.points)
+    if not len(inputs):
+        return untrained(rows)
     left = rows.targets - solved.ahead if k % 2 else rows.targets
     own = replace(
         rows, points=np.ascontiguousarray(rows.points[:, inputs]), targets=left.astype(rows.targets.dtype)
@@ -75,8 +77,13 @@ def train_member(k: int, rows: Rows, held_out: NDArray[np.bool_], solved: Solved
     try:
         grown = grow(train_density(model, split, schedule, random), split, schedule, random)
     except TrainingDiverged:
-        grown = Grown(Atlas(len(inputs), rows.targets.shape[1], 0, density=0), np.inf, 0, [])
+        return untrained(rows)
     return replace(grown, model=placed(grown.model, inputs, rows.points.shape[1]))
+
+
+def untrained(rows: Rows) -> Grown:
+    """A member that is zero everywhere: no input tells anything, or its training diverged."""
+    return Grown(Atlas(rows.points.shape[1], rows.targets.shape[1], 0, density=0), np.inf, 0, [])
 
 
 def signs_along(solved: Solved, inputs: NDArray[np.intp]) -> Signs:

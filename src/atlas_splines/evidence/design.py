@@ -142,7 +142,7 @@ def solve_first(
         (features(points[rows]), targets[rows], None if weights is None else weights[rows])
         for rows in pieces(len(points))
     )
-    if has_unseen(targets):
+    if has_unseen(targets) or not prior.steps:
         readout = solve(statistics, prior)
     else:
         readout = learn_prior(statistics, prior, LEARNING_STEPS)
@@ -222,6 +222,9 @@ def choose_features(
     if has_unseen(targets):
         unseen, prior = features_for_unseen(points, targets, budget, signs, random)
         return replace(unseen, levels=levels), prior
+    if not varying.any():
+        mean, prior = mean_alone(points.shape[1], signs)
+        return replace(mean, levels=levels), prior
     telling, lengths = telling_inputs(points, targets, varying, random)
     coarse = coarse_splines(points, targets, telling, int(SPLINE_SHARE * budget))
     phi = coarse(points)
@@ -235,6 +238,16 @@ def choose_features(
     return with_pairs(features, readout, points, targets, random)
 
 
+def mean_alone(inputs: int, signs: Signs) -> tuple[Features, Prior]:
+    """The constant feature, where no input varies: other values of theirs have no reason to matter.
+
+    Its prior stays flat. Standardised targets have a mean of zero, and a prior that is learned from them
+    expects it to be zero for ever: then a thousand later rows hardly moved it.
+    """
+    features = Features(inputs, (), (), (), signs)
+    return features, replace(Prior.flat(features.sizes, steps=0), cone=features.cone)
+
+
 def telling_inputs(
     points: Array, targets: Array, varying: NDArray[np.bool_], random: np.random.Generator
 ) -> tuple[NDArray[np.bool_], Array]:
@@ -245,7 +258,7 @@ def telling_inputs(
     evidence, or if it is short of length: then it may only matter together with others. Length scales are
     found again without those that do not matter.
     """
-    if varying.any() and not varying.all():
+    if not varying.all():
         telling, lengths = varying.copy(), np.full(len(varying), np.inf)
         of_varying = telling_inputs(points[:, varying], targets, varying[varying], random)
         telling[varying], lengths[varying] = of_varying

@@ -60,9 +60,8 @@ def fold_splines(model: Atlas, features: Features, weights: Array) -> None:
     """Write the constant and the splines into F."""
     functions = splines.basis_size(COARSE)
     begin = 1 + len(features.coarse) * functions
-    model.f(COARSE)[:, list(features.coarse)] = weights[1:begin].T.reshape(
-        -1, len(features.coarse), functions
-    )
+    own = (model.outputs, len(features.coarse), functions)
+    model.f(COARSE)[:, list(features.coarse)] = weights[1:begin].T.reshape(own)
     model.f(COARSE)[:, 0] += weights[0][:, None]  # the weights of one input's functions sum to one, (4)
     for j, density in features.fine:
         end = begin + splines.basis_size(density)

@@ -134,6 +134,23 @@ class Presence:
         """The pairs, as places among the chosen inputs: shape (pairs, 2)."""
         return np.array(list(combinations(range(len(self.inputs)), 2)), np.intp).reshape(-1, 2)
 
+    @property
+    def open_ends(self) -> Array:
+        """How few rows lie at either end of each input: usual ones over those there, up to 1; (inputs, 2).
+
+        Rows beyond the unit cube count at its ends. Once they have been learned, what holds there is what
+        holds beyond, and a slope from inside has no say.
+
+        Examples
+        --------
+        >>> presence = Presence.of(np.linspace(0, 1, 400)[:, None], [0])
+        >>> presence.after(presence.visits_of(np.full((380, 1), 1.3))).open_ends.round(1)
+        array([[1. , 0.1]])
+        """
+        counts = self.visits.alone
+        usual = counts.mean(axis=1, keepdims=True)
+        return np.asarray(np.minimum((usual + HALF) / (counts[:, [0, -1]] + HALF), 1.0))
+
     def visits_of(self, points: Array) -> Visits:
         """Counts of some rows; those beyond the unit cube count at its edge."""
         inside = points.clip(0, 1)

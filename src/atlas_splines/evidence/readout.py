@@ -79,7 +79,10 @@ class Prior:
 
     def sums(self, values: Array) -> Array:
         """Sum of the values of each group's features, along the first axis."""
-        return np.add.reduceat(values, self.starts, axis=0)
+        totals = np.zeros((len(self.sizes), *values.shape[1:]))
+        begun = self.starts < len(values)  # groups at the end may be empty
+        totals[begun] = np.add.reduceat(values, self.starts[begun], axis=0)
+        return totals
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,9 +137,10 @@ class Readout:
     ) -> Array:
         """What remains of each row's targets for a readout of all data but its block of rows, (32).
 
-        Nothing is solved anew: with H = ΦΛ⁻¹Φᵀ of the rows of a block, these are (I − H)⁻¹ times the errors
-        of this readout. The prior is that of all data. Effects of levels lose what the rows of the block have
-        taught them, (46).
+        Nothing is solved anew: with H = ΦΛ⁻¹Φᵀ and the errors e of this readout on the rows of a block, each
+        times the root of its weight, the weights of all other data are w − Λ⁻¹Φᵀ(I − H)⁻¹e. The prior is that
+        of all data. What these leave is not divided by the root of a row's weight, which may be rounded to 0.
+        Effects of levels lose what the rows of the block have taught them, (46).
 
         Parameters
         ----------
@@ -167,9 +171,8 @@ class Readout:
         left = np.empty_like(y)
         for rows in blocks:
             grid = on_grid(phi[rows], y[rows], weights[rows], self.weights.shape)
-            counted, targets, root = (part / UNIT for part in grid)
-            rest = self._left_by_rest if len(rows) > len(self.factor) else self._left_by_errors
-            left[rows] = rest(counted, targets) / np.maximum(root, 1 / UNIT)
+            counted, targets, _ = (part / UNIT for part in grid)
+            left[rows] = y[rows] - phi[rows] @ self._weights_without(counted, targets)
         return left
 
     def _left_without_effects(
@@ -196,19 +199,27 @@ class Readout:
                 own[rows] = self.effects.known_by(levels[rows], errors[rows], weights[rows])
         return own
 
-    def _left_by_errors(self, phi: Array, y: Array) -> Array:
-        """What all data but these rows leave of them, (32): cheap for few rows."""
-        half = self._whitened(phi)  # (features, rows)
-        kept = (1 + SINGULAR) * np.eye(len(phi)) - half.T @ half
-        return np.asarray(np.linalg.solve(kept, y - phi @ self.weights))
+    def _weights_without(self, phi: Array, y: Array) -> Array:
+        """Weights of all data but these rows, which are multiplied by the roots of their weights."""
+        basis, weights = (None, self.weights) if self.face is None else (self.face.basis, self.face.steps)
+        seen = phi if basis is None else phi @ basis
+        without = self._by_rest if len(phi) > len(self.factor) else self._by_errors
+        found = without(seen, y, weights)
+        return found if basis is None else basis @ found
 
-    def _left_by_rest(self, phi: Array, y: Array) -> Array:
-        """The same from the precision of all other data: cheap for more rows than features."""
-        precision, weights = self.factor @ self.factor.T, self.weights
-        if self.face is not None:
-            phi, weights = phi @ self.face.basis, self.face.steps
-        moment = precision @ weights - phi.T @ y
-        return np.asarray(y - phi @ np.linalg.solve(precision - phi.T @ phi, moment))
+    def _by_errors(self, phi: Array, y: Array, weights: Array) -> Array:
+        """The same from the errors on these rows: cheap for few."""
+        half = solve_triangular(self.factor, phi.T, lower=True, check_finite=False)  # (weights, rows)
+        kept = (1 + SINGULAR) * np.eye(len(phi)) - half.T @ half
+        change = half @ np.linalg.solve(kept, y - phi @ weights)
+        return np.asarray(
+            weights - solve_triangular(self.factor, change, lower=True, trans="T", check_finite=False)
+        )
+
+    def _by_rest(self, phi: Array, y: Array, weights: Array) -> Array:
+        """The same from the precision of all other data: cheap for more rows than weights."""
+        precision = self.factor @ self.factor.T
+        return np.asarray(np.linalg.solve(precision - phi.T @ phi, precision @ weights - phi.T @ y))
 
     def _whitened(self, phi: Array) -> Array:
         """L⁻¹Φᵀ, shape (features, rows)."""

@@ -98,13 +98,15 @@ class Spread(Recomputing, Evidence):
         if loss == "cross-entropy":
             surprise = surprise_of(said, targets)
             return cls((), (Scores.of(np.zeros(len(said)), surprise, weights, is_one_sided=True),), presence)
+        # where no input matters, predictions differ by what leaving a row out takes from the mean: its error
+        places = said if inputs else np.broadcast_to(said.mean(axis=0), said.shape)
         scales, scores = [], []
         for k in range(targets.shape[1]):
-            errors = targets[:, k] - said[:, k]
-            scale, ahead = Scale.of(points, said[:, k], errors, weights, inputs[:MOST_INPUTS])
+            errors, place = targets[:, k] - said[:, k], places[:, k]
+            scale, ahead = Scale.of(points, place, errors, weights, inputs[:MOST_INPUTS])
             larger = 1.0 if factor is None else float(factor[k])
             scales.append(scale)
-            scores.append(Scores.of(said[:, k], larger * errors / ahead, weights, sizes=ahead))
+            scores.append(Scores.of(place, larger * errors / ahead, weights, sizes=ahead))
         return cls(tuple(scales), tuple(scores), presence)
 
     # --- as evidence of a chart that was trained ------------------------------------------------------

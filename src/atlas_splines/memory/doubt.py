@@ -30,6 +30,7 @@ __all__ = [
     "most_surprise",
     "needed_presence",
     "needed_spread",
+    "open_ends",
     "quantile_levels",
     "spread_of",
     "support_of",
@@ -45,6 +46,14 @@ def spread_of(state: State) -> Spread | None:
     if isinstance(state.evidence, Spread):  # of a chart that was trained
         return state.evidence
     return state.evidence.whole_spread if isinstance(state.evidence, Pool) else None
+
+
+def open_ends(state: State) -> Array:
+    """How far the slope at either end of each input goes on beyond it, from 0 to 1: shape (inputs, 2)."""
+    spread = spread_of(state)
+    if spread is None or spread.presence is None:
+        return np.ones((state.lattice.inputs, 2))
+    return spread.presence.open_ends
 
 
 def needed_spread(state: State) -> Spread:

@@ -56,25 +56,25 @@ def as_first_rows(rows: Rows) -> tuple[Array, Array, Array]:
 
 def start_pool(
     model: Atlas,
-    rows: Rows,
     solved: Solved,
     *,
     loss: str,
+    unit: float = 1.0,
     half_life: float | None = None,
     spread: Spread | None = None,
 ) -> Atlas:
-    """The model, which was fitted to these rows, with their evidence; its predictions stay as they are.
+    """The model, which was fitted to some rows, with their evidence; its predictions stay as they are.
 
     Parameters
     ----------
     model
         A model on the unit cube, without charts.
-    rows
-        The data of its fit.
     solved
         Features and sums of these rows.
     loss
         Name of its loss.
+    unit
+        Weight that counts as one row: their mean weight, as users gave it.
     half_life
         Rows after which evidence counts half; by default several memories are kept and mixed.
     spread
@@ -89,7 +89,7 @@ def start_pool(
         state_of(model),
         loss,
         model.dtype.name,
-        unit=float(rows.weights.astype(np.float64).mean()),
+        unit=unit,
     )
     pool = replace(pool, spread=spread)
     if half_life is not None:

@@ -67,6 +67,9 @@ class EstimatorModule(nn.Module):
     fill: Tensor
     indicators: Tensor
     ends: Tensor
+    room: Tensor
+    stretch: Tensor
+    lengths: Tensor
     mean: Tensor
     spread: Tensor
     dispersion: Tensor
@@ -80,7 +83,8 @@ class EstimatorModule(nn.Module):
         support: bool = False,
     ) -> None:
         from atlas_splines.estimators.classifier import AtlasClassifier  # needs scikit-learn
-        from atlas_splines.estimators.column_footprint import SLOPE_STEP
+        from atlas_splines.estimators.column_footprint import SLOPE_STEPS
+        from atlas_splines.estimators.extrapolating import STRAIGHT
         from atlas_splines.estimators.regressor import AtlasRegressor
         from atlas_splines.estimators.uncertainty import checked_coverages
 
@@ -104,7 +108,7 @@ class EstimatorModule(nn.Module):
         self.classifies = isinstance(estimator, AtlasClassifier)
         self.one_column = not self.classifies and estimator._one_column
         self.counts = not self.classifies and estimator._counts
-        self.step = SLOPE_STEP
+        self.steps, self.straight = SLOPE_STEPS, STRAIGHT
         self.has_ends, self.has_support = coverage is not None, support
         if coverage is not None:
             coverage = float(checked_coverages(coverage)[0])
@@ -205,19 +209,32 @@ class EstimatorModule(nn.Module):
         return torch.stack(own, dim=1)
 
     def _continued(self, out: Tensor, points: Tensor, inside: Tensor) -> Tensor:
-        """Outputs continued beyond the domain, along each input with the slope over a step inward."""
+        """Outputs beyond the domain, as `estimators.extrapolating` continues them along each input."""
         beyond = points - inside
-        steps = self.step * beyond.sign()[:, None] * torch.eye(points.shape[1], device=points.device)
-        inward = self.model(inside[:, None] - steps.to(inside.dtype)).to(out.dtype)  # (rows, inputs, outputs)
-        return out + ((out[:, None] - inward) * (beyond.abs() / self.step)[..., None]).sum(1)
+        high = beyond > 0  # (rows, inputs)
+        outwards = beyond.sign()[:, None] * torch.eye(points.shape[1], device=points.device)
+        slopes = []  # (rows, inputs, outputs)
+        for k, step in enumerate(self.steps):
+            inward = inside[:, None] - step * outwards.to(inside.dtype)
+            length = torch.where(high, self.lengths[k, 1], self.lengths[k, 0])[..., None]
+            slopes.append((out[:, None] - self.model(inward).to(out.dtype)) / length)
+        agreed = slopes[0].minimum(slopes[1]).clamp(min=0) + slopes[0].maximum(slopes[1]).clamp(max=0)
+        near = beyond.abs() * torch.where(high, self.stretch[1], self.stretch[0])
+        near = near.clamp(max=2 - self.straight)
+        near = near - (near - self.straight).clamp(min=0) ** 2 / (4 * (1 - self.straight))
+        room = near * torch.where(high, self.room[1], self.room[0])
+        return out + (agreed * room[..., None]).sum(1)
 
 
 def constants_of(estimator: AtlasRegressor | AtlasClassifier) -> dict[str, NDArray[Any]]:
     """Everything in an estimator but the model, as arrays."""
+    from atlas_splines.estimators.extrapolating import Ends  # needs scikit-learn
+
     domain = estimator.domain_
     columns, pieces = domain.knots.shape  # a piece begins at each knot, and the last one goes on for ever
     units, widths = np.linspace(0, 1, pieces), np.diff(domain.knots)
     slope = np.divide(np.diff(units), widths, out=np.zeros_like(widths), where=widths > 0)
+    beyond = Ends.of(state_of(estimator.model_), domain)
     mean, scale = (getattr(estimator, f"target_{part}_", np.ones(1)) for part in ("mean", "scale"))
     return {
         "left": domain.knots,
@@ -228,6 +245,9 @@ def constants_of(estimator: AtlasRegressor | AtlasClassifier) -> dict[str, NDArr
         "indicators": domain.indicators,
         **{f"levels_{j}": np.append(units.later, units.known) for j, units in domain.levels.items()},
         "ends": estimator.model_.domain.T,  # (2, inputs)
+        "room": beyond.room,  # (2, inputs)
+        "stretch": beyond.stretch,  # (2, inputs)
+        "lengths": beyond.lengths,  # (steps, 2, inputs)
         "mean": mean,
         "spread": scale,
         "dispersion": getattr(estimator, "dispersion_", np.ones(1)),

@@ -284,8 +284,6 @@ def _read_features(archive: Archive, fields: Fields, inputs: int, signs: Signs, 
         raise ValueError(f"'fine' of {name} needs densities from {COARSE + 1} to {FINEST}")
     if any(type(count) is not int or count < 1 for count in bumps):
         raise ValueError(f"'bumps' of {name} must be whole numbers of at least 1")
-    if not (coarse or fine or bumps):
-        raise ValueError(f"{name} has no features")
     sides = _read_sides(fields, len(bumps), signs) if signs else [()] * len(bumps)
     groups = [
         _read_bumps(archive, count, inputs, side, f"{name}.bumps.{k}")

@@ -5,7 +5,7 @@
  */
 
 import { asFileError, FileError, numbersOf, readArchive } from "./archive.js";
-import { encodeRow, limitsOfColumn, mayMiss, readColumns, unitPoint } from "./columns.js";
+import { encodeRow, limitsOfColumn, mayMiss, rawOf, readColumns, unitPoint } from "./columns.js";
 import { coreOutputs, readCore } from "./coremodel.js";
 import { upTo } from "./coretables.js";
 import { readDoubt } from "./spread.js";
@@ -13,7 +13,8 @@ import { readDoubt } from "./spread.js";
 const COUNT_SHIFT = 0.375; // of Anscombe's root 2·√(y + 3/8) of counts
 const ROOT_OF_ZERO = 2 * Math.sqrt(COUNT_SHIFT);
 const LEAST_COUNT_SHARE = 0.005; // of the mean count: no prediction is lower
-const SLOPE_STEP = 0.01; // linear extrapolation takes the slope over this part of the unit cube
+const SLOPE_STEPS = [0.25, 1]; // parts of the unit cube that linear extrapolation takes slopes over
+const STRAIGHT = 0.75; // widths of the first domain, over which a slope goes on before it levels off
 
 /**
  * Read the model of a file.
@@ -150,14 +151,39 @@ function outputsAt(model, point) {
   const edge = coreOutputs(model.core, inside);
   const out = Float64Array.from(edge);
   for (const j of model.extrapolation === "linear" ? away : []) {
-    const inward = Float64Array.from(inside);
-    inward[j] -= SLOPE_STEP * Math.sign(point[j] - inside[j]);
-    const before = coreOutputs(model.core, inward);
-    const step = inside[j] - inward[j];
-    for (let p = 0; p < out.length; p++) out[p] += ((edge[p] - before[p]) / step) * (point[j] - inside[j]);
+    const beyond = point[j] - inside[j];
+    const slopes = SLOPE_STEPS.map((step) => slopesAlong(model, inside, edge, j, step * Math.sign(beyond)));
+    const room = (model.doubt?.openEnd(j, beyond > 0) ?? 1) * levelled(lengthAlong(model, j, inside[j], point[j]));
+    for (let p = 0; p < out.length; p++) out[p] += room * agreed(slopes.map((each) => each[p]));
   }
   if (!out.every(Number.isFinite)) throw new FileError("The model overflows there: its prediction is no number.");
   return Array.from(out);
+}
+
+/** Slopes of the outputs from a point at the edge of the domain inwards, counted outwards. */
+function slopesAlong(model, inside, edge, j, step) {
+  const inward = Float64Array.from(inside);
+  inward[j] -= step;
+  const before = coreOutputs(model.core, inward);
+  const length = lengthAlong(model, j, inside[j], inward[j]);
+  return edge.map((value, p) => (value - before[p]) / length);
+}
+
+/** Distance of two coordinates of an input in its column, in widths of that over the first domain. */
+function lengthAlong({ columns }, j, one, other) {
+  const [from, to, low, high] = [one, other, 0, 1].map((unit) => rawOf(columns, j, unit));
+  return Math.abs(to - from) / (high - low);
+}
+
+/** The flattest of slopes, or 0 if they disagree. */
+function agreed(slopes) {
+  return Math.max(Math.min(...slopes), 0) + Math.min(Math.max(...slopes), 0);
+}
+
+/** A distance that goes straight on at first and levels off at 1. */
+function levelled(beyond) {
+  const near = Math.min(beyond, 2 - STRAIGHT);
+  return near - Math.max(near - STRAIGHT, 0) ** 2 / (4 * (1 - STRAIGHT));
 }
 
 /** Name of the column that an input of the model tells of. */

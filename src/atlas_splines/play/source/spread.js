@@ -162,7 +162,8 @@ function scaleAt({ inputs, knots, weights }, point, said) {
  * its outputs; inside charts their own errors speak, faded in as their predictions are.
  *
  * @returns {object | null} `ends(point, said, coverage)` less what is said, `level(point, said, quantile)`,
- *     `mostSurprise(point, coverage)` of classes, and `support(point)`, which is null if it is not known.
+ *     `mostSurprise(point, coverage)` of classes, `support(point)`, which is null if it is not known, and
+ *     `openEnd(input, isUpper)`, how far the slope at an end of an input goes on beyond it, from 0 to 1.
  */
 export function readDoubt(archive, core) {
   const spread = readSpread(archive, core);
@@ -202,6 +203,7 @@ export function readDoubt(archive, core) {
       ? (point) => blended(core, spread, speaking, point, null, (own, owner, at) =>
           [supportAt(own.presence, at, own.presence.views > 2 ? poolOf(owner) : null)], false)[0]
       : null,
+    openEnd: (j, isUpper) => (spread.presence ? openEndOf(spread.presence, j, isUpper) : 1),
   };
 }
 
@@ -234,6 +236,13 @@ function supportAt(presence, point, pool) {
     return view < usual[0] ? 0 : interpolate(view, usual, (quantile) => quantile / 32);
   });
   return Math.min(Math.min(...shares) / USUAL_SHARE, 1);
+}
+
+/** How few rows lie at an end of an input: usual ones over those there, up to 1. */
+function openEndOf({ alone, cells }, j, isUpper) {
+  const counts = alone.subarray(j * cells, (j + 1) * cells);
+  const usual = counts.reduce((sum, value) => sum + value, 0) / cells;
+  return Math.min((usual + 0.5) / (counts[isUpper ? cells - 1 : 0] + 0.5), 1);
 }
 
 /** Rows along each input, over what is enough: the smallest of all inputs, as a logarithm. */
