@@ -46,9 +46,10 @@ def entropy_on(held_out, scores, rows):
 
 
 def test_a_member_finds_what_few_features_lack(rows, solved, held_out, monkeypatch):
-    with_member, member, scores = stack_classes(rows, held_out, solved, seed=0)
+    stacked = stack_classes(rows, held_out, solved, seed=0)
+    with_member, member, scores = stacked.model, stacked.member, stacked.held_out
     monkeypatch.setattr(class_stacking, "LEAST_WEIGHT", np.inf)
-    without, _, _ = stack_classes(rows, held_out, solved, seed=0)
+    without = stack_classes(rows, held_out, solved, seed=0).model
     fresh = table(2000, seed=1)
     assert entropy_of(with_member, fresh) < 0.9 * entropy_of(without, fresh)
     assert with_member.terms == without.terms + member.model.terms
@@ -60,10 +61,20 @@ def test_a_member_that_diverges_is_left_out(rows, solved, held_out, monkeypatch)
         raise TrainingDiverged(History(), 1.0)
 
     monkeypatch.setattr(class_stacking, "train_density", diverge)
-    model, member, scores = stack_classes(rows, held_out, solved, seed=0)
-    assert member.model.terms == 0
-    assert np.isfinite(model(rows.points)).all()
-    assert np.isfinite(scores).all()
+    stacked = stack_classes(rows, held_out, solved, seed=0)
+    assert stacked.member.model.terms == 0
+    assert np.isfinite(stacked.model(rows.points)).all()
+    assert np.isfinite(stacked.held_out).all()
+
+
+def test_all_rows_are_predicted_by_others(rows, solved, held_out):
+    stacked = stack_classes(rows, held_out, solved, seed=0)
+    fresh = table(2000, seed=1)
+    alone = mean_entropy(stacked.crossed, rows.targets, rows.weights)
+    assert alone == pytest.approx(entropy_on(held_out, stacked.solved, rows), abs=0.1)
+    assert alone > entropy_of(stacked.model, fresh)
+    many = np.tile(np.arange(len(rows)), 20)
+    assert stack_classes(rows.take(many), held_out[many], solved, seed=0).crossed is None
 
 
 def test_scores_of_classes_without_a_mistake_do_not_run_away(held_out):

@@ -116,7 +116,7 @@ def test_classes_have_a_share_of_right_ones():
     assert record.score == pytest.approx(model.score(X[300:], classes[300:]), abs=0.08)
     assert record.error == pytest.approx(log_loss(classes[300:], model.predict_proba(X[300:])), abs=0.15)
     assert str(record) == (
-        f"Held-out log loss {record.error:.4g} "
+        f"Cross-validated log loss {record.error:.4g} "
         f"({record.score:.2%} right; class frequencies alone {record.baseline:.4g})"
     )
 

@@ -70,7 +70,8 @@ def test_fits_updates_and_doubt_are_of_one_thread(two_threads, monkeypatch):
     X = np.random.default_rng(0).random((200, 2))
     model = AtlasRegressor(features=20, members=1, random_state=0).fit(X, X[:, 0])
     model.partial_fit(X, X[:, 0]).support(X)
-    assert seen == [{1}] * 3
+    assert len(seen) > 3  # the fit is judged by others like it
+    assert seen == [{1}] * len(seen)
     assert blas_threads() == {2}
 
 

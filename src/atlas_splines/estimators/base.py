@@ -190,6 +190,7 @@ class AtlasEstimator(Accountable):
     ) -> Self:
         self._check_parameters()
         apart = numbered_groups(groups, weights, self.validation)
+        weights, unit = in_rows(weights)
         self._start_targets(y, weights)
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=self.members).tolist()
         counted = weights > 0
@@ -201,7 +202,7 @@ class AtlasEstimator(Accountable):
         if solved is not None:
             spread = first_spread(rows, solved, self._loss, ahead.rows, ahead.said, ahead.factor)
             model = start_pool(
-                model, solved, loss=self._loss, unit=made.unit, half_life=self.half_life, spread=spread
+                model, solved, loss=self._loss, unit=unit * made.unit, half_life=self.half_life, spread=spread
             )
         self.domain_, self.model_ = made.columns, model
         self._remember(made.fitted.members, len(rows), held_out)
@@ -662,15 +663,18 @@ def crossed_levels(
 def in_rows(weights: Array) -> tuple[Array, float]:
     """Weights of which the mean counts as one row, and that mean: the unit of weights does not matter.
 
-    Stacking weighs rows against what is expected beforehand, and optimisers add a constant to gradients.
+    Stacking weighs rows against what is expected beforehand, and optimisers add a constant to gradients. Five
+    digits of a weight are kept: in another unit the last ones are rounded otherwise, and training may take
+    another turn for that.
 
     Examples
     --------
-    >>> in_rows(np.array([0.0, 2.0, 6.0], np.float32))
+    >>> in_rows(np.array([0.0, 2.0, 6.0]))
     (array([0. , 0.5, 1.5], dtype=float32), 4.0)
     """
     unit = float(weights[weights > 0].mean(dtype=np.float64))
-    return (weights / unit).astype(weights.dtype), unit
+    digits, exponents = np.frexp(weights / unit)
+    return np.ldexp(np.rint(digits * 2**16) / 2**16, exponents).astype(np.float32), unit
 
 
 def seed_of(random_state: int | np.random.RandomState | None) -> int:

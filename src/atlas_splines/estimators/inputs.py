@@ -97,7 +97,9 @@ class Inputs(Parameters):
         else:
             checked = validate_data(self, X, y, reset=first, **options)
         self._refuse_missing(checked[0])
-        weights = _check_sample_weight(sample_weight, checked[0], dtype=np.float32, ensure_non_negative=True)
+        # those of a fit are divided by their mean before they are rounded
+        kind = np.float64 if first else np.float32
+        weights = _check_sample_weight(sample_weight, checked[0], dtype=kind, ensure_non_negative=True)
         check_weight_sizes("sample_weight", weights)
         return *checked, weights
 
