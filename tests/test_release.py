@@ -1,8 +1,11 @@
 """Versions follow the changelog: what CONTRIBUTING says of a release."""
 
 import re
+from importlib import metadata
 from pathlib import Path
 
+from lowest_versions import lowest_versions
+from packaging.requirements import Requirement
 from packaging.version import Version
 
 from atlas_splines import __version__
@@ -32,3 +35,13 @@ def test_releases_have_dates_and_descend():
 
 def test_the_citation_has_the_same_version():
     assert f"\nversion: {__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf8")
+
+
+def test_every_dependency_has_a_lowest_version():
+    """Those of the newest environment satisfy them, and `make lowest` tries them."""
+    found = [Requirement(line) for line in lowest_versions()]
+    known = [Requirement(line) for line in metadata.requires("atlas-splines")]
+    assert {each.name for each in found} == {each.name for each in known if each.marker is None}
+    for each in found:
+        (bound,) = each.specifier
+        assert Version(bound.version) <= Version(metadata.version(each.name))

@@ -6,6 +6,7 @@ import pytest
 from command import app, estimator_of, files, ok, records, refused, run
 
 from atlas_splines.cli import passes
+from atlas_splines.cli.checks import check_absent, check_folder, check_predictions, check_replaceable
 from atlas_splines.files import locks
 
 
@@ -190,3 +191,11 @@ def test_no_command_replaces_a_file_that_would_be_lost(work, command):
         r"there\.\w+ is there already.*; choose another name, or replace it with --force", says
     )
     assert files(work) == before
+
+
+def test_a_stream_holds_nothing_that_could_be_lost():
+    nothing = Path(os.devnull)
+    check_folder(nothing)
+    check_absent(nothing)
+    check_replaceable(nothing)
+    check_predictions(nothing, "price")

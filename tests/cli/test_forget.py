@@ -1,9 +1,11 @@
+import errno
 import json
+import os
 import shutil
 from pathlib import Path
 
 import pytest
-from command import HEADER, app, estimator_of, homes, ok, read_csv, refused, run, write_csv
+from command import HEADER, app, estimator_of, files, homes, ok, read_csv, refused, run, write_csv
 
 
 @pytest.fixture
@@ -64,3 +66,32 @@ def test_a_model_is_built_again_from_its_tables(three):
     assert "is no folder" in refused("replay", "m.atlas", "--data", "nowhere")
     ok("update", "first.atlas", "data/0.csv", "--retention", "pool")
     assert run(app, ["replay", "m.atlas", "--data", "data", "--first", "first.atlas"]).exit_code == 2
+
+
+def test_no_receipt_no_change(three, monkeypatch):
+    """If either file cannot be written, both are as they were."""
+    before = files(three)
+    real = os.replace
+    for name in ("m.atlas", "m.receipt.json"):
+
+        def replace(source, target, name=name):
+            if Path(target).name == name:
+                raise OSError(errno.EPERM, "Operation not permitted")
+            real(source, target)
+
+        monkeypatch.setattr(os, "replace", replace)
+        says = f"{name} could not be written: Operation not permitted; make room or choose another folder"
+        assert refused("forget", "m.atlas", "data/1.csv") == says
+        monkeypatch.setattr(os, "replace", real)
+        assert files(three) == before
+    ok("forget", "m.atlas", "data/1.csv", "--receipt", os.devnull)
+    assert files(three).keys() == before.keys()
+    assert files(three)["m.atlas"] != before["m.atlas"]
+
+
+def test_a_receipt_that_would_replace_its_model(three):
+    before = files(three)
+    for arguments in (["--receipt", "m.atlas"], ["-o", "new.atlas", "--receipt", "./new.atlas"]):
+        says = f"{Path(arguments[-1])} is the model itself, and would be lost; give the receipt another name"
+        assert refused("forget", "m.atlas", "data/1.csv", *arguments, "--force") == says
+    assert files(three) == before

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import typer
-from command import HEADER, app, homes, ok, run, write_csv
+from command import HEADER, SMALL, app, homes, ok, run, write_csv
 
 from atlas_splines.cli import arena, demo, experiment_commands
 from atlas_splines.cli.messages import fail
@@ -292,3 +292,58 @@ def test_a_shell_completes_commands_options_and_model_files(work, words, offered
     place = {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
     result = run(app, [], prog_name="atlas", env={"_ATLAS_COMPLETE": "complete_bash", **place})
     assert result.output.split() == offered
+
+
+# one of each kind: an escape, a control character of eight bits, writing from right to left
+EVIL = "\x1b[8mowned\x07\x9b31m\u202etotal"
+CONTROLS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+
+
+@pytest.fixture
+def hostile(tmp_path, monkeypatch):
+    """Models whose columns, categories and classes would steer a terminal."""
+    monkeypatch.chdir(tmp_path)
+    header = [f"size{EVIL}", f"city{EVIL}", f"price{EVIL}", f"sold{EVIL}"]
+    table = [
+        (size, f"{city}{EVIL}", price, f"{'yes' if price > 200 else 'no'}{EVIL}")
+        for size, _, city, _, price in homes(60)
+    ]
+    write_csv("homes.csv", header, table)
+    write_csv("more.csv", header, table[:30])
+    write_csv("other.csv", header, [(*row[:1], f"Oslo{EVIL}", *row[2:]) for row in table])
+    for name, target in (("price", 2), ("sold", 3)):
+        model = f"{name}.atlas"
+        ok("fit", "homes.csv", "-t", header[target], "-o", model, *SMALL)
+        ok("update", model, "more.csv", "-o", f"{name}2.atlas", "--retention", "pool")
+    return header
+
+
+@pytest.mark.parametrize("name", ["price", "sold"])
+def test_names_in_files_of_others_do_not_steer_the_terminal(name, hostile):
+    old, new = f"{name}.atlas", f"{name}2.atlas"
+    lines = [
+        ("inspect", new),
+        ("log", new),
+        ("verify", new),
+        ("diff", old, new),
+        ("diff", "price.atlas", "sold.atlas"),
+        ("patch", old, new, "-o", "fix.patch"),
+        ("apply", old, "fix.patch", "-o", "applied.atlas"),
+        ("merge", old, new, new, "-o", "merged.atlas"),
+        ("evaluate", new, "homes.csv", "--by", hostile[1]),
+        ("update", new, "other.csv", "-o", "third.atlas"),
+        ("fit", "homes.csv", "-t", hostile[2], "-o", "again.atlas", *SMALL),
+        ("predict", new, "other.csv", "-o", "predicted.csv"),
+        ("forget", new, "other.csv"),
+        ("revert", new, "1"),
+        ("fit", "homes.csv", "-t", "price", "-o", "again.atlas"),
+    ]
+    seen = set()
+    for words in lines:
+        for more in ([], ["--json"]):
+            result = run(app, [*words, "--force"][: len(words) + ("-o" in words)] + more, color=True)
+            assert not CONTROLS.search(result.output), words
+            seen |= {(words[0], *more)} if r"\u001b[8mowned\u0007\u009b31m\u202e" in result.output else set()
+            if more:
+                json.loads(result.stdout)
+    assert {("inspect",), ("evaluate",), ("log",), ("inspect", "--json"), ("evaluate", "--json")} <= seen

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from atlas_splines import Atlas
 from atlas_splines.core import splines
-from atlas_splines.core.charts import Chart, Fence, fence_around, pack
+from atlas_splines.core.charts import Chart, Fence, fence_around, pack, seen_charts, within
 from atlas_splines.core.kernels import MANY
 from atlas_splines.core.model import state_of, take_state
 
@@ -155,3 +155,25 @@ def test_a_chart_wholly_under_a_newer_one_is_no_longer_evaluated():
         state_of(model).with_charts([charts["small"], dataclasses.replace(charts["large"], replaces=False)]),
     )
     assert state_of(model).packed.fence.size == 2
+
+
+def test_charts_that_change_nothing_are_those_wholly_where_a_newer_one_speaks_alone():
+    random = np.random.default_rng(0)
+    domain = np.array([[0.0, 1.0]] * 2)
+    charts = []
+    for replaces in random.random(60) < 0.5:
+        corner, width = random.random(2), random.choice([0.05, 0.5])
+        points = (corner + width * random.random((20, 2))).clip(0, 1)
+        fence = fence_around(points, 5, "touch")
+        charts.append(Chart(1, fence, Atlas(inputs=2, terms=0, density=0), np.ones(1), bool(replaces)))
+    hidden = [
+        chart
+        for k, chart in enumerate(charts)
+        if any(
+            newer.replaces and within(chart.fence.box_in(domain), newer.fence.core_in(domain))
+            for newer in charts[k + 1 :]
+        )
+    ]
+    assert 0 < len(hidden) < 60
+    assert seen_charts(charts, domain) == [chart for chart in charts if chart not in hidden]
+    assert seen_charts([], domain) == []

@@ -203,7 +203,7 @@ def test_rows_without_weight_do_not_count():
     wrong = np.where(np.arange(400) % 2, y, 1e4)
     model = AtlasRegressor(**QUICK).fit(X, wrong, sample_weight=np.arange(400) % 2)
     assert model.score(X, y) > 0.98
-    with pytest.raises(ValueError, match="Sample weights must contain at least one non-zero number"):
+    with pytest.raises(ValueError, match=r"at least one non-zero number|which is too small"):
         model.fit(X, y, sample_weight=np.zeros(400))
     for learn in (model.fit, model.partial_fit):
         with pytest.raises(

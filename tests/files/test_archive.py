@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from mutations import AGAIN, CARELESS, File, small_model
 
 from atlas_splines import StorageError, load, save
-from atlas_splines.files.archive import Archive, read_archive, write_archive
+from atlas_splines.files.archive import Archive, altered_parts, parse, read_archive, write_archive
 
 
 def test_an_archive_holds_any_header_and_tensors(path):
@@ -226,3 +226,39 @@ def test_what_is_made_of_a_file_may_not_be_far_larger(monkeypatch):
     archive.reserve(48_000)
     with pytest.raises(ValueError, match=r"it would take 48,001 bytes of memory, far more than its size"):
         archive.reserve(1)
+
+
+def test_a_name_that_is_there_twice_among_very_many():
+    """Found in one pass: one for each name before it would take hours."""
+    names = [f'"{k}":0' for k in range(400_000)]
+    with pytest.raises(ValueError, match="its header has '399999' twice in one object"):
+        parse("{" + ",".join([*names, names[-1]]) + "}")
+
+
+def test_a_tensor_with_a_name_of_very_many_words(path):
+    save(small_model(), path)
+    file = File.open(path.read_bytes())
+    file.entries["." * 4_000_000] = {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]}
+    path.write_bytes(file.seal())
+    for read in (load, altered_parts):
+        with pytest.raises(
+            StorageError, match=r"cannot be loaded: tensor '\.+\.' has a name of more than 200 letters"
+        ):
+            read(path)
+
+
+def test_the_bytes_of_all_tensors_are_added_up_once():
+    """A file full of charts asks for memory at each of them."""
+
+    class Counted(dict):
+        passes = 0
+
+        def values(self):
+            self.passes += 1
+            return super().values()
+
+    tensors = Counted(a=np.zeros(10))
+    archive = Archive("thing", {}, tensors)
+    for _ in range(3):
+        archive.reserve(10)
+    assert (archive.reserved, tensors.passes) == (30, 1)

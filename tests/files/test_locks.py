@@ -1,3 +1,5 @@
+import errno
+import os
 import subprocess
 import sys
 import textwrap
@@ -92,3 +94,63 @@ def test_a_lock_on_a_file_that_was_removed_meanwhile_does_not_count(path, monkey
     with pytest.raises(StorageError, match="another process is updating"), lock(path, timeout=0):
         pass
     holder.release()
+
+
+@pytest.fixture
+def files_of_another(monkeypatch):
+    """The modes of files that exist already are those that another user set: this one is everybody else."""
+    real = os.open
+
+    def strict(file, flags, *mode):
+        if os.path.lexists(file) and not os.path.isdir(file):
+            allowed = os.lstat(file).st_mode & (0o006 if flags & os.O_RDWR else 0o004)
+            if allowed != (0o006 if flags & os.O_RDWR else 0o004):
+                raise PermissionError(errno.EACCES, "Permission denied")
+        return real(file, flags, *mode)
+
+    monkeypatch.setattr(os, "open", strict)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="modes of files mean little there")
+def test_a_lock_that_a_killed_process_of_another_user_left(path, files_of_another):
+    file = path.with_name(".model.atlas.lock")
+    file.touch()
+    file.chmod(0o644)
+    with lock(path, timeout=0):
+        pass
+    file.touch()
+    file.chmod(0o600)
+    text = f"{path} cannot be changed: its lock {file} cannot be taken: Permission denied; if nobody updates the model, remove it"
+    with pytest.raises(StorageError) as caught, lock(path, timeout=0):
+        pass
+    assert str(caught.value) == text
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="modes of files mean little there")
+def test_others_can_lock_whatever_the_umask(path):
+    before = os.umask(0o077)
+    try:
+        with lock(path):
+            assert path.with_name(".model.atlas.lock").stat().st_mode & 0o777 == 0o644
+    finally:
+        os.umask(before)
+
+
+def test_a_folder_that_cannot_be_written_is_told(path, monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(os, "open", refuse)
+    with (
+        pytest.raises(
+            StorageError, match="its folder cannot be written: Read-only file system; choose another"
+        ),
+        lock(path),
+    ):
+        pass
+
+
+def test_a_stream_needs_no_lock(tmp_path, monkeypatch):
+    monkeypatch.setattr(locks, "held", None)
+    with lock(os.devnull):
+        pass

@@ -1,5 +1,7 @@
 import errno
 import os
+import socket
+import stat
 import subprocess
 import sys
 import textwrap
@@ -9,7 +11,7 @@ import pytest
 from mutations import small_model
 
 from atlas_splines import Atlas, StorageError, load, save
-from atlas_splines.files.writer import whole_file, write_whole
+from atlas_splines.files.writer import replace_files, whole_file, write_whole
 
 
 def test_a_full_disk_leaves_the_old_file(path, monkeypatch):
@@ -160,3 +162,60 @@ def test_an_error_in_the_block_leaves_the_old_file(tmp_path):
         write_whole(tmp_path, b"new")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes with names")
+def test_a_stream_is_written_into_and_not_replaced(tmp_path):
+    """As /dev/null is, which a test that fails should not replace."""
+    pipe, link = tmp_path / "pipe", tmp_path / "link"
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    for name in (pipe, link):
+        reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+        save(small_model(), name)
+        content = os.read(reader, 2**16)
+        os.close(reader)
+        (tmp_path / "copy").write_bytes(content)
+        assert load(tmp_path / "copy").fingerprint() == small_model().fingerprint()
+        assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["copy", "link", "pipe"]
+
+
+@pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="needs sockets in folders")
+def test_what_is_neither_a_file_nor_a_stream_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # names of sockets are short
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind("m.atlas")
+        with pytest.raises(
+            StorageError, match=r"m\.atlas could not be written: it is neither a file nor a stream"
+        ):
+            save(small_model(), "m.atlas")
+        assert stat.S_ISSOCK(os.stat("m.atlas").st_mode)
+    assert os.listdir() == ["m.atlas"]
+
+
+@pytest.mark.parametrize("old", [None, b"old"])
+@pytest.mark.parametrize("failing", [0, 1, 2])
+def test_several_files_or_none(tmp_path, monkeypatch, old, failing):
+    """Whichever of three cannot take its place, all are as they were."""
+    paths = [tmp_path / name for name in "abc"]
+    for path in paths if old is not None else []:
+        path.write_bytes(old)
+    real = os.replace
+
+    def replace(source, target):
+        if target == paths[failing]:
+            raise OSError(errno.EPERM, "Operation not permitted")
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", replace)
+    with pytest.raises(StorageError) as caught:
+        replace_files({path: [b"new"] for path in paths})
+    text = "could not be written: Operation not permitted; make room or choose another folder"
+    assert str(caught.value) == f"{paths[failing]} {text}"
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == (
+        {} if old is None else dict.fromkeys(paths, old)
+    )
+    monkeypatch.undo()
+    replace_files({path: [b"n", b"ew"] for path in paths})
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == dict.fromkeys(paths, b"new")

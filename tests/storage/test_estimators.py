@@ -244,3 +244,18 @@ def test_a_prediction_that_no_float_holds_is_not_returned(regressor):
         broken.target_scale_, broken.target_mean_ = np.array([scale]), np.array([mean])
         with pytest.raises(OverflowError, match="row 0 is predicted beyond what a float can hold; fit again"):
             broken.predict(X)
+
+
+def test_one_long_label_does_not_make_all_of_them_long(path, monkeypatch):
+    """An array of texts has room for the longest in each place."""
+    monkeypatch.setattr("atlas_splines.files.archive.ALLOWANCE", 0)
+    save(load(GOLDEN / "classifier_v4.atlas"), path)
+    archive = read_archive(path)
+    values = archive.header["estimator"]["labels"]["values"]
+    archive.header["estimator"]["labels"] |= {
+        "dtype": "str",
+        "values": [*"abcdefgh"[: len(values) - 1], "z" * 1_000_000],
+    }
+    write_archive(path, archive)
+    with pytest.raises(StorageError, match="bytes of memory, far more than its size"):
+        load(path)

@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ from mutations import File, places, rich_model, small_model
 
 from atlas_splines import Atlas, StorageError, load, save, update
 from atlas_splines.core.model import state_of
-from atlas_splines.files.archive import Archive, read_archive, write_archive
+from atlas_splines.files.archive import VERSION, Archive, read_archive, write_archive
 from atlas_splines.storage import models
 from atlas_splines.storage.models import model_from_archive, model_to_archive
 
@@ -257,10 +258,16 @@ def test_the_format_is_as_documented(rich_bytes):
     assert list(file.envelope) == ["format", "version", "sha256", "kind", "header", "parts"]
     assert (file.envelope["format"], file.envelope["version"], file.envelope["kind"]) == (
         "atlas-splines",
-        4,
+        VERSION,
         "model",
     )
     documented = (Path(__file__).parents[2] / "docs" / "format.md").read_text(encoding="utf8")
+    told = re.findall(r"describes format version (\d+) |^\| `version` \| `(\d+)`;", documented, re.MULTILINE)
+    assert [int(one or other) for one, other in told] == [VERSION, VERSION]
+    older = documented.partition("\n## Older versions\n")[2].partition("\n## ")[0]
+    assert [int(k) for k in re.findall(r"^Files of version (\d+) ", older, re.MULTILINE)] == [
+        *range(VERSION)
+    ][:0:-1]
     for parent, key in places(json.loads(json.dumps(header(file)))):
         assert isinstance(parent, list) or f"`{key}`" in documented, key
     for name in file.entries:
@@ -327,3 +334,55 @@ def test_a_first_model_that_does_not_go_its_way(monotone_archive):
     archive.tensors[name][0, -1] += 9
     with pytest.raises(ValueError, match=r"'base' of model.evidence does not go the ways of its model"):
         model_from_archive(archive)
+
+
+def monotone_with_a_chart_beyond(opened):
+    """A model whose newest update planned a chart beyond the domain, and opened it or not; nothing remains."""
+    model = load(GOLDEN / "monotone_v4.atlas")
+    random = np.random.default_rng(0)
+    X = 1.2 + 0.3 * random.random((60, 2))
+    noise = model.predict(X) + random.normal(size=60)  # nothing that a chart could learn
+    model.set_params(retention="chart").partial_fit(X, np.full(60, 3.0) if opened else noise)
+    assert len(model.model_.charts) == 1 + opened
+    return model.revert(model.update_log_[-1].id) if opened else model
+
+
+@pytest.mark.parametrize("opened", [True, False])
+def test_a_fence_beyond_a_domain_that_was_given_back(opened, path):
+    """Fences in the log are those of then; along monotone inputs those of charts follow the model."""
+    model = monotone_with_a_chart_beyond(opened)
+    assert (model.model_.updates[-1].footprint.domain[:, 1] > model.model_.domain[:, 1]).all()
+    save(model, path)
+    X = np.random.default_rng(1).random((50, 2))
+    np.testing.assert_array_equal(load(path).predict(X), model.predict(X))
+
+
+def test_a_table_with_too_few_rows_for_its_inputs(path, refusal):
+    """Counting the functions of very many inputs takes memory, for which there is no table."""
+    archive = model_to_archive(small_model())
+    archive.header["model"]["configuration"] |= {"inputs": 200_000, "density": 20}
+    archive.tensors["model.domain"] = np.tile([0.0, 1.0], (200_000, 1))
+    write_archive(path, archive)
+    what = "cannot be loaded: tensor 'model.table' has 4 rows, too few for its inputs and densities"
+    assert refusal(path.read_bytes()).startswith(what)
+
+
+@pytest.mark.parametrize(
+    ("version", "names"),
+    [
+        (3, ["fit", "parts", "spread", "settings", "data"]),
+        (2, ["chain", "validation"]),
+        (1, ["evidence", "reason", "features"]),
+    ],
+)
+def test_what_files_of_older_versions_lack_is_told(version, names):
+    """The page on the format names it, files of that version lack it, and those of the next have it."""
+    texts = [
+        json.dumps(File.open((GOLDEN / f"regressor_v{number}.atlas").read_bytes()).envelope)
+        for number in (version, version + 1)
+    ]
+    documented = (Path(__file__).parents[2] / "docs" / "format.md").read_text(encoding="utf8")
+    told = documented.partition(f"\nFiles of version {version} ")[2].partition("\n\n")[0]
+    for name in names:
+        assert [f'"{name}":' in text for text in texts] == [False, True]
+        assert f"`{name}`" in told

@@ -108,9 +108,29 @@ def test_standard_output_that_is_full(monkeypatch):
     class Output:
         buffer = FullDisk()
 
+        @staticmethod
+        def isatty():
+            return False
+
     monkeypatch.setattr(sys, "stdout", Output)
     with (
         pytest.raises(TableError, match=r"^standard output could not be written: No space left on device"),
         TableWriter("-") as writer,
     ):
         writer.write(pa.table({"x": np.arange(100.0)}))
+
+
+@pytest.mark.parametrize(("looked_at", "shown"), [(True, r"\u001b]0;x\u0007"), (False, "\x1b]0;x\x07")])
+def test_what_would_steer_a_terminal(looked_at, shown, monkeypatch):
+    """Somebody who looks at labels of another's model sees them escaped; files and programs get the bytes."""
+
+    class Output(io.TextIOWrapper):
+        def isatty(self):
+            return looked_at
+
+    seen = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", Output(seen, "utf8"))
+    with TableWriter("-") as writer:
+        writer.write(pa.table({"sold": ["yes\x1b]0;x\x07", "São"]}))
+    assert seen.getvalue().decode() == f"sold\nyes{shown}\nSão\n"
+    monkeypatch.undo()

@@ -1,5 +1,6 @@
 """Headers and arrays as compressed bytes."""
 
+import json
 import zlib
 
 import numpy as np
@@ -68,3 +69,34 @@ def test_a_header_that_swells_is_stopped(monkeypatch):
     monkeypatch.setattr(packing, "MOST_TEXT", 1000)
     with pytest.raises(ValueError, match="more or less than they should be"):
         unpack(packed(b'{"header":{},"tensors":{}}' + b" " * 1000), "model")
+
+
+def test_a_few_bytes_do_not_ask_for_hours_of_work():
+    """Rows that are nearly all zero shrink to nothing, and a matrix that follows from them takes long."""
+    features, count = 2000, 250
+    rows = np.eye(count, features, dtype=np.int64)
+    places = {"a.gram": ["int64", [features * (features + 1) // 2], list(range(count))]}
+    archive = packed(json.dumps({"header": {}, "tensors": places}).encode(), packing._planes(rows))
+    assert archive.held < 10_000
+    with pytest.raises(ValueError, match="would take far more time than a file of its size should"):
+        unpack(archive, "model")
+
+
+def test_what_would_be_too_much_work_is_packed_as_it_is(monkeypatch):
+    """Whatever is written can be read: the budget of the reader is that of the writer."""
+    monkeypatch.setattr(packing, "MOST_WORK", 5000)
+    phi = np.random.default_rng(0).integers(0, 65536, (3, 40))
+    triangle = (phi.T @ phi)[np.triu_indices(40)]
+    parts = pack({}, {"a.gram": triangle, "b.gram": triangle})  # each takes 3 · 40² units
+    content = json.loads(zlib.decompress(parts["header"].tobytes()))
+    assert [rows for _, _, rows in content["tensors"].values()] == [[0, 1, 2], None]
+    back = unpack(Archive("patch", {}, dict(parts)), "model")
+    assert all(np.array_equal(back.tensors[name], triangle) for name in ("a.gram", "b.gram"))
+
+
+def test_memory_is_measured_by_the_bytes_of_the_file(monkeypatch):
+    """What was packed has no claim to more memory because it swells."""
+    monkeypatch.setattr("atlas_splines.files.archive.ALLOWANCE", 20_000_000)
+    back = unpack(Archive("patch", {}, dict(pack({}, {"zeros": np.zeros(1_000_000)}))), "model")
+    with pytest.raises(ValueError, match="it would take 24,000,000 bytes of memory, far more than its size"):
+        back.reserve(8_000_000)

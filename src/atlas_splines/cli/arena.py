@@ -44,6 +44,6 @@ def compare_methods(
     except (RunError, ValueError) as error:
         fail(str(error))
     report, found = output / "report.html", list(findings(results))
-    say(text_table(results))
-    say("\n".join(["", *found, f"The report is {report}."]))
+    for line in (*text_table(results).splitlines(), "", *found, f"The report is {report}."):
+        say(line)
     return {"report": report, "findings": found}

@@ -12,6 +12,7 @@ from atlas_splines.core.records import count_of
 from atlas_splines.estimators.table_model import Estimator
 from atlas_splines.estimators.uncertainty import checked_coverages
 from atlas_splines.files.errors import StorageError
+from atlas_splines.files.writer import is_stream
 from atlas_splines.memory.doubt import spread_of
 from atlas_splines.storage.saving import load_with_table
 from atlas_splines.tables.reading import Source, TableError
@@ -46,6 +47,8 @@ def check_folder(path: Path) -> None:
         raise TableError(f"{path} cannot be written: there is no folder {path.parent}; check the name")
     if path.is_dir():
         raise TableError(f"{path} cannot be written: it is a folder; give the name of a file")
+    if is_stream(path):  # it is written into, and its folder is left alone
+        return
     if not os.access(path.parent, os.W_OK):
         raise TableError(
             f"{path} cannot be written: nothing can in the folder {path.parent}; choose another one"
@@ -54,7 +57,7 @@ def check_folder(path: Path) -> None:
 
 def check_replaceable(output: Path) -> None:
     """Refuse to replace a model that has learned since its fit, or a file that is no model."""
-    if not output.exists():
+    if not output.exists() or is_stream(output):
         return
     try:
         loaded = load_with_table(output)
@@ -69,7 +72,7 @@ def check_replaceable(output: Path) -> None:
 
 def check_predictions(output: Path, column: str) -> None:
     """Refuse to replace a file that is no table with this column of predictions."""
-    if not output.exists():
+    if not output.exists() or is_stream(output):
         return
     try:
         is_predicted = column in Source.of(output).columns
@@ -81,7 +84,7 @@ def check_predictions(output: Path, column: str) -> None:
 
 def check_absent(output: Path) -> None:
     """Refuse to replace any file: pictures and ONNX do not tell what they are of."""
-    if output.exists():
+    if output.exists() and not is_stream(output):
         raise TableError(f"{output} is there already; {WAY_OUT}")
 
 

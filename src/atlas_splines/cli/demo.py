@@ -70,7 +70,8 @@ def demonstrate(
     output, home = output.resolve(), Path.cwd()
 
     def show(line: str) -> None:
-        say(f"\n$ atlas {line}")
+        say("")
+        say(f"$ atlas {line}")
         run([*shlex.split(line), *(["--quiet"] if quiet else [])])
 
     with tempfile.TemporaryDirectory(prefix="atlas-demo-") as folder:
@@ -83,7 +84,8 @@ def demonstrate(
             show("update model.atlas new.csv -o after.atlas")
             show("predict after.atlas new.csv -o predicted.csv")
             show("inspect after.atlas")
-            say("\nThe paper's plain training, for comparison:")
+            say("")
+            say("The paper's plain training, for comparison:")
             show("update model.atlas new.csv --retention none -o plain.atlas")
             tell_and_draw(output, say)
         finally:
@@ -113,7 +115,8 @@ def tell_and_draw(output: Path, say: Say) -> None:
         load_table_model(Path(f"{name}.atlas")).estimator.predict(table)
         for name in ("model", "after", "plain")
     )
-    say("\nOn a grid of 40,000 points:")
+    say("")
+    say("On a grid of 40,000 points:")
     changes = {}
     for name, values in (("plain training", plain), ("a chart", after)):
         change = np.abs(values - before)

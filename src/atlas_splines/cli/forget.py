@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 from atlas_splines.cli.checks import check_absent, check_folder, check_replaceable, check_there
@@ -10,8 +11,8 @@ from atlas_splines.cli.data_folder import read_table, tables_in
 from atlas_splines.cli.messages import Say
 from atlas_splines.cli.model_files import alone_with, load_table_model
 from atlas_splines.cli.output import Facts
-from atlas_splines.files.writer import replace_file
-from atlas_splines.storage.saving import load_with_table, save
+from atlas_splines.files.writer import replace_files
+from atlas_splines.storage.saving import content_of, load_with_table
 from atlas_splines.tables.reading import Located, TableError
 from atlas_splines.tables.wording import counted
 from atlas_splines.versions.forgetting import forget
@@ -38,6 +39,8 @@ def forget_rows(
     paper = receipt or target.with_name(f"{target.stem}.receipt.json")
     for name in (target, paper):
         check_folder(name)
+    if os.path.realpath(paper) in map(os.path.realpath, (path, target)):
+        raise TableError(f"{paper} is the model itself, and would be lost; give the receipt another name")
     if not force:
         check_absent(paper)
         if output is not None:
@@ -52,8 +55,9 @@ def forget_rows(
         except ValueError as error:
             way = " with --data DIR" if "give the data" in str(error) else ""
             raise TableError(f"{path} was not changed: {error}{way}") from None
-        save(result, target)
-        replace_file(paper, (json.dumps(done.to_json(), indent=2) + "\n").encode())
+        text = json.dumps(done.to_json(), indent=2) + "\n"
+        # the receipt first: should power fail in between, one without its model tells so by its version
+        replace_files({paper: [text.encode()], target: content_of(result, target)})
     for taken in done.taken:
         say(f"Update {taken.update}: {counted(taken.rows, 'row')} {taken.how}.")
     say(f"{target} is version {done.after[:12]} now; the receipt is {paper}.")

@@ -1,4 +1,7 @@
-"""What commands print: lines, tables, notes, and the one line that they fail with."""
+"""What commands print: lines, tables, notes, and the one line that they fail with.
+
+Names in them may come from files of others: whatever would steer a terminal is escaped here, for all.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NoReturn, TextIO
 
 import typer
+
+from atlas_splines.tables.wording import visible
 
 __all__ = ["Failed", "Say", "aligned", "fail", "note", "say", "sentences", "silent"]
 
@@ -71,14 +76,14 @@ def sentences(note: Say) -> Iterator[None]:
 def say(message: str) -> None:
     """Print a line of a command that changes a file: if nobody reads on, it is finished all the same."""
     try:
-        typer.echo(message)
+        typer.echo(visible(message))
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def note(message: str) -> None:
     """Tell something beside the result, on standard error."""
-    typer.echo(message, err=True)
+    typer.echo(visible(message), err=True)
 
 
 def silent(message: str) -> None:

@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import ClassVar, TypeVar
 
+from atlas_splines.tables.wording import visible
+
 __all__ = ["Progress"]
 
 Piece = TypeVar("Piece")
@@ -72,7 +74,7 @@ class Progress:
         """Write the line over the one before, as much of it as the terminal has room for."""
         minutes, seconds = divmod(int(time.monotonic() - self._start), 60)
         room = shutil.get_terminal_size().columns - 1
-        line = f"{self._text} {minutes:02}:{seconds:02}"[:room]
+        line = visible(f"{self._text} {minutes:02}:{seconds:02}")[:room]
         with self._drawing:
             if self._running[-1] is self:
                 self._write(f"\r{line.ljust(self._width)}")

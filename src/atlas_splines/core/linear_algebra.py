@@ -1,16 +1,23 @@
-"""Linear algebra on one thread: matrices are small here, and bits depend on how many threads share them."""
+"""Linear algebra on one thread: matrices are small here, and bits depend on how many threads share them.
+
+And symmetric matrices as files keep them.
+"""
 
 from __future__ import annotations
 
 from contextlib import ContextDecorator
 from functools import cache
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
+import numpy as np
 import scipy.linalg  # noqa: F401  # with NumPy's, the library that is limited
+from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["ONE_THREAD_EACH"]
+__all__ = ["ONE_THREAD_EACH", "symmetric", "triangle_rows", "upper_triangle"]
+
+Number = TypeVar("Number", bound=np.generic)
 
 
 class OneThreadEach(ContextDecorator):
@@ -46,3 +53,41 @@ def libraries() -> ThreadpoolController:
 
 
 ONE_THREAD_EACH = OneThreadEach()
+
+
+def triangle_rows(upper: NDArray[Number], side: int) -> list[NDArray[Number]]:
+    """Views of the rows of an upper triangle, which stands there row by row, each from the diagonal on."""
+    ends = np.cumsum(np.arange(side, 0, -1)).tolist()
+    return [upper[end - size : end] for end, size in zip(ends, range(side, 0, -1), strict=True)]
+
+
+def upper_triangle(matrix: NDArray[Number]) -> NDArray[Number]:
+    """The upper triangle of a symmetric matrix, row by row.
+
+    Examples
+    --------
+    >>> upper_triangle(np.array([[1, 2], [2, 3]]))
+    array([1, 2, 3])
+    """
+    side = len(matrix)
+    upper = np.empty(side * (side + 1) // 2, matrix.dtype)
+    for k, row in enumerate(triangle_rows(upper, side)):
+        row[:] = matrix[k, k:]
+    return upper
+
+
+def symmetric(upper: NDArray[Number], side: int) -> NDArray[Number]:
+    """The symmetric matrix of an upper triangle.
+
+    Row by row: indices of all numbers would take four times the memory of the triangle.
+
+    Examples
+    --------
+    >>> symmetric(np.array([1, 2, 3]), side=2)
+    array([[1, 2],
+           [2, 3]])
+    """
+    matrix = np.empty((side, side), upper.dtype)
+    for k, row in enumerate(triangle_rows(upper, side)):
+        matrix[k, k:] = matrix[k:, k] = row
+    return matrix

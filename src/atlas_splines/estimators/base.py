@@ -190,8 +190,7 @@ class AtlasEstimator(Accountable):
     ) -> Self:
         self._check_parameters()
         apart = numbered_groups(groups, weights, self.validation)
-        weights, unit = in_rows(weights)
-        self._start_targets(y, weights)
+        self._start_targets(y, in_rows(weights)[0])
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=self.members).tolist()
         counted = weights > 0
         data = FitData(X[counted], y[counted], weights[counted], apart, encoding)
@@ -202,7 +201,7 @@ class AtlasEstimator(Accountable):
         if solved is not None:
             spread = first_spread(rows, solved, self._loss, ahead.rows, ahead.said, ahead.factor)
             model = start_pool(
-                model, solved, loss=self._loss, unit=unit * made.unit, half_life=self.half_life, spread=spread
+                model, solved, loss=self._loss, unit=made.unit, half_life=self.half_life, spread=spread
             )
         self.domain_, self.model_ = made.columns, model
         self._remember(made.fitted.members, len(rows), held_out)
@@ -272,7 +271,7 @@ class AtlasEstimator(Accountable):
         """Outputs for some rows of the fit to all others, in the units of this one: (held out, outputs)."""
         part, rest = copy.copy(self), data.take(~held_out)
         part.verbose, part._announced = 0, getattr(self, "classes_", None)
-        part._start_targets(rest.y, rest.weights)
+        part._start_targets(rest.y, in_rows(rest.weights)[0])
         made = part._fit_data(rest, seeds, tolerance)
         state = state_of(made.model)
         points = made.columns.to_unit(data.X[held_out]).clip(*state.lattice.domain.T)
@@ -672,7 +671,7 @@ def in_rows(weights: Array) -> tuple[Array, float]:
     >>> in_rows(np.array([0.0, 2.0, 6.0]))
     (array([0. , 0.5, 1.5], dtype=float32), 4.0)
     """
-    unit = float(weights[weights > 0].mean(dtype=np.float64))
+    unit = float(weights[weights > 0].mean(dtype=np.float64)) if weights.any() else 1.0
     digits, exponents = np.frexp(weights / unit)
     return np.ldexp(np.rint(digits * 2**16) / 2**16, exponents).astype(np.float32), unit
 

@@ -219,7 +219,8 @@ def by_quantiles(column: Array, count: int) -> Array:
     fine = np.unique(np.concatenate([[low, high], np.quantile(column, np.linspace(0, 1, KNOTS))]))
     least = max(CLOSE * (high - low), LEAST_GAP * spacing_of(low, high))
     fine = fine[np.diff(fine, prepend=-np.inf) > least]
-    even = (fine - low) / (high - low)
+    with np.errstate(over="ignore"):  # of a span that no float can divide by, which the caller refuses
+        even = (fine - low) / (high - low)
     rank = np.searchsorted(np.sort(column), fine, side="right") / column.size
     return np.interp(np.linspace(0, 1, count), (even + rank) / 2, fine)
 

@@ -100,7 +100,7 @@ class Inputs(Parameters):
         # those of a fit are divided by their mean before they are rounded
         kind = np.float64 if first else np.float32
         weights = _check_sample_weight(sample_weight, checked[0], dtype=kind, ensure_non_negative=True)
-        check_weight_sizes("sample_weight", weights)
+        check_weight_sizes("sample_weight", weights.astype(np.float32))
         return *checked, weights
 
     @property

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_solve, solve_triangular
 from scipy.linalg.lapack import dpotrf, dtrtri
 
+from atlas_splines.core.linear_algebra import symmetric, upper_triangle
 from atlas_splines.core.offsets import Keys
 from atlas_splines.evidence.cones import Cone, Face, factor_of, solve_within
 from atlas_splines.evidence.levels import NO_LEVELS, LevelEffects, LevelStatistics, solve_effects
@@ -286,18 +287,14 @@ class Sums:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Half of a symmetric matrix is enough for a pickle."""
-        upper = self.gram[np.triu_indices(len(self.gram))]
-        return Sums.from_upper, (upper, self.moment, self.square, self.count, self.levels)
+        return Sums.from_upper, (upper_triangle(self.gram), self.moment, self.square, self.count, self.levels)
 
     @classmethod
     def from_upper(
         cls, upper: Array, moment: Array, square: Array, count: float, levels: LevelStatistics = NO_LEVELS
     ) -> Sums:
         """Sums of which the upper triangle of the matrix is given, row by row."""
-        gram = np.empty((len(moment), len(moment)))
-        gram[np.triu_indices(len(gram))] = upper
-        gram.T[np.triu_indices(len(gram))] = upper
-        return cls(gram, moment, square, count, levels)
+        return cls(symmetric(upper, len(moment)), moment, square, count, levels)
 
     def readout(self, prior: Prior) -> Readout:
         """Weights for a prior, and the log marginal likelihood with the noise at its best."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.linalg.blas import dsyrk
 
 from atlas_splines.core import kernels
+from atlas_splines.core.linear_algebra import symmetric, upper_triangle
 from atlas_splines.core.offsets import Keys
 from atlas_splines.evidence.levels import NO_LEVELS, LevelStatistics
 
@@ -249,7 +250,7 @@ class Statistics:
         """
         by_level = self._levels.to_arrays() if len(self._levels) else {}
         return {
-            "gram": self._gram[np.triu_indices(self.features)],
+            "gram": upper_triangle(self._gram),
             "moment": self._moment,
             "square": np.array([limbs(total) for total in self._square], np.int64),
             "count": np.array(limbs(self._count), np.int64),
@@ -260,9 +261,7 @@ class Statistics:
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Statistics:
         """Statistics of a file; every bit is as it was."""
         statistics = cls(*arrays["moment"].shape)
-        upper = np.triu_indices(statistics.features)
-        statistics._gram[upper] = arrays["gram"]
-        statistics._gram.T[upper] = arrays["gram"]
+        statistics._gram = symmetric(arrays["gram"].astype(np.int64), statistics.features)
         statistics._moment = arrays["moment"].astype(np.int64)
         statistics._square = [from_limbs(pair) for pair in arrays["square"]]
         statistics._count = from_limbs(arrays["count"])

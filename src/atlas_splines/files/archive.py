@@ -10,7 +10,9 @@ import json
 import math
 import os
 import stat
+from collections import Counter
 from dataclasses import dataclass, field
+from functools import cached_property
 from reprlib import repr as shortened
 from typing import Any, BinaryIO, NoReturn
 
@@ -25,7 +27,7 @@ from atlas_splines.files.fields import Fields
 from atlas_splines.files.parts import SHORT, digests_of
 from atlas_splines.files.writer import replace_file
 
-__all__ = ["Archive", "altered_parts", "parse", "read_archive", "write_archive"]
+__all__ = ["Archive", "altered_parts", "parse", "read_archive", "sealed", "write_archive"]
 
 FORMAT, VERSION = "atlas-splines", 4
 ENVELOPE = ("format", "version", "sha256", "kind", "header")
@@ -44,6 +46,10 @@ MOST_DIGITS = 308
 # What is made of a file may take so many times the bytes of its tensors, or so many bytes if that is more.
 # Rows of tables are padded to whole vectors of the processor: very short ones could take sixteen times these.
 GROWTH, ALLOWANCE = 6, 512 * 2**20
+
+# Letters of the name of a tensor: those that are written have some sixty. Whoever takes a name apart word by
+# word does not have to fear one of millions.
+MOST_LETTERS = 200
 
 # Stands where the digest will be while the digest is computed.
 UNSEALED = b"0" * 64
@@ -67,6 +73,9 @@ class Archive:
         Format version of the file that it was read from; what is written is of the newest.
     reserved
         Bytes that what is made of it takes, so far.
+    claim
+        Bytes that its claim to memory is measured by, if they are not those of its tensors: what was packed
+        may have shrunk to a thousandth.
     parts
         The digests of its parts that its file has, if it has any.
     """
@@ -78,6 +87,7 @@ class Archive:
     version: int = VERSION
     reserved: int = 0
     parts: dict[str, str] | None = None
+    claim: int | None = None
 
     @property
     def digests(self) -> dict[str, str]:
@@ -103,9 +113,13 @@ class Archive:
     def reserve(self, size: int) -> None:
         """Refuse to take so many bytes more, if a file of this size has no claim to them."""
         self.reserved += size
-        held = sum(array.nbytes for array in self.tensors.values())
-        if self.reserved > max(GROWTH * held, ALLOWANCE):
+        if self.reserved > max(GROWTH * (self.held if self.claim is None else self.claim), ALLOWANCE):
             raise ValueError(f"it would take {self.reserved:,} bytes of memory, far more than its size")
+
+    @cached_property  # asked for by every chart: adding it up each time took seconds for a megabyte of charts
+    def held(self) -> int:
+        """Bytes of all tensors."""
+        return sum(array.nbytes for array in self.tensors.values())
 
     def check_all_taken(self) -> None:
         """Refuse tensors that nothing asked for."""
@@ -258,14 +272,15 @@ def _read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object whose names are all different: of two with the same name, each reader might take another."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
         raise ValueError(f"its header has {shortened(twice)} twice in one object")
     return found
 
 
 def _end_of_tensor(name: str, entry: object) -> int:
     """Where the bytes of a tensor end."""
+    if len(name) > MOST_LETTERS:
+        raise ValueError(f"tensor {shortened(name)} has a name of more than {MOST_LETTERS} letters")
     fields = Fields(entry, f"tensor {shortened(name)}", ("dtype", "shape", "data_offsets"))
     fields.choice("dtype", DTYPES)
     offsets = fields.items("data_offsets")
@@ -303,11 +318,16 @@ def _tensors(content: bytes) -> dict[str, NDArray[Any]]:
 
 def write_archive(path: str | os.PathLike[str], archive: Archive) -> None:
     """Write a file all at once: whatever happens, the path holds all of the old content or all of the new."""
+    replace_file(path, *sealed(path, archive))
+
+
+def sealed(path: str | os.PathLike[str], archive: Archive) -> tuple[bytes, memoryview]:
+    """Bytes of a file of this name, in two parts; a StorageError if nobody could read it."""
     head, body = _seal(archive)
     if len(head) > MOST_HEADER or _count_values(head[8:].decode()) > MOST_VALUES:
         what = "its header would be too long; fold its charts with consolidate"
         raise StorageError(f"{path} was not written: {what}")
-    replace_file(path, head, body)
+    return head, body
 
 
 def _seal(archive: Archive) -> tuple[bytes, memoryview]:

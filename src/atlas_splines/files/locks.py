@@ -13,6 +13,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from atlas_splines.files.errors import LockedError, StorageError
+from atlas_splines.files.writer import is_stream
 
 __all__ = ["lock"]
 
@@ -44,18 +45,33 @@ def lock(path: str | os.PathLike[str], timeout: float = 10.0) -> Iterator[None]:
     >>> os.listdir(folder)
     ['model.atlas']
     """
+    if is_stream(path):  # it is written into, and holds nothing that others could change meanwhile
+        yield
+        return
     target = Path(os.path.realpath(path))
     if not target.parent.is_dir():  # or else it would be made
         raise StorageError(f"{path} cannot be locked: there is no folder {target.parent}; check the name")
     with contextlib.ExitStack() as stack:
         try:
-            stack.enter_context(held(target.with_name(f".{target.name}.lock"), timeout))
+            stack.enter_context(held(lock_of(target), timeout))
         except Timeout:
             raise LockedError(f"another process is updating {path}; try again, or wait longer") from None
         except OSError as error:
-            reason = f"its folder cannot be written: {error.strerror}"
-            raise StorageError(f"{path} cannot be changed: {reason}; choose another folder") from error
+            raise StorageError(f"{path} cannot be changed: {reason_of(error, target)}") from error
         yield
+
+
+def reason_of(error: OSError, target: Path) -> str:
+    """What is in the way of a lock, and what to do about it."""
+    file = lock_of(target)
+    if os.path.lexists(file):  # it is there, and neither can be opened nor locked
+        return f"its lock {file} cannot be taken: {error.strerror}; if nobody updates the model, remove it"
+    return f"its folder cannot be written: {error.strerror}; choose another folder"
+
+
+def lock_of(target: Path) -> Path:
+    """The file that stands for the lock on another."""
+    return target.with_name(f".{target.name}.lock")
 
 
 if sys.platform == "win32":
@@ -88,7 +104,7 @@ else:
     def locked(file: Path) -> int | None:
         """A locked descriptor of the file of this name, or None while somebody else holds it."""
         while True:
-            descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+            descriptor = opened(file)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if has_name(descriptor, file):
@@ -99,6 +115,23 @@ else:
                     return None
                 raise
             os.close(descriptor)  # whoever held it has removed it: a lock on it keeps nobody out
+
+    def opened(file: Path) -> int:
+        """A descriptor of the file of this name, which is made if it is not there.
+
+        The file of another user, whose process may have been killed, can be locked as long as it can be read:
+        it holds nothing, so it is made readable for all whom the folder lets in.
+        """
+        while True:
+            with contextlib.suppress(FileNotFoundError):
+                try:  # to write, if that is allowed: network disks may lock no other
+                    return os.open(file, os.O_RDWR | os.O_NOFOLLOW)
+                except PermissionError:
+                    return os.open(file, os.O_RDONLY | os.O_NOFOLLOW)
+            with contextlib.suppress(FileExistsError):
+                descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
+                os.fchmod(descriptor, 0o644)  # whatever the umask
+                return descriptor
 
     def has_name(descriptor: int, file: Path) -> bool:
         """Whether the file of this name is still the one that was opened."""

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
+import shutil
 import stat
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from atlas_splines.files.errors import StorageError
 
-__all__ = ["replace_file", "whole_file", "write_whole"]
+__all__ = ["is_stream", "replace_file", "replace_files", "whole_file", "write_whole"]
 
 
 @contextlib.contextmanager
@@ -20,7 +25,8 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Open a file to be written; it takes its place when the block ends without an error.
 
     Until it is on the disk it is a temporary file in the same folder, which goes away if anything fails. A
-    file that was there keeps its permissions, and a symbolic link stays one.
+    file that was there keeps its permissions, and a symbolic link stays one. A stream such as /dev/null or a
+    pipe is not replaced: all of it is written into it at the end.
 
     Parameters
     ----------
@@ -43,44 +49,149 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     >>> path.read_bytes()
     b'Dear reader'
     """
-    target = Path(os.path.realpath(path))  # of a symbolic link, replace what it points to
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
-    try:
-        with open(temporary, "xb") as file:
-            if target.exists():
-                os.chmod(temporary, stat.S_IMODE(target.stat().st_mode))
+    if is_stream(path):
+        with tempfile.TemporaryFile() as file:
+            yield cast(BinaryIO, file)
+            file.seek(0)
+            with open(path, "wb") as stream:
+                shutil.copyfileobj(file, stream)
+        return
+    with _drafted(path) as draft:
+        with open(draft.temporary, "r+b") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException:  # Ctrl-C too
-        temporary.unlink(missing_ok=True)
-        raise
-    _sync_folder(target.parent)
+        draft.commit()
+    draft.sync()
 
 
-def _sync_folder(folder: Path) -> None:
-    """Make the new name survive a power cut."""
-    if os.name == "nt":
-        return  # Windows has no such call
-    descriptor = os.open(folder, os.O_RDONLY)
+def is_stream(path: str | os.PathLike[str]) -> bool:
+    """Whether a name is that of a character device or a pipe, which hold nothing and take what is written.
+
+    Examples
+    --------
+    >>> is_stream(os.devnull), is_stream("pyproject.toml"), is_stream("missing.txt")
+    (True, False, False)
+    """
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        mode = os.stat(path).st_mode  # of the name itself: what /dev/stdout points to may have none
+    except OSError:
+        return False
+    return stat.S_ISCHR(mode) or stat.S_ISFIFO(mode)
+
+
+@dataclass(frozen=True)
+class _Draft:
+    """A temporary file beside the one that it will become."""
+
+    temporary: Path
+    target: Path
+
+    def commit(self) -> None:
+        """Take the place of the target."""
+        os.replace(self.temporary, self.target)
+
+    def sync(self) -> None:
+        """Make the new name survive a power cut."""
+        if os.name == "nt":
+            return  # Windows has no such call
+        descriptor = os.open(self.target.parent, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _drafted(path: str | os.PathLike[str]) -> Iterator[_Draft]:
+    """An empty draft with the permissions of what is there; if it is not committed, it goes away."""
+    target = Path(os.path.realpath(path))  # of a symbolic link, replace what it points to
+    mode = target.stat().st_mode if target.exists() else stat.S_IFREG
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # to replace a folder fails by itself
+        raise OSError(errno.EINVAL, "it is neither a file nor a stream")
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
+    try:
+        with open(temporary, "xb"):
+            if target.exists():
+                os.chmod(temporary, stat.S_IMODE(mode))
+        yield _Draft(temporary, target)
+    finally:  # Ctrl-C too
+        temporary.unlink(missing_ok=True)
 
 
 def write_whole(path: str | os.PathLike[str], *parts: bytes | memoryview) -> None:
     """Write a file all at once, or raise an OSError and leave what was there."""
     with whole_file(path) as file:
-        for part in parts:
-            file.write(part)
+        file.writelines(parts)
 
 
 def replace_file(path: str | os.PathLike[str], *parts: bytes | memoryview) -> None:
     """Write a file all at once, or raise a StorageError that names it and leave what was there."""
-    try:
+    with _naming(path):
         write_whole(path, *parts)
+
+
+def replace_files(contents: Mapping[Path, Sequence[bytes | memoryview]]) -> None:
+    """Write several files, all of them or none: a StorageError names the one that could not be written.
+
+    All are on the disk before the first takes its place, and what was there is kept until the last has: if
+    one cannot, those before it are put back. A power cut in between leaves the first ones new, in this order.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> replace_files({folder / "a": [b"1"], folder / "missing" / "b": [b"2"]})
+    Traceback (most recent call last):
+    ...
+    atlas_splines.files.errors.StorageError: ... could not be written: No such file or directory; ...
+    >>> list(folder.iterdir())
+    []
+    """
+    files = {path: parts for path, parts in contents.items() if not is_stream(path)}
+    with contextlib.ExitStack() as drafts, contextlib.ExitStack() as undo:
+        written = {path: drafts.enter_context(_written(path, parts)) for path, parts in files.items()}
+        for path in contents.keys() - files.keys():
+            replace_file(path, *contents[path])
+        for path, draft in written.items():
+            with _naming(path):
+                put_back = drafts.enter_context(_kept(draft.target))
+                draft.commit()
+                undo.callback(put_back)
+        undo.pop_all()
+    for draft in written.values():
+        draft.sync()
+
+
+@contextlib.contextmanager
+def _written(path: Path, parts: Sequence[bytes | memoryview]) -> Iterator[_Draft]:
+    """A draft of a file that is on the disk; a StorageError names the file if it cannot be."""
+    with contextlib.ExitStack() as stack:
+        with _naming(path):
+            draft = stack.enter_context(_drafted(path))
+            with open(draft.temporary, "r+b") as file:
+                file.writelines(parts)
+                file.flush()
+                os.fsync(file.fileno())
+        yield draft
+
+
+@contextlib.contextmanager
+def _kept(target: Path) -> Iterator[Callable[[], None]]:
+    """Keep what is there beside it for a while; the function puts it back."""
+    if not target.exists():
+        yield partial(target.unlink, missing_ok=True)
+        return
+    with _drafted(target) as draft:
+        shutil.copyfile(target, draft.temporary)
+        yield draft.commit
+
+
+@contextlib.contextmanager
+def _naming(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Say which file could not be written."""
+    try:
+        yield
     except OSError as error:
         raise StorageError(
             f"{path} could not be written: {error.strerror}; make room or choose another folder"

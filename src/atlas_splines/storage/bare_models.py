@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from atlas_splines.core import splines
 from atlas_splines.core.lattice import MAX_DENSITY, MAX_WIDTH, Domain, Lattice, check_reach
 from atlas_splines.core.model import Atlas, model_in, state_of
 from atlas_splines.core.state import padded
@@ -21,6 +22,7 @@ __all__ = [
     "padded_size",
     "read_bare_model",
     "read_domain",
+    "read_table",
     "table_tensors",
     "table_width",
 ]
@@ -52,15 +54,26 @@ def read_bare_model(archive: Archive, value: object, name: str, title: str = "th
     trainable = fields.choice("trainable", ("finest", "all"))
     domain = read_domain(archive, f"{name}.domain", inputs)
     check_reach(domain, density)
-    # sizes must agree before anything is allocated: the tensor is there already, so its size can be afforded
-    shape = (Lattice(domain, density, np.dtype(dtype)).row_count, table_width(outputs, terms))
-    table = archive.tensor(f"{name}.table", dtype, shape)
+    lattice = Lattice(domain, density, np.dtype(dtype))
+    table = read_table(archive, f"{name}.table", lattice, table_width(outputs, terms))
     archive.reserve(padded_size(table))
     damping = fields.number("damping", least=0)
     start = Atlas(inputs, outputs, terms, density, cast(Any, trainable), damping, dtype)
     state = state_of(start).emptied(domain)
     state.table[:, : table.shape[1]] = table
     return model_in(state)
+
+
+def read_table(archive: Archive, name: str, lattice: Lattice, width: int) -> NDArray[Any]:
+    """The coefficients of all functions of a lattice, so many for each.
+
+    Sizes must agree before anything is allocated: the tensor is there already, so its size can be afforded.
+    That goes for the lattice too, which counts the functions of each input at each density.
+    """
+    table = archive.tensor(name, lattice.dtype.name, (None, None))
+    if len(table) < splines.ACTIVE * lattice.inputs * (lattice.density + 1):
+        raise ValueError(f"tensor {name!r} has {len(table):,} rows, too few for its inputs and densities")
+    return archive.tensor(name, lattice.dtype.name, (lattice.row_count, width))
 
 
 def read_domain(archive: Archive, name: str, inputs: int, most: Domain = WIDEST) -> Domain:

@@ -173,7 +173,7 @@ def estimator_from_archive(archive: Archive) -> Estimator | TableModel:
     if isinstance(estimator, AtlasRegressor):
         read_targets(estimator, fields, archive)
     else:
-        read_labels(estimator, Fields(fields.value["labels"], "the labels", LABELS))
+        read_labels(estimator, Fields(fields.value["labels"], "the labels", LABELS), archive)
         if estimator.class_weight is not None:
             read_class_weights(estimator, archive)
     return estimator if fields.is_null("table") else with_table(estimator, fields.mapping("table"))
@@ -340,7 +340,7 @@ def read_class_weights(estimator: AtlasClassifier, archive: Archive) -> None:
     estimator.class_weight_ = weights
 
 
-def read_labels(estimator: AtlasClassifier, fields: Fields) -> None:
+def read_labels(estimator: AtlasClassifier, fields: Fields, archive: Archive) -> None:
     """The classes, sorted, one for each output of the model."""
     dtype = fields.choice("dtype", (*NUMERIC, *TEXT, "bool"))
     values = fields.items("values")
@@ -349,6 +349,8 @@ def read_labels(estimator: AtlasClassifier, fields: Fields) -> None:
         raise ValueError(f"'values' of the labels must all be of type {dtype}")
     if len(values) != estimator.model_.outputs or values != sorted(set(values)):
         raise ValueError(f"'values' of the labels must be {estimator.model_.outputs} sorted classes")
+    if dtype == "str":  # an array has room for the longest in each place
+        archive.reserve(np.dtype("U1").itemsize * len(values) * max(map(len, values)))
     try:
         estimator.classes_ = np.array(values, dtype)
     except OverflowError:

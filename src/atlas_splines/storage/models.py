@@ -34,6 +34,7 @@ from atlas_splines.storage.bare_models import (
     padded_size,
     read_bare_model,
     read_domain,
+    read_table,
     table_tensors,
     table_width,
 )
@@ -201,20 +202,22 @@ def _read_chart(archive: Archive, value: object, model: Atlas, pool: Pool | None
     fields = Fields(value, name, CHART)
     terms, density = fields.whole("terms"), fields.whole("density", most=MAX_DENSITY)
     lattice = Lattice.of_unit_cube(model.inputs, density, model.dtype)
-    shape = (lattice.row_count, table_width(model.outputs, terms))
-    table = archive.tensor(f"{name}.table", model.dtype.name, shape)
+    width = table_width(model.outputs, terms)
+    table = read_table(archive, f"{name}.table", lattice, width)
     archive.reserve(2 * padded_size(table))  # the kernels want all charts in one piece as well
     open_range = archive.tensor(f"{name}.fence", "int32", (model.inputs, 2))
     domain = read_domain(archive, f"{name}.domain", model.inputs, model.domain)
     bare = Atlas(model.inputs, model.outputs, terms, density, dtype=model.dtype)
-    state_of(bare).table[:, : shape[1]] = table
+    state_of(bare).table[:, :width] = table
     bare = constrained(bare, state_of(model).signs)
     loss = None if pool is None else pool.loss
     evidence = chart_evidence(archive, fields.value["evidence"], bare, loss, f"{name}.evidence")
-    slope = archive.tensor(f"{name}.slope", model.dtype.name, (shape[1],))
+    slope = archive.tensor(f"{name}.slope", model.dtype.name, (width,))
     chart = Chart(
         update=fields.whole("update", least=1),
-        fence=_read_fence(fields.whole("fence", most=MAX_DENSITY), open_range, domain, model, name),
+        fence=_read_fence(
+            fields.whole("fence", most=MAX_DENSITY), open_range, domain, model, name, _spanned(domain, model)
+        ),
         content=model_in(replace(state_of(bare), evidence=evidence)),
         size=slope[2 * terms :: 2 * terms + 1].copy(),  # the slope of F
         replaces=fields.flag("replaces"),
@@ -237,13 +240,23 @@ def _fence_range(fence: Fence) -> NDArray[np.int32]:
     return np.stack([fence.first, fence.last], axis=1).astype(np.int32)
 
 
+def _spanned(domain: Domain, model: Atlas) -> Domain:
+    """Where the fence of a chart may reach: along monotone inputs it grows and shrinks with the model."""
+    spanned = np.isin(np.arange(model.inputs), state_of(model).monotone_inputs)
+    return np.where(spanned[:, None], model.domain, domain)
+
+
 def _read_fence(
-    density: int, open_range: NDArray[np.int32], domain: Domain, model: Atlas, name: str
+    density: int,
+    open_range: NDArray[np.int32],
+    domain: Domain,
+    model: Atlas,
+    name: str,
+    reached: Domain | None = None,
 ) -> Fence:
+    """A fence that was made in a domain; its functions meet that, or what it has reached since."""
     first, last = np.ascontiguousarray(open_range.T)
-    spanned = np.any(state_of(model).signs, axis=0)  # along these fences grow with the domain
-    reached = np.where(spanned, model.domain.T, domain.T).T if spanned.any() else domain
-    lowest, highest = _function_range(reached, density, model.dtype.name)
+    lowest, highest = _function_range(domain if reached is None else reached, density, model.dtype.name)
     if (first < lowest).any() or (first > last).any() or (last > highest).any():
         raise ValueError(f"a fence of {name} leaves the functions of density {density}")
     counted = np.iinfo(np.int32)  # in 32 bits, from the first cell of a window, three before its functions
@@ -460,7 +473,7 @@ def _read_footprint(archive: Archive, value: object, model: Atlas, name: str) ->
         touched = _read_touched(archive, domain, densities[0], model, name)
         return CrossFootprint(domain, model.dtype, densities[0], touched)
     ranges = archive.tensor(f"{name}.fences", "int32", (len(densities), model.inputs, 2))
-    fences = tuple(
+    fences = tuple(  # of then, too: those of the charts may have grown and shrunk with the model since
         _read_fence(density, part, domain, model, name)
         for density, part in zip(densities, ranges, strict=True)
     )

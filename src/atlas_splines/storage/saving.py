@@ -9,8 +9,9 @@ import os
 from typing import TYPE_CHECKING
 
 from atlas_splines.core.model import Atlas
-from atlas_splines.files.archive import Archive, read_archive, write_archive
+from atlas_splines.files.archive import Archive, read_archive, sealed
 from atlas_splines.files.errors import StorageError, naming
+from atlas_splines.files.writer import replace_file
 from atlas_splines.storage.models import model_from_archive, model_to_archive
 from atlas_splines.storage.upgrading import upgrade
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from atlas_splines.estimators.regressor import AtlasRegressor
     from atlas_splines.estimators.table_model import TableModel
 
-__all__ = ["from_archive", "load", "load_with_table", "save", "to_archive"]
+__all__ = ["content_of", "from_archive", "load", "load_with_table", "save", "to_archive"]
 
 KINDS = ("model", "regressor", "classifier")
 
@@ -28,6 +29,7 @@ def save(model: Atlas | AtlasRegressor | AtlasClassifier | TableModel, path: str
     """Save a model or a fitted estimator, with its charts and its log, to one file.
 
     The file appears all at once: if saving fails, or the machine does, what was there before is still there.
+    A stream, such as /dev/null or a pipe, is written into, as by any other program, and not replaced.
 
     Parameters
     ----------
@@ -46,16 +48,23 @@ def save(model: Atlas | AtlasRegressor | AtlasClassifier | TableModel, path: str
     Atlas(inputs=2, outputs=1, terms=10, density=4, trainable='finest', damping=0.0, dtype='float32')
     with 5,208 coefficients, 2,688 of them trainable
     """
+    replace_file(path, *content_of(model, path))
+
+
+def content_of(
+    model: Atlas | AtlasRegressor | AtlasClassifier | TableModel, path: str | os.PathLike[str]
+) -> tuple[bytes, memoryview]:
+    """What `save` writes to a file of this name, in two parts; what could not be loaded is not saved."""
     if not isinstance(model, Atlas):
         from atlas_splines.storage.estimators import check_estimator  # bare models do without scikit-learn
 
         check_estimator(model)
     try:
         archive = to_archive(model)
-        from_archive(archive)  # what could not be loaded is not saved
+        from_archive(archive)
     except (ValueError, TypeError, ArithmeticError) as error:
         raise StorageError(f"{path} was not written: {error}; mend the model first") from error
-    write_archive(path, archive)
+    return sealed(path, archive)
 
 
 def load(path: str | os.PathLike[str]) -> Atlas | AtlasRegressor | AtlasClassifier | TableModel:

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from atlas_splines.core.linear_algebra import triangle_rows, upper_triangle
 from atlas_splines.core.offsets import COORDINATE_BITS, inputs_of
 from atlas_splines.evidence.levels import NO_LEVELS, LevelStatistics
 from atlas_splines.evidence.readout import Sums, sums_of
@@ -51,7 +52,7 @@ def statistics_tensors(statistics: Statistics, name: str) -> dict[str, NDArray[A
 def sums_tensors(sums: Sums, name: str) -> dict[str, NDArray[Any]]:
     """Sums in float64; of the symmetric matrix the upper triangle alone."""
     return {
-        f"{name}.gram": sums.gram[np.triu_indices(len(sums.gram))],
+        f"{name}.gram": upper_triangle(sums.gram),
         f"{name}.moment": sums.moment,
         f"{name}.square": sums.square,
         f"{name}.count": np.array([sums.count], np.float64),
@@ -170,15 +171,15 @@ def read_sums(archive: Archive, older: Statistics, name: str, levels: Sequence[i
 
 def check_sums(upper: Array, moment: Array, square: Array, count: float, name: str) -> None:
     """Refuse what no data has: |φ| ≤ 1, the first feature is 1, and (Σab)² ≤ Σa²·Σb² for any two columns."""
-    rows, columns = np.triu_indices(len(moment))
-    diagonal = upper[rows == columns]
+    rows = triangle_rows(upper, len(moment))
+    diagonal = np.array([row[0] for row in rows])
     if count < 0 or (diagonal < 0).any() or (square < 0).any():
         refuse_sums(name)
     root = np.sqrt(diagonal)
     if (
         exceeds(count, diagonal[0])
         or exceeds(diagonal, count)
-        or exceeds(np.abs(upper), root[rows] * root[columns])
+        or any(exceeds(np.abs(row), root[k] * root[k:]) for k, row in enumerate(rows))
         or exceeds(np.abs(moment), root[:, None] * np.sqrt(square))
     ):
         refuse_sums(name)

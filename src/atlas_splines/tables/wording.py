@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-__all__ = ["COMMAND", "FRAME", "TableError", "WaysOut", "choice", "counted", "listed", "one_line"]
+__all__ = ["COMMAND", "FRAME", "TableError", "WaysOut", "choice", "counted", "listed", "one_line", "visible"]
+
+# What steers a terminal instead of being shown: control characters, ends of lines and paragraphs, changes of
+# the direction of writing, and halves of characters, which cannot be written at all.
+CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class TableError(ValueError):
@@ -92,3 +97,17 @@ def counted(count: int, what: str) -> str:
 def one_line(error: object) -> str:
     """A message of a library as a part of a sentence."""
     return " ".join(str(error).split()).rstrip(".;")
+
+
+def visible(line: str) -> str:
+    r"""A line as a terminal may show it, whoever chose the names in it.
+
+    A name in somebody else's file could colour, hide or forge what is printed. Escapes are those of JSON, so
+    that a line of JSON means the same afterwards.
+
+    Examples
+    --------
+    >>> print(visible("price\x1b[8m, São Paulo"))
+    price\u001b[8m, São Paulo
+    """
+    return CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", line)

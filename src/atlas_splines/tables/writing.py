@@ -19,7 +19,7 @@ import pyarrow.parquet as parquet
 
 from atlas_splines.files.writer import whole_file
 from atlas_splines.tables.heads import is_parquet
-from atlas_splines.tables.wording import TableError, one_line
+from atlas_splines.tables.wording import TableError, one_line, visible
 
 __all__ = ["TableWriter", "read_scratch", "write_scratch"]
 
@@ -142,5 +142,8 @@ def _whole_standard_output() -> Iterator[IO[bytes]]:
     with tempfile.TemporaryFile() as file:
         yield file
         file.seek(0)
-        shutil.copyfileobj(file, sys.stdout.buffer)
+        if sys.stdout.isatty():  # somebody looks at it; files and programs get every byte as it is
+            sys.stdout.buffer.writelines(visible(line[:-1].decode()).encode() + b"\n" for line in file)
+        else:
+            shutil.copyfileobj(file, sys.stdout.buffer)
         sys.stdout.flush()

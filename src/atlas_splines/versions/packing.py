@@ -15,8 +15,9 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from atlas_splines.core.linear_algebra import symmetric
 from atlas_splines.files.archive import Archive, parse
-from atlas_splines.versions.gram_rows import MOST_SHARE, all_of_gram, rows_of_gram
+from atlas_splines.versions.gram_rows import MOST_SHARE, rows_of_gram, triangle_of_gram, work_of
 
 __all__ = ["pack", "unpack"]
 
@@ -24,6 +25,11 @@ LEVEL = 9  # of zlib
 GRAM = ".gram"  # how names of matrices of sums end
 DTYPES = ("float32", "float64", "int32", "int64", "uint8", "bool")
 MOST_TEXT = 32 * 2**20  # bytes of a header, as in a file
+
+# What all matrices that come as few rows may cost, in the units of `work_of`: so much, which takes a second
+# and is that of 24 matrices of 550 features, or so much for each byte of the file, which is what those cost.
+# What would cost more is packed as it is.
+MOST_WORK, WORK_PER_BYTE = 500_000_000, 100
 
 Bytes = NDArray[np.uint8]
 
@@ -37,9 +43,10 @@ def pack(header: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> dict
     >>> list(packed), packed["tensors"].size < 50
     (['header', 'tensors'], True)
     """
-    bodies, places = [], {}
+    bodies, places, work = [], {}, 0
     for name, array in tensors.items():
-        few = _few_rows(name, array)
+        few = _few_rows(name, array, MOST_WORK - work)
+        work += 0 if few is None else work_of(*few[1].shape)
         bodies.append(_planes(array if few is None else few[1]))
         places[name] = [array.dtype.name, list(array.shape), None if few is None else few[0].tolist()]
     text = json.dumps({"header": header, "tensors": places}, allow_nan=False, separators=(",", ":"))
@@ -56,7 +63,7 @@ def unpack(archive: Archive, kind: str) -> Archive:
     if not isinstance(content, dict) or content.keys() != {"header", "tensors"}:
         raise ValueError("its packed header is not one")
     places = {name: _Place.of(name, value) for name, value in dict(content["tensors"]).items()}
-    archive.reserve(2 * sum(place.size for place in places.values()))
+    _check_sizes(archive, list(places.values()))
     stored = sum(place.stored for place in places.values())
     body = _inflated(packed[1], stored)
     if len(body) != stored or not isinstance(content["header"], dict):
@@ -65,7 +72,15 @@ def unpack(archive: Archive, kind: str) -> Archive:
     for name, place in places.items():
         tensors[name] = place.array(body, start)
         start += place.stored
-    return Archive(kind, content["header"], tensors)
+    return Archive(kind, content["header"], tensors, reserved=archive.reserved, claim=archive.held)
+
+
+def _check_sizes(archive: Archive, places: list[_Place]) -> None:
+    """Refuse what would take more memory or time than a file of this size has a claim to, before it does."""
+    work = sum(place.work for place in places)
+    if work > max(MOST_WORK, WORK_PER_BYTE * archive.held):
+        raise ValueError("its matrices would take far more time than a file of its size should")
+    archive.reserve(sum(place.size + place.stored for place in places))
 
 
 def _planes(array: NDArray[Any]) -> bytes:
@@ -74,21 +89,14 @@ def _planes(array: NDArray[Any]) -> bytes:
     return np.ascontiguousarray(flat.reshape(-1, array.dtype.itemsize).T).tobytes()
 
 
-def _few_rows(name: str, array: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-    """Rows of a matrix of sums that tell all of it, if it is one, and they are few."""
+def _few_rows(
+    name: str, array: NDArray[Any], most: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    """Rows of a matrix of sums that tell all of it, if it is one, they are few, and that is not much work."""
     if not name.endswith(GRAM) or array.dtype != np.int64:
         return None
-    return rows_of_gram(_full(array))
-
-
-def _full(triangle: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The symmetric matrix of an upper triangle."""
-    features = _side(triangle.size)
-    matrix = np.zeros((features, features), np.int64)
-    upper = np.triu_indices(features)
-    matrix[upper] = triangle
-    matrix.T[upper] = triangle
-    return matrix
+    few = rows_of_gram(symmetric(array, _side(array.size)))
+    return few if few is not None and work_of(*few[1].shape) <= most else None
 
 
 def _side(size: int) -> int:
@@ -132,6 +140,11 @@ class _Place(NamedTuple):
         """Bytes of it that are stored."""
         return self.size if self.rows is None else len(self.rows) * _side(self.shape[0]) * self.dtype.itemsize
 
+    @property
+    def work(self) -> int:
+        """What it costs to make the tensor of what is stored."""
+        return 0 if self.rows is None else work_of(len(self.rows), _side(self.shape[0]))
+
     def array(self, body: bytes, start: int) -> NDArray[Any]:
         """The tensor, whose bytes begin somewhere."""
         planes = np.frombuffer(body, np.uint8, self.stored, start).reshape(self.dtype.itemsize, -1)
@@ -139,8 +152,7 @@ class _Place(NamedTuple):
         if self.rows is None:
             return np.asarray(flat.reshape(self.shape))
         features = _side(self.shape[0])
-        matrix = all_of_gram(np.array(self.rows, np.int64), flat.reshape(len(self.rows), features))
-        return np.asarray(matrix[np.triu_indices(features)])
+        return triangle_of_gram(np.array(self.rows, np.int64), flat.reshape(len(self.rows), features))
 
 
 def _inflated(data: Bytes, most: int) -> bytes:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, cast
 
 import numpy as np
 
 from atlas_splines.core.linear_algebra import ONE_THREAD_EACH
-from atlas_splines.core.model import Atlas, state_of
+from atlas_splines.core.model import state_of
 from atlas_splines.core.records import chain_of, next_id
 from atlas_splines.files.archive import Archive, read_archive, write_archive
 from atlas_splines.files.errors import StorageError, naming
@@ -114,7 +114,7 @@ def patch(old: Versioned, new: Versioned, *, portable: bool = False) -> Patch:
 
     Examples
     --------
-    >>> from atlas_splines import update
+    >>> from atlas_splines import Atlas, update
     >>> old = Atlas(inputs=2)
     >>> new = old.copy()
     >>> done = update(new, [[0.2, 0.3], [0.4, 0.4]], [1.0, 2.0], epochs=2, random_state=0)
@@ -175,7 +175,7 @@ def apply(model: Versioned, patch: Patch, *, merge: bool = False) -> Versioned:
     if now == patch.result:
         raise PatchError("the patch is applied already: this is the version it makes")
     if now != patch.parent:
-        check_descent(model_of(model), patch)
+        check_descent(model, patch)
         if not merge:
             raise PatchError("the model has learned something else since; merge the patch with --merge")
         return merged_with_patch(model, patch)
@@ -199,41 +199,49 @@ def damage_named() -> Iterator[None]:
         raise PatchError(f"the patch is damaged: {error}; get it again") from error
 
 
-def additions_in(patch: Patch) -> Additions:
-    """What a patch adds."""
+def additions_in(patch: Patch, model: Versioned) -> Additions:
+    """What a patch adds to a model."""
     with damage_named():
-        return additions_from_archive(patch.inner)
+        return additions_from_archive(content_for(patch, to_archive(model)))
+
+
+def content_for(patch: Patch, model: Archive) -> Archive:
+    """The content of a patch, to be read once: it may take as much memory as both files have a claim to."""
+    inner = patch.inner
+    claim = inner.held if inner.claim is None else inner.claim
+    return replace(inner, taken=set(), claim=claim + model.held)
 
 
 def applied(model: Versioned, patch: Patch) -> Versioned:
     """What a patch makes of its parent."""
     if patch.content == "additions":
-        return with_model(model, follow(model_of(model), additions_in(patch)))
+        return with_model(model, follow(model_of(model), additions_in(patch, model)))
     fields = Fields(patch.inner.header, "the patch", ("whole", "same"))
-    old = to_archive(model).tensors
+    old = to_archive(model)
     names = fields.items("same")
-    if any(type(name) is not str or name not in old for name in names):
+    if any(type(name) is not str or name not in old.tensors for name in names):
         raise ValueError("it builds on parts that the model has not")
-    tensors = {name: old[name] for name in names} | patch.inner.tensors
-    archive = Archive(patch.inner.kind, fields.mapping("whole"), tensors)
+    tensors = {name: old.tensors[name] for name in names} | patch.inner.tensors
+    archive = replace(content_for(patch, old), header=fields.mapping("whole"), tensors=tensors)
     result = from_archive(archive)
     archive.check_all_taken()
     return result
 
 
-def check_descent(model: Atlas, patch: Patch) -> None:
+def check_descent(model: Versioned, patch: Patch) -> None:
     """Refuse a patch for a version that the model does not come from."""
-    last = next_id(model.updates) - 1
-    if last < patch.last and chain_of(model.updates) != patch.chain:
+    log = model_of(model).updates
+    last = next_id(log) - 1
+    if last < patch.last and chain_of(log) != patch.chain:
         raise PatchError(
             f"the patch goes on from update {patch.last}, and the model has {last}; "
             "apply the patches before it first"
         )
-    if chain_at(model.updates, patch.last) != patch.chain:
+    if chain_at(log, patch.last) != patch.chain:
         raise PatchError("the patch was made for another model; check the names")
     if patch.content == "additions":
-        known = {entry_key(record) for record in model.updates}
-        entries = additions_in(patch).records
+        known = {entry_key(record) for record in log}
+        entries = additions_in(patch, model).records
         if entries and all(entry_key(record) in known for record in entries):
             raise PatchError("the patch is applied already: its updates are in the log")
 
@@ -244,7 +252,7 @@ def merged_with_patch(model: Versioned, patch: Patch) -> Versioned:
         raise PatchError(
             "the patch changes more than updates add, so it cannot be merged; use atlas merge with the models"
         )
-    added = additions_in(patch)
+    added = additions_in(patch, model)
     try:
         return with_model(model, merged_with(model_of(model), added))
     except WRONG as error:
