@@ -181,6 +181,13 @@ def level_regressor() -> AtlasRegressor:
     return model
 
 
+def classifier_of_many() -> AtlasClassifier:
+    """A classifier whose classes share their radial basis functions, so that its table is written by columns."""
+    random = np.random.default_rng(0)
+    X = random.random((39, 6))  # too few rows for a member, whose columns are all different
+    return AtlasClassifier(random_state=0).fit(X, (3 * X[:, :2]).astype(int) @ [1, 3])
+
+
 def noted_model() -> Atlas:
     """A model whose log tells who made an update, why, how and of which data."""
     model = Atlas(inputs=1, terms=1, density=0)
@@ -203,6 +210,7 @@ def stored_things() -> dict[str, Atlas | AtlasRegressor | AtlasClassifier | Tabl
         "table": small_table_model(),
         "noted": noted_model(),
         "levels": level_regressor(),
+        "classes": classifier_of_many(),
     }
 
 

@@ -12,6 +12,7 @@ from command import COMMAND, HEADER, SMALL, estimator_of, files, homes, ok, reco
 
 from atlas_splines import AtlasClassifier, AtlasRegressor
 from atlas_splines.cli import fit
+from atlas_splines.tables.wording import told_bytes
 
 
 def test_fit_tells_and_writes(work):
@@ -22,6 +23,8 @@ def test_fit_tells_and_writes(work):
     )
     assert re.search(r"Held-out RMSE [\d.]+ \(R² [\d.]+; the mean alone [\d.]+\)\.\n", output)
     model = estimator_of("a.atlas")
+    size = told_bytes((work / "a.atlas").stat().st_size)
+    assert f"The model is a.atlas, {size}, with {model.model_.n_parameters:,} coefficients.\n" in output
     assert isinstance(model, AtlasRegressor)
     assert model.feature_names_in_.tolist() == [
         "size",
@@ -32,6 +35,12 @@ def test_fit_tells_and_writes(work):
         "garden",
     ]
     assert (work / "a.atlas").read_bytes() == (work / "m.atlas").read_bytes()  # the seed settles it
+
+
+def test_a_model_that_is_too_large_is_refused_with_what_it_costs(work):
+    what = refused("fit", "homes.csv", "-t", "price", "-o", "large.atlas", "--density", "18", "--terms", "50")
+    assert "GiB in memory and a multiple of that while it is fitted; choose a lower density" in what
+    assert not (work / "large.atlas").exists()
 
 
 def test_groups_are_held_out_and_are_no_input(work):

@@ -266,3 +266,70 @@ def test_refusals(data):
         small(AtlasClassifier).fit(data[0], np.arange(200) % 3)
     with pytest.raises(ValueError, match="monotonic_cst does not go with extrapolation='linear'"):
         small(extrapolation="linear").fit(*data)
+
+
+# --- quantiles ----------------------------------------------------------------------------------------
+
+
+def falling_quantile(rows, random):
+    """The noise shrinks where the mean rises: the true upper quantile falls, and the lower one rises fast."""
+    X = random.random((rows, 2))
+    return X, X[:, 0] + (1.2 - X[:, 0]) * 2 * random.normal(size=rows)
+
+
+def largest_fall(model, sign=1, low=-0.2, high=1.2):
+    places = np.linspace(low, high, 1000)
+    return max(
+        -(sign * np.diff(model.predict(np.c_[places, np.full(1000, z)]))).min() for z in (0.1, 0.5, 0.9)
+    )
+
+
+@pytest.mark.parametrize("quantile", [0.1, 0.9])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_quantile_goes_the_way_of_the_mean(seed, quantile, tmp_path):
+    random = np.random.default_rng(seed)
+    X, y = falling_quantile(300, random)
+    model = AtlasRegressor(
+        members=1, loss="quantile", quantile=quantile, monotonic_cst=[1, 0], random_state=0
+    ).fit(X, y)
+    assert largest_fall(model) < 1e-6
+    for _ in range(2):
+        model.partial_fit(*falling_quantile(150, random))
+        assert largest_fall(model) < 1e-6
+    X, y = falling_quantile(120, random)
+    model._update(*model._checked([0.3, 0.2] + 0.4 * X, 5 + y, None), retention="chart", random_state=0)
+    assert state_of(model.model_).charts
+    assert largest_fall(model) < 1e-6
+    save(model, tmp_path / "quantile.atlas")
+    assert (load(tmp_path / "quantile.atlas").predict(X) == model.predict(X)).all()
+
+
+def test_a_quantile_falls_where_the_mean_has_to_fall():
+    X, y = falling_quantile(300, np.random.default_rng(0))
+    model = AtlasRegressor(
+        members=1, loss="quantile", quantile=0.9, monotonic_cst=[-1, 0], random_state=0
+    ).fit(X, -y)
+    assert largest_fall(model, sign=-1) < 1e-6
+
+
+def test_where_a_quantile_rises_by_itself_it_is_what_a_free_scale_says():
+    """Noise that grows with the mean: nothing is to be mended, and the right share lies below."""
+    random = np.random.default_rng(0)
+    X = random.random((3000, 2))
+    y = 3 * X[:, 0] + (0.2 + X[:, 0]) * random.normal(size=3000)
+    model = AtlasRegressor(
+        members=1, loss="quantile", quantile=0.9, monotonic_cst=[1, 0], random_state=0
+    ).fit(X[:1000], y[:1000])
+    assert largest_fall(model) < 1e-6
+    share = [
+        (y[1000:] <= model.predict(X[1000:]))[part].mean() for part in (X[1000:, 0] < 0.5, X[1000:, 0] >= 0.5)
+    ]
+    assert np.abs(np.array(share) - 0.9).max() < 0.04
+
+
+def test_a_quantile_of_a_row_does_not_depend_on_the_rows_beside_it():
+    X, y = falling_quantile(300, np.random.default_rng(0))
+    model = AtlasRegressor(
+        members=1, loss="quantile", quantile=0.9, monotonic_cst=[1, 0], random_state=0
+    ).fit(X, y)
+    np.testing.assert_allclose(model.predict(X)[::7], model.predict(X[::7]), rtol=1e-12)

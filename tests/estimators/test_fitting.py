@@ -286,3 +286,48 @@ def test_outliers_in_a_column_hardly_matter(domain, share):
     model = AtlasRegressor(domain=domain, extrapolation="error", random_state=0).fit(X, y)
     assert model.score(new, truth) > 0.99
     assert np.isfinite(model.predict(X)).all()  # rows of the fit are in the domain
+
+
+# --- what a model costs -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "inputs", "what"),
+    [
+        (
+            {"outputs": 40_000, "loss": "cross-entropy"},
+            100,
+            r"a model of 100 inputs and 40,000 classes, of density 1 with 8 terms, would have 816,000,000 "
+            r"coefficients, 3.0 GiB in memory and a multiple of that while it is fitted; leave out columns or "
+            r"join classes",
+        ),
+        ({"density": 12, "terms": 100, "members": 4}, 50, "choose a lower density or fewer terms"),
+        ({"density": 12}, 1000, "choose a lower density or fewer terms"),
+    ],
+)
+def test_a_model_that_is_too_large_is_refused_before_the_work(options, inputs, what):
+    with pytest.raises(ValueError, match=what):
+        dataclasses.replace(OPTIONS, **options).check_cost(inputs)
+
+
+@pytest.mark.parametrize(
+    ("options", "inputs"),
+    [({}, 1000), ({"outputs": 1000, "loss": "cross-entropy"}, 100), ({"density": 6, "terms": 100}, 100)],
+)
+def test_a_model_that_is_large_is_not_refused(options, inputs):
+    dataclasses.replace(OPTIONS, **options).check_cost(inputs)
+
+
+def test_an_estimator_tells_what_it_would_cost():
+    X = np.random.default_rng(0).random((50, 3))
+    with pytest.raises(
+        ValueError, match=r"a model of 3 inputs and 1 outputs, of density 20 with .* coefficients"
+    ):
+        AtlasRegressor(density=20, terms=10).fit(X, X[:, 0])
+
+
+def test_trained_models_of_many_inputs_grow_no_finer_than_there_is_room_for():
+    options = dataclasses.replace(OPTIONS, loss="mae", members=2)
+    assert options.finest_for(10_000, inputs=10) == 6
+    assert options.finest_for(10_000, inputs=1000) == 4
+    assert dataclasses.replace(options, density=5).finest_for(10_000, inputs=1000) == 5

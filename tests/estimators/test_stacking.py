@@ -8,6 +8,8 @@ from atlas_splines.core.rows import Rows
 from atlas_splines.estimators import stacking
 from atlas_splines.estimators.stacking import (
     MOST_ROWS,
+    finest_member,
+    most_terms,
     schedule_for,
     stack_members,
     stacking_weights,
@@ -15,6 +17,7 @@ from atlas_splines.estimators.stacking import (
     train_member,
 )
 from atlas_splines.evidence.design import solve_first
+from atlas_splines.evidence.features import Bumps, Features
 
 
 def table(rows=600, seed=0):
@@ -98,18 +101,30 @@ def test_a_member_depends_only_on_inputs_that_matter():
 
 
 def test_many_rows_get_about_as_many_steps_as_some():
-    schedules = {rows: schedule_for(rows, 2) for rows in (3_500, 7_000, 20_000, MOST_ROWS)}
+    schedules = {rows: schedule_for(rows, 6) for rows in (3_500, 7_000, 20_000, MOST_ROWS)}
     steps = [schedule.epochs * rows / schedule.batch_size for rows, schedule in schedules.items()]
     assert steps == [pytest.approx(expected, rel=0.1) for expected in (350, 700, 800, 800)]
-    assert schedule_for(MOST_ROWS, 2).epochs == 1
-    assert schedule_for(MOST_ROWS, 24).finest < schedule_for(MOST_ROWS, 2).finest
+    assert schedule_for(MOST_ROWS, 6).epochs == 1
+    assert schedule_for(100, 6).finest < schedule_for(MOST_ROWS, 6).finest
+
+
+def test_members_of_many_inputs_or_outputs_stay_small():
+    bumps = (Bumps(np.full((500, 24), 0.5), np.ones(24)),)
+    finest = {
+        (inputs, outputs): finest_member(
+            inputs, outputs, min(32, most_terms(inputs, outputs, 1)), Features(inputs, (0,), (), bumps)
+        )
+        for inputs, outputs in [(2, 1), (24, 1), (10, 40), (24, 400)]
+    }
+    assert finest == {(2, 1): 6, (24, 1): 3, (10, 40): 3, (24, 400): 1}
+    assert most_terms(10_000, 1000, 1) == 0  # only splines are left
 
 
 def test_of_many_rows_a_member_learns_some(monkeypatch, rows, solved, held_out):
     monkeypatch.setattr(stacking, "MOST_ROWS", 60)
     learned = []
     monkeypatch.setattr(
-        stacking, "schedule_for", lambda rows, inputs: learned.append(rows) or schedule_for(rows, inputs)
+        stacking, "schedule_for", lambda rows, finest: learned.append(rows) or schedule_for(rows, finest)
     )
     train_member(0, rows, held_out, solved, seed=0)
     assert learned == [60]

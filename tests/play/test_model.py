@@ -149,6 +149,13 @@ def test_linear_extrapolation(page, data, path, is_updated):
     check_against_python(page, path)
 
 
+def test_a_quantile_that_goes_the_way_of_the_mean(page, data, path):
+    X, y = data
+    model = AtlasRegressor(loss="quantile", quantile=0.8, monotonic_cst=[0, 1, 0], **FEW)
+    save(model.fit(X, y - X[:, 1] ** 2 * np.sin(99 * y)), path)
+    check_against_python(page, path)
+
+
 def test_counts(page, data, path):
     X, y = data
     save(AtlasRegressor(loss="poisson", **FEW).fit(X, np.maximum(np.rint(y), 0)), path)

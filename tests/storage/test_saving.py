@@ -18,9 +18,9 @@ from mutations import (
     small_table_model,
 )
 
-from atlas_splines import StorageError, load, save
+from atlas_splines import AtlasClassifier, StorageError, load, save
 from atlas_splines.core.model import state_of
-from atlas_splines.files import archive, errors, fields, writer
+from atlas_splines.files import archive, errors, fields, tables, writer
 from atlas_splines.storage import bare_models, estimators, evidence, logs, models, saving, upgrading
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -59,7 +59,7 @@ def test_there_are_golden_files_of_every_version():
 
 def test_nothing_in_a_file_is_run():
     storage = (bare_models, estimators, evidence, logs, models, saving, upgrading)
-    for module in (archive, errors, fields, writer, *storage):
+    for module in (archive, errors, fields, tables, writer, *storage):
         tree = ast.parse(Path(module.__file__).read_text(encoding="utf8"))
         names = {
             alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names
@@ -102,3 +102,18 @@ def test_a_model_that_could_not_be_loaded_is_not_written(path):
         match="save takes an Atlas, an AtlasRegressor, an AtlasClassifier or a TableModel, not dict",
     ):
         save({}, path)
+
+
+def test_a_classifier_of_many_classes_is_of_the_size_of_what_it_knows(path):
+    """Its table has a column for each class and radial basis function; the file has each of these once."""
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(400, 6)), np.arange(400) % 50
+    model = AtlasClassifier(random_state=0).fit(X + 2 * random.normal(size=(50, 6))[y], y)
+    save(model, path)
+    assert state_of(model.model_).table.nbytes > 5e6
+    assert path.stat().st_size < 4e6
+    assert (load(path).predict_proba(X) == model.predict_proba(X)).all()
+    updated = model.partial_fit(X[:50], y[:50])
+    save(updated, path)
+    assert path.stat().st_size < 8e6
+    assert (load(path).predict_proba(X) == updated.predict_proba(X)).all()

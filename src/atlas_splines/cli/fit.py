@@ -36,7 +36,7 @@ from atlas_splines.tables.encoding import UNKNOWN, Encoding
 from atlas_splines.tables.reading import Piece, Source, Table, TableError, opened
 from atlas_splines.tables.sampling import random_numbers
 from atlas_splines.tables.survey import TableSurvey, Task
-from atlas_splines.tables.wording import counted
+from atlas_splines.tables.wording import counted, told_bytes
 
 __all__ = ["fit_table"]
 
@@ -117,7 +117,8 @@ def fit_table(
         if not force:
             check_replaceable(output)  # it may have been updated meanwhile
         save(TableModel(estimator, encoding), output)
-    say(f"The model is {output}, with {estimator.model_.n_parameters:,} coefficients.")
+    size = Path(output).stat().st_size
+    say(f"The model is {output}, {told_bytes(size)}, with {estimator.model_.n_parameters:,} coefficients.")
     return {
         "output": output,
         "data": source.name,
@@ -126,6 +127,7 @@ def fit_table(
         "classes": encoding.classes,
         "inputs": list(encoding.inputs),
         "coefficients": estimator.model_.n_parameters,
+        "bytes": size,
         "fit": asdict(estimator.fit_record_) if estimator.fit_record_ else None,
     }
 

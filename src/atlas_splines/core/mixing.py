@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from atlas_splines.core.model import Atlas
+from atlas_splines.core.model import Atlas, state_of
 
 __all__ = ["average", "constant", "mixture", "placed"]
 
@@ -50,7 +50,7 @@ def mixture(models: Sequence[Atlas], divisors: Sequence[float]) -> Atlas:
     for model, divisor, new in zip(models, divisors, numbers, strict=True):
         own = np.arange(1, model.terms + 1)
         shift = np.log((new + 1) ** 2 / (divisor * own**2)) + (mixed.damping - model.damping)
-        for rho in range(model.density + 1):
+        for rho in state_of(model).filled_densities(list(range(model.density + 1))).tolist():
             mixed.f(rho)[:] += model.f(rho) / divisor
             mixed.g(rho)[:, new] = model.g(rho)
             mixed.h(rho)[:, new] = model.h(rho)

@@ -218,6 +218,7 @@ class AtlasEstimator(Accountable):
         blanks = {j: coded.blank for j, coded in data.levels.items() if not coded.placed}
         columns = columns.with_levels(effects, blanks)
         options = self._fit_options(targets.shape[1], self._signs(columns, targets.shape[1]))
+        options.check_cost(rows.points.shape[1])
         solved = self._solved(rows, columns, options, seeds[0], tolerance)
         fitted = fit_model(rows, options, seeds, self._map, solved, data.groups)
         return Made(columns, rows, unit, options, solved, fitted)

@@ -20,7 +20,14 @@ from atlas_splines.core.model import Atlas
 from atlas_splines.core.monotone import constrained
 from atlas_splines.core.rows import Rows
 from atlas_splines.estimators.groups import Groups
-from atlas_splines.estimators.stacking import schedule_for, signs_along, telling_inputs, untrained
+from atlas_splines.estimators.stacking import (
+    finest_member,
+    most_terms,
+    schedule_for,
+    signs_along,
+    telling_inputs,
+    untrained,
+)
 from atlas_splines.evidence.classes import Mapper, class_prior, mean_entropy, most_likely
 from atlas_splines.evidence.design import Solved
 from atlas_splines.evidence.folding import fold
@@ -136,8 +143,10 @@ def train_class_member(rows: Rows, held_out: NDArray[np.bool_], solved: Solved, 
         targets=(1 - SMOOTHING) * rows.targets + np.float32(SMOOTHING / classes),
     )
     split = Split(own.take(~held_out), own.take(held_out))
-    schedule = replace(schedule_for(len(split.learned), len(inputs)), loss="cross-entropy")
-    model = constrained(Atlas(len(inputs), classes, TERMS, density=0), signs_along(solved, inputs))
+    terms = min(TERMS, most_terms(len(inputs), classes, START))
+    finest = finest_member(len(inputs), classes, terms, solved.features)
+    schedule = replace(schedule_for(len(split.learned), finest), loss="cross-entropy")
+    model = constrained(Atlas(len(inputs), classes, terms, density=0), signs_along(solved, inputs))
     start_terms(model, SPREAD, random)
     model.expand(density=START, terms=0)
     try:

@@ -35,8 +35,8 @@ from atlas_splines.estimators.class_stacking import solved_alone, stack_classes
 from atlas_splines.estimators.groups import Groups, group_folds
 from atlas_splines.estimators.judging import judge_average
 from atlas_splines.estimators.stacking import stack_members, train_member, varying_inputs
-from atlas_splines.evidence.design import Solved, ahead_of, without_blocks
-from atlas_splines.evidence.folding import fold
+from atlas_splines.evidence.design import LEAST_FEATURES, Solved, ahead_of, without_blocks
+from atlas_splines.evidence.folding import RULES, fold, rows_of_input
 from atlas_splines.memory.first_rows import as_first_rows
 from atlas_splines.memory.judging import HeldOut, judge
 
@@ -60,6 +60,7 @@ RATE_DIVISORS = (1, 3, 10)  # of the learning rate, one after the other
 LEAST_ROWS = 40  # with fewer rows none are held out
 ENOUGH_HELD_OUT = 300  # rows; a larger share than asked for is held out of small tables
 MOST_HELD_OUT = 0.25  # share of the rows
+MOST_COEFFICIENTS = 2**28  # of a model, 1 GiB: a fit holds several times that, as much as many machines have
 MOST_CLASS_ROWS = 50_000  # that the readout of classes is found from: their features are held at once
 BLOCKS = 5  # of neighbouring rows that are held out
 ALIKE = 0.1  # correlation of the errors of neighbouring rows, from which on they count as ordered
@@ -91,6 +92,7 @@ class FitOptions:
     patience: int | Literal["auto"] | None  # in epochs; None runs all epochs
     verbose: bool
     signs: Signs = ()  # which way each output has to go along each input; empty if all are free
+    members: int = 1  # whose terms a model of a given size or loss has
 
     @property
     def finds_size(self) -> bool:
@@ -112,7 +114,7 @@ class FitOptions:
             rate_divisors=RATE_DIVISORS,
             epochs=self.epochs,
             patience=self.patience_for(learned),
-            finest=self.finest_for(len(rows) if judged else 0),
+            finest=self.finest_for(len(rows) if judged else 0, rows.points.shape[1]),
             always_grows=self.density != "auto",
             worthwhile_ratio=WORTHWHILE_RATIO,
             worthwhile_gain=self.worthwhile_gain(rows),
@@ -125,9 +127,36 @@ class FitOptions:
             return self.patience
         return int(np.clip(PATIENCE_BATCHES * self.batch_size // rows, LEAST_PATIENCE, MOST_PATIENCE))
 
-    def finest_for(self, rows: int) -> int:
-        """Density to grow to at most."""
-        return finest_affordable(rows, ROWS_PER_FUNCTION, FINEST) if self.density == "auto" else self.density
+    def finest_for(self, rows: int, inputs: int) -> int:
+        """Density to grow to at most: as rows and the size of the model allow, or the one that was chosen."""
+        if self.density != "auto":
+            return self.density
+        affordable = RULES.finest(inputs, self.outputs, self.all_terms)
+        return min(finest_affordable(rows, ROWS_PER_FUNCTION, FINEST), affordable)
+
+    @property
+    def all_terms(self) -> int:
+        """Terms that a model has at least if it finds its size, or at most if its size or loss is given."""
+        if self.finds_size:
+            return LEAST_FEATURES
+        return self.members * (TERMS[-1] if self.terms == "auto" else self.terms)
+
+    def check_cost(self, inputs: int) -> None:
+        """Refuse a model that would be too large, before any work is done for it."""
+        terms = self.all_terms
+        finest = RULES.finest(inputs, self.outputs, terms)
+        density = finest if self.density == "auto" else self.density
+        coefficients = inputs * rows_of_input(density) * self.outputs * (2 * terms + 1)
+        if coefficients <= MOST_COEFFICIENTS:
+            return
+        outputs = f"{self.outputs:,} {'classes' if self.loss == 'cross-entropy' else 'outputs'}"
+        smaller = "choose a lower density or fewer terms"
+        less = "leave out columns or join classes" if self.finds_size else smaller
+        raise ValueError(
+            f"a model of {inputs:,} inputs and {outputs}, of density {density} with {terms:,} terms, "
+            f"would have {coefficients:,} coefficients, {4 * coefficients / 2**30:.1f} GiB in memory and a "
+            f"multiple of that while it is fitted; {less}"
+        )
 
     def worthwhile_gain(self, rows: Rows) -> float:
         """By how much a larger model must lower the loss.

@@ -175,6 +175,7 @@ class Parameters(BaseEstimator, ABC):
             patience=self.n_iter_no_change if self.early_stopping else None,
             verbose=bool(self.verbose),
             signs=signs,
+            members=self.members,
         )
 
 

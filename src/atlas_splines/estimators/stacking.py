@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
+from atlas_splines.core import splines
 from atlas_splines.core.growing import (
     Grown,
     Schedule,
@@ -30,7 +31,8 @@ from atlas_splines.core.monotone import constrained
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import Signs
 from atlas_splines.evidence.design import Solved
-from atlas_splines.evidence.folding import fold
+from atlas_splines.evidence.features import Features
+from atlas_splines.evidence.folding import RULES, fold
 
 __all__ = ["stack_members", "train_member", "varying_inputs"]
 
@@ -39,6 +41,8 @@ SPREAD = 1.0  # how far apart terms start
 FINEST = 6  # density
 ROWS_PER_FUNCTION = 4  # of an input, or a member grows no finer
 MOST_FUNCTIONS = 1024  # of all inputs together at one density: each costs time and bytes
+# Of a member, about. With 2²⁰, or 4 MB, members of up to 15 classes grow as fine as with 2²⁴.
+MOST_COEFFICIENTS = 2**21
 START = 1  # density that members are trained from
 MOST_INPUTS = 24  # of a member: those along which data varies fastest
 RATES = (0.02, 0.004)  # one after the other
@@ -69,8 +73,11 @@ def train_member(k: int, rows: Rows, held_out: NDArray[np.bool_], solved: Solved
     if len(learned) > MOST_ROWS:
         learned = np.sort(random.choice(learned, MOST_ROWS, replace=False))
     split = Split(own.take(learned), own.take(held_out))
-    schedule = schedule_for(len(split.learned), len(inputs))
-    model = Atlas(len(inputs), rows.targets.shape[1], TERMS, density=0)
+    outputs = rows.targets.shape[1]
+    terms = min(TERMS, most_terms(len(inputs), outputs, START))
+    finest = finest_member(len(inputs), outputs, terms, solved.features)
+    schedule = schedule_for(len(split.learned), finest)
+    model = Atlas(len(inputs), outputs, terms, density=0)
     model = constrained(model, signs_along(solved, inputs))
     start_terms(model, SPREAD, random)
     model.expand(density=START, terms=0)
@@ -117,8 +124,20 @@ def varying_inputs(points: NDArray[np.floating]) -> NDArray[np.intp]:
     return np.flatnonzero(np.ptp(points, axis=0) > 0)
 
 
-def schedule_for(rows: int, inputs: int) -> Schedule:
-    """A short training: about as many steps for many rows as for some."""
+def most_terms(inputs: int, outputs: int, density: int) -> int:
+    """Number of terms of the largest member that has room at a density: none of very many inputs and outputs.
+
+    Examples
+    --------
+    >>> most_terms(10, 1, START) > TERMS, most_terms(60, 200, START)
+    (True, 4)
+    """
+    room = MOST_COEFFICIENTS // (max(inputs, 1) * outputs * 2 * splines.basis_size(density))
+    return max((room - 1) // 2, 0)
+
+
+def schedule_for(rows: int, finest: int) -> Schedule:
+    """A short training up to a density: about as many steps for many rows as for some."""
     batch = min(BATCHES[rows > MANY], rows)
     steps = np.clip(rows / ROWS_A_STEP, LEAST_STEPS, MOST_STEPS)
     return Schedule(
@@ -127,13 +146,21 @@ def schedule_for(rows: int, inputs: int) -> Schedule:
         learning_rate=RATES[0],
         rate_divisors=tuple(RATES[0] / rate for rate in RATES),
         epochs=max(round(steps * batch / rows), 1),
-        finest=min(
-            finest_affordable(rows, ROWS_PER_FUNCTION, FINEST),
-            finest_affordable(MOST_FUNCTIONS, inputs, FINEST),
-        ),
+        finest=min(finest_affordable(rows, ROWS_PER_FUNCTION, FINEST), finest),
         worthwhile_ratio=WORTHWHILE_RATIO,
         watches=False,
     )
+
+
+def finest_member(inputs: int, outputs: int, terms: int, features: Features) -> int:
+    """Density of a member at most, by its own size and by that of its mixture with features.
+
+    The mixture has the density of the member for all bumps too.
+    """
+    bumps = RULES.terms_a_bump * sum(len(group.centres) for group in features.bumps)
+    functions = min(MOST_FUNCTIONS, MOST_COEFFICIENTS // (2 * outputs * (2 * terms + 1)))
+    own = finest_affordable(functions, max(inputs, 1), FINEST)
+    return min(own, RULES.finest(features.inputs, outputs, bumps + terms))
 
 
 def stack_members(

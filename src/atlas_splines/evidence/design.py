@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from atlas_splines.core import splines
 from atlas_splines.core.state import Signs
-from atlas_splines.evidence.features import COARSE, Bumps, Features
+from atlas_splines.evidence.features import COARSE, FINEST, SIDED, Bumps, Features
+from atlas_splines.evidence.folding import BUMPS, RULES
 from atlas_splines.evidence.lengths import length_scales
 from atlas_splines.evidence.readout import Prior, Readout, learn_prior, readout_of, solve, sums_of
 from atlas_splines.evidence.screening import PAIRS_GAIN, coarse_gains, finer_splines, interacting_pairs
@@ -216,7 +217,9 @@ def choose_features(
     ones would learn the rows of a new level as a needle at the place of the population.
     """
     random = np.random.default_rng(seed)
-    budget = max(min(budget, len(points)), LEAST_FEATURES)
+    sizes = (points.shape[1], targets.shape[1])
+    affordable = RULES.most_bumps(*sizes, SIDED if signs else BUMPS)
+    budget = max(min(budget, len(points), affordable), LEAST_FEATURES)
     judged, varying = random.permutation(len(points))[:JUDGED], np.ptp(points, axis=0) > 0
     points, targets = points[judged], targets[judged]
     if has_unseen(targets):
@@ -229,13 +232,31 @@ def choose_features(
     coarse = coarse_splines(points, targets, telling, int(SPLINE_SHARE * budget))
     phi = coarse(points)
     left = targets - phi @ readout_of(phi, targets, Prior.flat(coarse.sizes), JUDGING_STEPS).weights
+    finest = RULES.finest(*sizes, RULES.terms_a_bump * budget)
     is_number = ~np.isin(np.arange(len(telling)), levels)
-    fine = finer_splines(points * (telling & is_number), left, int(SPLINE_SHARE * budget))
-    linear = replace(coarse, fine=fine, signs=signs, levels=levels)
+    # bumps of one or two inputs have both sides
+    wanted = finer_splines(
+        points * (telling & is_number), left, int(SPLINE_SHARE * budget), finest if signs else FINEST
+    )
+    fine = tuple(pair for pair in wanted if pair[1] <= finest)
+    alone = tuple(bumps_along(*pair, points.shape[1]) for pair in wanted if pair[1] > finest)
+    linear = replace(coarse, fine=fine, bumps=alone, signs=signs, levels=levels)
     features, readout = with_bumps(linear, points, targets, lengths, budget, random)
-    if signs or not pairs:  # bumps of two inputs have both sides
+    if signs or not pairs:
         return features, readout.prior
-    return with_pairs(features, readout, points, targets, random)
+    return with_pairs(features, readout, points, targets, random, alone)
+
+
+def bumps_along(j: int, density: int, inputs: int) -> Bumps:
+    """Bumps of one input, as many as its splines of a density, whose cells are the length scale.
+
+    Finer splines would give a table that density for all its terms, which a model of many outputs has no room
+    for; a bump is one more term. Of 200 classes that are bins of one input, log loss is 0.188 with either,
+    and 2.77 with the finest splines that there is room for.
+    """
+    centres, lengths = np.full((splines.basis_size(density), inputs), 0.5), np.full(inputs, np.inf)
+    centres[:, j], lengths[j] = np.linspace(0, 1, len(centres)), 1 / splines.cell_count(density)
+    return Bumps(centres, lengths)
 
 
 def mean_alone(inputs: int, signs: Signs) -> tuple[Features, Prior]:
@@ -292,9 +313,14 @@ def with_bumps(
     budget: int,
     random: np.random.Generator,
 ) -> tuple[Features, Readout]:
-    """Features with bumps, of equal width or of several, whichever raises the evidence more; and readout."""
+    """Features with bumps, of equal width or of several, whichever raises the evidence more; and readout.
+
+    Those of one input that are there already stay, and come last.
+    """
     groups_a_width = len(shapes_for(lengths, features.signs))
-    phi, share = features(points), max(budget - len(features), 0) // (len(WIDTHS[0]) * groups_a_width)
+    alone = tuple(group(points) for group in features.bumps)
+    phi = replace(features, bumps=())(points)
+    share = max(budget - len(features), 0) // (len(WIDTHS[0]) * groups_a_width)
     choices = []
     for widths in WIDTHS if share else [()]:
         scales = [bump_lengths(width, lengths, points) for width in widths]
@@ -303,25 +329,34 @@ def with_bumps(
             Bumps.around(scatter_centres(points, scale, share, random), scale, sides)
             for scale, sides in shapes
         )
-        candidate = replace(features, bumps=groups)
-        wider = np.hstack([phi, *(group(points) for group in groups)])
+        candidate = replace(features, bumps=(*groups, *features.bumps))
+        wider = np.hstack([phi, *(group(points) for group in groups), *alone])
         flat = replace(Prior.flat(candidate.sizes), cone=candidate.cone)
         choices.append((candidate, readout_of(wider, targets, flat, JUDGING_STEPS)))
     return max(choices, key=lambda choice: choice[1].log_evidence)
 
 
 def with_pairs(
-    features: Features, readout: Readout, points: Array, targets: Array, random: np.random.Generator
+    features: Features,
+    readout: Readout,
+    points: Array,
+    targets: Array,
+    random: np.random.Generator,
+    alone: tuple[Bumps, ...] = (),
 ) -> tuple[Features, Prior]:
-    """Features of which half the bumps give way to some of two inputs, where that pays; and a prior."""
-    room = sum(len(group.centres) for group in features.bumps)
+    """Features of which half the bumps give way to some of two inputs, where that pays; and a prior.
+
+    Those of one input, which come last, stay.
+    """
+    own = features.bumps[: len(features.bumps) - len(alone)]
+    room = sum(len(group.centres) for group in own)
     pairs = best_pairs(features, points, targets) if room >= LEAST_PAIRED else ()
     if pairs:
         shapes = [pair_lengths(pair, points, int(PAIR_SHARE * room) // len(pairs)) for pair in pairs]
         paired = [Bumps(scatter_centres(points, *shape, random), shape[0]) for shape in shapes]
-        share = (room - sum(len(group.centres) for group in paired)) // len(features.bumps)
-        groups = [Bumps(scatter_centres(points, g.lengths, share, random), g.lengths) for g in features.bumps]
-        candidate = replace(features, bumps=(*groups, *paired))
+        share = (room - sum(len(group.centres) for group in paired)) // len(own)
+        groups = [Bumps(scatter_centres(points, g.lengths, share, random), g.lengths) for g in own]
+        candidate = replace(features, bumps=(*groups, *paired, *alone))
         other = readout_of(candidate(points), targets, Prior.flat(candidate.sizes), JUDGING_STEPS)
         if other.log_evidence > readout.log_evidence + PAIRS_GAIN:
             return candidate, other.prior

@@ -319,6 +319,7 @@ class Memories(Recomputing):
             inputs=telling_inputs(self.features),
             loss=self.loss,
             presence=presence,
+            signs=self.features.signs,
         )
 
     def judged_by(self, points: Array, targets: Array, weights: Array | None = None) -> Spread | None:

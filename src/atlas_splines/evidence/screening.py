@@ -38,9 +38,14 @@ def coarse_gains(points: Array, targets: Array) -> Array:
     return np.array([max(spline_gains(column, left, COARSE)) for column in points.T])
 
 
-def finer_splines(points: Array, left: Array, budget: int) -> tuple[tuple[int, int], ...]:
-    """Pairs (input, density) of finer splines that what coarse ones leave asks for, the most wanted first."""
-    most = MOST_FUNCTIONS // points.shape[1]
+def finer_splines(
+    points: Array, left: Array, budget: int, finest: int = FINEST
+) -> tuple[tuple[int, int], ...]:
+    """Pairs (input, density) of finer splines that what coarse ones leave asks for, the most wanted first.
+
+    None is finer than the finest, which depends on what other channels of the model need.
+    """
+    most = min(MOST_FUNCTIONS // points.shape[1], splines.basis_size(finest))
     wanted = sorted(
         ((*best_density(column, left, most), j) for j, column in enumerate(points.T)), reverse=True
     )

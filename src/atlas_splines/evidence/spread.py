@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 from atlas_splines.core.remembering import Recomputing
-from atlas_splines.core.state import Evidence, State
+from atlas_splines.core.state import Evidence, Signs, State
 from atlas_splines.evidence.features import Features
 from atlas_splines.evidence.presence import Presence, Visits
 from atlas_splines.evidence.scale import MOST_INPUTS, Scale
@@ -78,6 +78,7 @@ class Spread(Recomputing, Evidence):
         loss: str,
         presence: Presence | None = None,
         factor: Array | None = None,
+        signs: Signs = (),
     ) -> Spread:
         """The spread of predictions.
 
@@ -94,7 +95,11 @@ class Spread(Recomputing, Evidence):
             Where all rows have been.
         factor
             By how much the errors of the model are larger than these, shape (outputs,).
+        signs
+            Which way outputs have to go along inputs. The size of errors depends on the place along such an
+            input only through the prediction, so that quantiles can go the same way.
         """
+        free = [j for j in inputs if not any(ways[j] for ways in signs)]
         if loss == "cross-entropy":
             surprise = surprise_of(said, targets)
             return cls((), (Scores.of(np.zeros(len(said)), surprise, weights, is_one_sided=True),), presence)
@@ -103,7 +108,7 @@ class Spread(Recomputing, Evidence):
         scales, scores = [], []
         for k in range(targets.shape[1]):
             errors, place = targets[:, k] - said[:, k], places[:, k]
-            scale, ahead = Scale.of(points, place, errors, weights, inputs[:MOST_INPUTS])
+            scale, ahead = Scale.of(points, place, errors, weights, free[:MOST_INPUTS])
             larger = 1.0 if factor is None else float(factor[k])
             scales.append(scale)
             scores.append(Scores.of(place, larger * errors / ahead, weights, sizes=ahead))

@@ -25,11 +25,12 @@ from safetensors.numpy import save as serialize
 from atlas_splines.files.errors import StorageError, naming
 from atlas_splines.files.fields import Fields
 from atlas_splines.files.parts import SHORT, digests_of
+from atlas_splines.files.tables import MOST_SPREAD, joined_tables, spread_tables
 from atlas_splines.files.writer import replace_file
 
 __all__ = ["Archive", "altered_parts", "parse", "read_archive", "sealed", "write_archive"]
 
-FORMAT, VERSION = "atlas-splines", 4
+FORMAT, VERSION = "atlas-splines", 5
 ENVELOPE = ("format", "version", "sha256", "kind", "header")
 PARTS = "parts"  # of the envelope: digests of the parts; files from before they were written lack it
 DTYPES = ("F32", "F64", "I32", "I64", "U8", "BOOL")
@@ -43,9 +44,12 @@ MOST_VALUES = 700_000
 # Digits of a whole number in a header: all that a float can hold, and no more.
 MOST_DIGITS = 308
 
-# What is made of a file may take so many times the bytes of its tensors, or so many bytes if that is more.
-# Rows of tables are padded to whole vectors of the processor: very short ones could take sixteen times these.
-GROWTH, ALLOWANCE = 6, 512 * 2**20
+# What is made of a file may take so many times the bytes of its tensors, and so many bytes more: those of
+# tables that are written by their columns, and what is made of these, twice for charts. Rows of tables are
+# padded to whole vectors of the processor: very short ones could take sixteen times their bytes.
+GROWTH, ALLOWANCE = 6, 4 * MOST_SPREAD
+
+BY_COLUMNS = 5  # format version from which on tables can be written by their columns
 
 # Letters of the name of a tensor: those that are written have some sixty. Whoever takes a name apart word by
 # word does not have to fear one of millions.
@@ -71,6 +75,8 @@ class Archive:
         Names of the tensors that were asked for.
     version
         Format version of the file that it was read from; what is written is of the newest.
+    stored
+        Bytes of its tensors in the file that it was read from; None if it was read from none.
     reserved
         Bytes that what is made of it takes, so far.
     claim
@@ -85,6 +91,7 @@ class Archive:
     tensors: dict[str, NDArray[Any]]
     taken: set[str] = field(default_factory=set)
     version: int = VERSION
+    stored: int | None = None
     reserved: int = 0
     parts: dict[str, str] | None = None
     claim: int | None = None
@@ -113,8 +120,14 @@ class Archive:
     def reserve(self, size: int) -> None:
         """Refuse to take so many bytes more, if a file of this size has no claim to them."""
         self.reserved += size
-        if self.reserved > max(GROWTH * (self.held if self.claim is None else self.claim), ALLOWANCE):
+        if self.reserved > GROWTH * self._claim + ALLOWANCE:
             raise ValueError(f"it would take {self.reserved:,} bytes of memory, far more than its size")
+
+    @property
+    def _claim(self) -> int:
+        """Bytes that a claim to memory is measured by."""
+        stored = self.held if self.stored is None else self.stored
+        return stored if self.claim is None else self.claim
 
     @cached_property  # asked for by every chart: adding it up each time took seconds for a megabyte of charts
     def held(self) -> int:
@@ -126,6 +139,10 @@ class Archive:
         left = sorted(self.tensors.keys() - self.taken)
         if left:
             raise ValueError(f"tensor {left[0]!r} has no place in it")
+
+
+def _bytes_of(tensors: dict[str, NDArray[Any]]) -> int:
+    return sum(array.nbytes for array in tensors.values())
 
 
 # --- reading ------------------------------------------------------------------------------------------
@@ -174,7 +191,11 @@ def _short_digests(archive: Archive, version: int) -> dict[str, str]:
 
 def _archive_of(envelope: Fields, content: bytes) -> Archive:
     kind, header, version = envelope.text("kind"), envelope.mapping("header"), envelope.whole("version")
-    return Archive(kind, header, _tensors(content), version=version, parts=_read_parts(envelope))
+    written = _tensors(content)
+    tensors, stored = spread_tables(written) if version >= BY_COLUMNS else written, _bytes_of(written)
+    spread = _bytes_of({name: tensors[name] for name in tensors.keys() - written.keys()})
+    parts = _read_parts(envelope)
+    return Archive(kind, header, tensors, version=version, stored=stored, reserved=spread, parts=parts)
 
 
 def _read_parts(envelope: Fields) -> dict[str, str] | None:
@@ -337,7 +358,7 @@ def _seal(archive: Archive) -> tuple[bytes, memoryview]:
     values = (FORMAT, VERSION, UNSEALED.decode(), archive.kind, archive.header, parts)
     named = dict(zip((*ENVELOPE, PARTS), values, strict=True))
     envelope = json.dumps(named, allow_nan=False, separators=(",", ":"))
-    tensors = {name: np.ascontiguousarray(array) for name, array in archive.tensors.items()}
+    tensors = {name: np.ascontiguousarray(array) for name, array in joined_tables(archive.tensors).items()}
     content = serialize(tensors, {FORMAT: envelope})
     start = 8 + int.from_bytes(content[:8], "little")
     head, body = content[:start], memoryview(content)[start:]

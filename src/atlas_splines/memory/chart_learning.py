@@ -206,6 +206,7 @@ class ChartTask:
             inputs=inputs,
             loss=self.loss,
             presence=Presence.of(points, inputs),
+            signs=state_of(self.model).signs,
         )
 
 

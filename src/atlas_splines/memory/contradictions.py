@@ -157,6 +157,7 @@ def chart_spread(own: Pool, points: Array, said: Array, targets: Array, weights:
         inputs=inputs,
         loss=own.loss,
         presence=Presence.of(points, inputs),
+        signs=own.features.signs,
     )
 
 

@@ -131,6 +131,7 @@ def first_spread(
         loss=loss,
         presence=Presence.of(points, inputs, some, others),
         factor=factor,
+        signs=solved.features.signs,
     )
 
 

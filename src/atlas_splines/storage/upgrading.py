@@ -25,6 +25,8 @@ def upgrade(archive: Archive) -> None:
     if archive.version == 3:
         _add_fit(archive.header)
         archive.version = 4
+    if archive.version == 4:
+        archive.version = 5  # whose tables can be written by their columns: the header is the same
     _add_quantile(archive.header)
 
 

@@ -6,7 +6,10 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-__all__ = ["COMMAND", "FRAME", "TableError", "WaysOut", "choice", "counted", "listed", "one_line", "visible"]
+__all__ = [
+    *("COMMAND", "FRAME", "TableError", "WaysOut"),
+    *("choice", "counted", "listed", "one_line", "told_bytes", "visible"),
+]
 
 # What steers a terminal instead of being shown: control characters, ends of lines and paragraphs, changes of
 # the direction of writing, and halves of characters, which cannot be written at all.
@@ -111,3 +114,17 @@ def visible(line: str) -> str:
     price\u001b[8m, São Paulo
     """
     return CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", line)
+
+
+def told_bytes(size: int) -> str:
+    """The size of a file, in the unit that suits it.
+
+    Examples
+    --------
+    >>> told_bytes(820), told_bytes(64_300), told_bytes(1_240_000), told_bytes(2_460_000_000)
+    ('820 bytes', '64 kB', '1.2 MB', '2.5 GB')
+    """
+    for unit, name in ((10**9, "GB"), (10**6, "MB")):
+        if size >= unit:
+            return f"{size / unit:.1f} {name}"
+    return f"{size / 1000:.0f} kB" if size >= 1000 else f"{size} bytes"

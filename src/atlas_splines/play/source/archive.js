@@ -5,9 +5,11 @@
  */
 
 const ARCHIVE_FORMAT = "atlas-splines";
-const ARCHIVE_VERSION = 4;
+const ARCHIVE_VERSION = 5;
 const MOST_HEADER_BYTES = 32 * 2 ** 20;
 const MOST_FILE_BYTES = 256 * 2 ** 20; // a page shares the memory of its browser
+const MOST_SPREAD_BYTES = 320 * 2 ** 20; // of tables that are written by their columns
+const TABLE_PARTS = ["cut", "level", "columns", "which"];
 const MODEL_KINDS = ["model", "regressor", "classifier"];
 const TENSOR_TYPES = {
   F32: Float32Array,
@@ -49,8 +51,60 @@ export async function readArchive(buffer) {
   }
   const checksum = await checkSeal(envelope.sha256, new Uint8Array(buffer), start);
   const tensors = new Map(names.map((name) => [name, readTensor(name, entries[name], buffer, start)]));
+  spreadTables(tensors);
   const { kind, version, header } = envelope;
   return { kind, version, header, tensors, checksum };
+}
+
+/** Put tables together that are written by their distinct columns, or as the same as another. */
+function spreadTables(tensors) {
+  let room = MOST_SPREAD_BYTES;
+  for (const name of namesBefore(tensors, ".table", ".which")) {
+    const [cut, level, columns, which] = TABLE_PARTS.map((part) => tensors.get(`${name}.${part}`));
+    const sizes = cut?.type === "I64" ? Array.from(cut.data, Number) : [];
+    const count = level?.data.length;
+    const typed = which.type === "I32" && level?.type[0] === "F" && columns?.type === level.type;
+    room -= sizes[0] * count * (level?.data.BYTES_PER_ELEMENT ?? 0);
+    const blocks = Math.ceil(sizes[0] / sizes[2]);
+    if (!typed || !(room >= 0) || which.shape[0] !== blocks || which.shape[1] !== count) {
+      throw new FileError(`The file is damaged: the parts of its tensor ${name} do not fit together.`);
+    }
+    const data = spreadColumns(sizes, level.data, columns.data, which.data);
+    for (const part of TABLE_PARTS) tensors.delete(`${name}.${part}`);
+    tensors.set(name, { type: level.type, shape: [sizes[0], count], data });
+  }
+  for (const name of namesBefore(tensors, ".table", ".same")) {
+    const other = tensors.get(new TextDecoder().decode(tensors.get(`${name}.same`).data));
+    if (!other) throw new FileError(`The file is damaged: what its tensor ${name} is the same as is missing.`);
+    tensors.delete(`${name}.same`);
+    tensors.set(name, other);
+  }
+}
+
+/** Names of tensors that have a part. */
+function namesBefore(tensors, end, part) {
+  const names = [...tensors.keys()].filter((name) => name.endsWith(end + part));
+  return names.map((name) => name.slice(0, -part.length));
+}
+
+/** All numbers of a table, block of rows after block of rows. */
+function spreadColumns([rows, flat, height], level, columns, which) {
+  const count = level.length;
+  const table = new columns.constructor(rows * count).fill(NaN); // a column that is missing is not finite
+  let start = 0;
+  for (let begin = 0, block = 0; begin < rows; begin += height, block += 1) {
+    const tall = Math.min(height, rows - begin);
+    const numbers = which.subarray(block * count, (block + 1) * count);
+    numbers.forEach((number, channel) => {
+      const own = columns.subarray(start + number * tall, start + (number + 1) * tall);
+      own.forEach((value, row) => (table[(begin + row) * count + channel] = value));
+    });
+    start += (numbers.reduce((most, each) => Math.max(most, each), -1) + 1) * tall;
+  }
+  level.forEach((value, channel) => {
+    for (let row = 0; value !== 0 && row < flat; row += 1) table[row * count + channel] = value;
+  });
+  return table;
 }
 
 /** Refuse a file that is too large for a page, by its size alone. */

@@ -15,6 +15,8 @@ const SCORE_HALF_LIFE = 500;
 const COVERAGE_STEP = 0.002;
 const LARGEST_SHIFT = 0.3;
 const LARGEST_LOG_SCALE = 30;
+const LEVEL_NODES = 65; // predictions at which quantiles of a monotone model are looked at
+const NODES_BEYOND = 8; // more of them on either side
 const SCALE_DENSITY = 2; // of the splines of the prediction
 const PLACE_GRAIN = 1024; // shares of a row are multiples of 1/1024
 const ENOUGH_ALONE = 5; // rows near a point; more make nothing surer
@@ -180,6 +182,21 @@ export function readDoubt(archive, core) {
   };
   const sized = (point, said, ask) => blended(core, spread, speaking, point, said, ask, true);
   const knows = [spread, ...speaking.map((part) => part.spread)].every((each) => each.presence);
+  const level = (point, said, quantile) => sized(point, said, (own, _, at, told) =>
+    own.scales.map((scale, k) => {
+      const found = quantiles(own.scores[k], "level", quantile);
+      return scaleAt(scale, at, told[k]) * betweenRegions(own.scores[k], told[k], found);
+    }));
+  const nodes = core.monotone && spread.scales.length ? predictionNodes(core, spread, speaking) : [];
+  // along constrained inputs a quantile depends on the prediction alone, and never falls as that rises
+  const risingLevel = (point, said, quantile) => {
+    const held = point.map((value, j) => (core.monotone.some((ways) => ways[j]) ? 0.5 : value));
+    const levels = nodes[0].map((_, k) => level(held, nodes.map((own) => own[k]), quantile)); // (nodes, outputs)
+    return said.map((value, p) => {
+      const even = evenlyRising(nodes[p].map((node, k) => node + levels[k][p]));
+      return interpolate(value, nodes[p], (k) => even[k] - nodes[p][k]);
+    });
+  };
   const pools = new Map();
   const poolOf = (owner) => {
     if (!pools.has(owner)) pools.set(owner, readPool(archive, owner));
@@ -192,11 +209,7 @@ export function readDoubt(archive, core) {
         const [size, scores] = [scaleAt(scale, at, told[k]), own.scores[k]];
         return quantiles(scores, "ends", coverage).map((end) => size * betweenRegions(scores, told[k], end));
       })),
-    level: (point, said, quantile) => sized(point, said, (own, _, at, told) =>
-      own.scales.map((scale, k) => {
-        const level = quantiles(own.scores[k], "level", quantile);
-        return scaleAt(scale, at, told[k]) * betweenRegions(own.scores[k], told[k], level);
-      })),
+    level: (point, said, quantile) => core.monotone ? risingLevel(point, said, quantile) : level(point, said, quantile),
     mostSurprise: (point, coverage) => blended(core, spread, speaking, point, null, (own) =>
       [betweenRegions(own.scores[0], 0, quantiles(own.scores[0], "ends", coverage)[1])], false)[0],
     support: knows
@@ -205,6 +218,33 @@ export function readDoubt(archive, core) {
       : null,
     openEnd: (j, isUpper) => (spread.presence ? openEndOf(spread.presence, j, isUpper) : 1),
   };
+}
+
+/** Predictions of each output at which quantiles of a monotone model are looked at, rising. */
+function predictionNodes(core, spread, speaking) {
+  const evenly = upTo(LEVEL_NODES).map((k) => k / (LEVEL_NODES - 1));
+  const resampled = (values) => evenly.map((place) => {
+    return interpolate(place, values.map((_, k) => k / (values.length - 1)), (k) => values[k]);
+  });
+  return spread.scales.map((scale, p) => {
+    const charts = speaking.map(({ chart, spread: own }) => {
+      return Array.from(own.scales[p].knots, (knot) => knot * chart.sizes[p]);
+    });
+    const inner = resampled([Array.from(scale.knots), ...charts].flatMap(resampled).sort((a, b) => a - b));
+    const width = Math.max(inner[LEVEL_NODES - 1] - inner[0], 1e-9);
+    const rising = inner.map((value, k) => value + evenly[k] * (1e-9 * width)); // no two are the same
+    const beyond = upTo(NODES_BEYOND).map((k) => (width * (k + 1)) / NODES_BEYOND);
+    const [low, high] = [rising[0], rising[LEVEL_NODES - 1]];
+    return [...beyond.map((far) => low - far).reverse(), ...rising, ...beyond.map((far) => high + far)];
+  });
+}
+
+/** The mean of the lowest rising function above some values and of the highest one below them. */
+function evenlyRising(values) {
+  let [most, least] = [-Infinity, Infinity];
+  const above = values.map((value) => (most = Math.max(most, value)));
+  const below = [...values].reverse().map((value) => (least = Math.min(least, value))).reverse();
+  return above.map((value, k) => (value + below[k]) / 2);
 }
 
 /** What the spread of a model says, and inside charts theirs; `sized` if in units of the target. */
