@@ -96,6 +96,17 @@ def test_footprints_name_levels():
     assert sorted(effects, key=effects.get)[-1] not in line.split(", ")
 
 
+def test_a_column_of_one_category_meets_another(tmp_path):
+    random = np.random.default_rng(0)
+    X = shops(300, 1, random)
+    model = AtlasRegressor(missing="learn", random_state=0, retention="pool").fit(X, X["x"])
+    save(model, tmp_path / "m.atlas")
+    new = X.assign(shop="another")
+    model.partial_fit(new, X["x"] + 7)
+    assert np.mean(model.predict(new) - X["x"]) == pytest.approx(7, abs=1)
+    assert np.mean(model.predict(X) - X["x"]) == pytest.approx(0, abs=1)
+
+
 @pytest.mark.parametrize("levels", [2, 4, 40])
 def test_a_new_level_learns_with_the_next_update(levels):
     """Whether categories have inputs of their own, or share one."""

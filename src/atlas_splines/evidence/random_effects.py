@@ -23,6 +23,7 @@ Codes = NDArray[np.int64]
 
 LATER = 2**20  # code of the first level that came with an update: above all codes of levels of the fit
 STEPS = LEVEL_STEPS // 2  # levels of the fit lie halfway between two of these, later ones on them
+LAST = 0.99  # place of later levels at most: there is room for 20,000 beyond it
 LEAST_RATIO, MOST_RATIO = 1e-6, 1e4  # τ²/σ² that are looked at, besides 0
 
 
@@ -110,7 +111,8 @@ class LevelUnits:
         steps = np.floor(places[order].clip(0, 1) * STEPS) - np.arange(len(places))
         known = np.empty(len(places))
         known[order] = (np.maximum.accumulate(steps) + np.arange(len(places)) + 0.5) / STEPS
-        return cls(known, float((np.floor(later * STEPS) + 1) / STEPS))  # a blank may lie on a step
+        # a blank may lie on a step, and beyond the end of a column that has one value only
+        return cls(known, float((np.floor(np.clip(later, 0, LAST) * STEPS) + 1) / STEPS))
 
     def __call__(self, codes: Array) -> Array:
         """Coordinates of codes, NaN for what is no code of a level; shape (rows,)."""
