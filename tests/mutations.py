@@ -90,7 +90,7 @@ def rich_model(dtype: str = "float32", outputs: int = 1) -> Atlas:
     consolidate(model, tolerance=1e6, density=2, terms=3, samples=200, epochs=1, random_state=0)
     model.extend(low=[-0.3, 0], high=[1, 1.4])
     for retention in ("rehearsal", "none", "both", "chart", "chart"):
-        update(model, 1.1 * X - [0.1, 0], y, retention=retention, density=0, charts=1, **few)
+        update(model, 1.1 * X - [0.1, 0], y, retention=retention, density=0, charts=1, accept=True, **few)
     model.revert(model.updates[-1].id)
     last = model.updates[-1]
     model.updates.append(Record(last.id + 1, "none", last.time, 0, last.after, last.after))
@@ -114,7 +114,7 @@ def small_regressor() -> AtlasRegressor:
     y = X["size"] * X["age"]
     X.loc[::7, "age"] = np.nan
     model = AtlasRegressor(missing="learn", extrapolation="linear", retention="chart", random_state=0, **FEW)
-    return model.fit(X, y.to_numpy()).partial_fit(1.3 * X[:20], np.zeros(20))
+    return model.fit(X, y.to_numpy()).partial_fit(1.3 * X[:20], np.zeros(20), accept=True)
 
 
 def small_classifier() -> AtlasClassifier:

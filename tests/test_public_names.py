@@ -76,7 +76,7 @@ def test_names_of_the_package():
     assert set(atlas_splines.__all__) == {
         *("Atlas", "train", "Trainer", "History", "TrainingDiverged"),
         *("update", "footprint", "consolidate", "Update", "Consolidation", "Footprint", "ColumnFootprint"),
-        *("Folded", "export_log"),
+        *("Folded", "export_log", "UpdateRefused", "UpdateWarning"),
         *("AtlasRegressor", "AtlasClassifier", "TableModel"),
         *("save", "load", "lock", "StorageError"),
         *("sparsity", "gradient_norm", "gradient_bound", "orthogonality_distance", "overlap"),

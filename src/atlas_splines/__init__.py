@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from atlas_splines.analysis.polynomials import from_polynomial
     from atlas_splines.core.history import History, TrainingDiverged
     from atlas_splines.core.model import Atlas
+    from atlas_splines.core.records import UpdateWarning
     from atlas_splines.core.training import Trainer, train
     from atlas_splines.estimators.classifier import AtlasClassifier
     from atlas_splines.estimators.column_footprint import ColumnFootprint
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from atlas_splines.memory.consolidation import consolidate
     from atlas_splines.memory.footprints import Footprint
     from atlas_splines.memory.log import Consolidation, Folded, Update
+    from atlas_splines.memory.refusal import UpdateRefused
     from atlas_splines.memory.updates import footprint, update
     from atlas_splines.storage.log_export import export_log
     from atlas_splines.storage.saving import load, save
@@ -52,6 +54,8 @@ __all__ = [
     "Trainer",
     "TrainingDiverged",
     "Update",
+    "UpdateRefused",
+    "UpdateWarning",
     "VarianceShares",
     "consolidate",
     "expected_off_target",
@@ -85,6 +89,8 @@ _MODULE_OF = {
     "Trainer": "core.training",
     "TrainingDiverged": "core.history",
     "Update": "memory.log",
+    "UpdateRefused": "memory.refusal",
+    "UpdateWarning": "core.records",
     "VarianceShares": "analysis",
     "consolidate": "memory.consolidation",
     "expected_off_target": "analysis",

@@ -115,7 +115,7 @@ def test_update_may_replace_its_own_model_and_one_that_has_no_log(work):
     (work / "link.atlas").symlink_to("m.atlas")
     ok("update", "m.atlas", "new.csv", "-o", "fresh.atlas")
     ok("update", "m.atlas", "new.csv", "-o", "m.atlas")
-    ok("update", "m.atlas", "new.csv", "-o", "link.atlas")
+    ok("update", "m.atlas", "new.csv", "-o", "link.atlas", "--accept")
     assert len(estimator_of("m.atlas").update_log_) == 2
     ok("update", "m.atlas", "new.csv", "-o", "homes.csv", "--dry-run")  # writes nothing
 

@@ -11,7 +11,7 @@ from atlas_splines import Atlas, AtlasClassifier, AtlasRegressor, save
 @pytest.mark.slow
 def test_inspect_shows_configuration_domain_and_log(work, monkeypatch):
     ok("update", "m.atlas", "new.csv")
-    ok("update", "m.atlas", "new.csv")
+    ok("update", "m.atlas", "new.csv", "--accept")
     ok("revert", "m.atlas", "2")
     output = ok("inspect", "m.atlas").output
     assert f"m.atlas: AtlasRegressor, {(work / 'm.atlas').stat().st_size:,} bytes" in output

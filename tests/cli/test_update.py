@@ -1,9 +1,11 @@
+import json
 import os
 import re
 import subprocess
 import sys
 import textwrap
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -20,11 +22,13 @@ from command import (
     ok,
     records,
     refused,
+    run,
     write_csv,
 )
 
 from atlas_splines import load
 from atlas_splines.cli import fit, update
+from atlas_splines.cli.app import app
 from atlas_splines.core.model import state_of
 from atlas_splines.files.locks import lock
 from atlas_splines.memory.owners import evidence_of
@@ -95,7 +99,7 @@ def test_by_default_the_data_decides_and_the_command_says_what_it_did(work):
     (rmse_before, rmse_after) = map(float, re.search(both, output).groups())
     assert rmse_after < rmse_before
     assert "atlas revert m.atlas 1 takes it back" in output
-    output = ok("update", "m.atlas", "new.csv", "--retention", "pool").output
+    output = ok("update", "m.atlas", "new.csv", "--retention", "pool", "--accept").output
     assert "Done: pooled with all rows before" in output
 
 
@@ -264,7 +268,7 @@ def test_a_kill_at_any_moment_leaves_a_whole_file(work):
             if not pid:
                 os.replace = at_the_end
                 os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-                app(["update", "m.atlas", "new.csv", "--retention", random.choice(["chart", "none", "none"])])
+                app(["update", "m.atlas", "new.csv", "--retention", random.choice(["chart", "none", "none"]), "--accept"])
             if kill_after is not None:
                 time.sleep(kill_after)
                 os.kill(pid, signal.SIGKILL)
@@ -291,14 +295,14 @@ def test_a_kill_at_any_moment_leaves_a_whole_file(work):
         1,
     ]  # killed with all written but in its place, killed then, not killed
     assert set(steps) <= {0, 1}  # each update is there or is not
-    ok("update", "m.atlas", "new.csv")  # no lock was left behind
+    ok("update", "m.atlas", "new.csv", "--accept")  # no lock was left behind
     assert len(estimator_of("m.atlas").update_log_) == lengths[-1] + 1
 
 
 @pytest.mark.slow
 def test_updates_at_once_are_all_kept(work):
     processes = [
-        subprocess.Popen([*COMMAND, "update", "m.atlas", "new.csv"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        subprocess.Popen([*COMMAND, "update", "m.atlas", "new.csv", "--accept"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for _ in range(2)
     ]  # fmt: skip
     for process in processes:
@@ -551,3 +555,38 @@ def test_an_update_that_spoils_what_was_known_says_so(work):
     output = ok("update", "m.atlas", "wrong.csv", "--retention", "pool").output
     assert re.search(r"\nLook: rows known before are predicted worse now, with [\d.,]+ times", output)
     assert re.search(r"\nupdate 1: rows known before are predicted worse", ok("inspect", "m.atlas").output)
+
+
+def times_ten(rows):
+    return [[*row[:-1], 10 * row[-1]] for row in rows]  # the target is last
+
+
+def test_a_table_in_other_units_is_refused_with_its_reason_and_an_exit_code(work):
+    write_csv("units.csv", HEADER, times_ten(homes(120, seed=5)))
+    before = Path("m.atlas").read_bytes()
+    result = run(app, ["update", "m.atlas", "units.csv"])
+    assert result.exit_code == 3
+    assert result.stderr == (
+        "atlas: units.csv: targets are about 10 times those predicted; "
+        "nothing was learned: correct the table, or learn it all the same with --accept\n"
+    )
+    assert Path("m.atlas").read_bytes() == before
+    result = ok("update", "m.atlas", "units.csv", "--accept")
+    assert result.output.count("Look: ") == 1
+    assert "Look: " not in result.stderr
+    assert "UpdateWarning" not in result.stderr
+
+
+def test_a_table_that_was_learned_is_not_learned_again(work):
+    write_csv("more.csv", HEADER, homes(90, seed=5))
+    ok("update", "m.atlas", "more.csv")
+    before = Path("m.atlas").read_bytes()
+    again = ok("update", "m.atlas", "more.csv")
+    assert "These rows are update 1, so nothing was learned; --accept learns them twice." in again.output
+    assert again.stderr == ""
+    assert Path("m.atlas").read_bytes() == before
+    assert json.loads(ok("update", "m.atlas", "more.csv", "--json").stdout)["known"] == 1
+    ok("update", "m.atlas", "more.csv", "-o", "other.atlas")
+    assert len(estimator_of("other.atlas").update_log_) == 1
+    ok("update", "m.atlas", "more.csv", "--accept")
+    assert len(estimator_of("m.atlas").update_log_) == 2

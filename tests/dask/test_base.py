@@ -11,7 +11,7 @@ from distributed import Client
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
 
-from atlas_splines import AtlasRegressor
+from atlas_splines import AtlasRegressor, UpdateRefused, UpdateWarning
 from atlas_splines.core.model import state_of
 from atlas_splines.dask import DaskAtlasClassifier, DaskAtlasRegressor, digests
 from atlas_splines.dask import base as module
@@ -325,3 +325,29 @@ def test_sums_by_level_come_from_workers(client):
     assert one.model_.fingerprint() == other.model_.fingerprint()
     assert len(needed_pool(state_of(one.model_)).total.levels) == level_rows.LEVELS + 1
     assert level_rows.effect_of(one.to_local()) == pytest.approx(level_rows.EFFECT, abs=0.2)
+
+
+@pytest.mark.parametrize("count", [300, 2400])
+def test_rows_in_other_units_are_refused_and_known_rows_are_not_learned_again(fitted, count):
+    new_X, new_y = rows_and_targets(count, seed=8)
+    model, data = copy_of(fitted).set_params(retention="pool"), in_chunks(new_X, new_y, 150)
+    hash_before = model.model_.fingerprint()
+    with pytest.raises(UpdateRefused, match="targets are about 10 times those predicted"):
+        model.partial_fit(data[0], 10 * data[1])
+    assert model.model_.fingerprint() == hash_before
+    model.partial_fit(*data)
+    with pytest.warns(UpdateWarning, match="these rows are update 1, so nothing was learned"):
+        model.partial_fit(*in_chunks(new_X, new_y, 200, slice(None, None, -1)))
+    assert [done.rows for done in model.update_log_] == [count]
+    model.partial_fit(*data, accept=True)
+    assert [done.rows for done in model.update_log_] == [count, count]
+
+
+def test_of_several_updates_all_are_learned_or_none(fitted):
+    new_X, new_y = rows_and_targets(600, seed=8)
+    model = copy_of(fitted).set_params(retention="pool")
+    parts = [in_chunks(new_X[:300], new_y[:300], 100), in_chunks(new_X[300:], 100 * new_y[300:], 100)]
+    with pytest.raises(UpdateRefused):
+        model.partial_fit_each(parts)
+    assert model.update_log_ == []
+    assert len(model.partial_fit_each(parts, accept=True).update_log_) == 2

@@ -81,7 +81,7 @@ def test_sample_weight(data):
 def test_evidence(retention, data):
     model = small(retention=retention).fit(*data)
     for k in range(6):
-        model.partial_fit(*rows_of(k))
+        model.partial_fit(*rows_of(k), accept=True)
         check_monotone(model, SIGNS, data[0], rows=1)
     model.revert(6)
     check_monotone(model, SIGNS, data[0], rows=1)
@@ -98,8 +98,8 @@ def test_rows_more_and_less(data):
 def test_order_and_pieces_do_not_matter(data):
     one, other = (small(retention="pool").fit(*data) for _ in range(2))
     for k in range(3):
-        one.partial_fit(*rows_of(k))
-        other.partial_fit(*rows_of(2 - k))
+        one.partial_fit(*rows_of(k), accept=True)
+        other.partial_fit(*rows_of(2 - k), accept=True)
     assert (one.predict(data[0]) == other.predict(data[0])).all()
 
 
@@ -108,7 +108,7 @@ def test_order_and_pieces_do_not_matter(data):
 def test_training(retention, data):
     model = small(retention=retention).fit(*data)
     for k in range(1, 3):
-        model.partial_fit(*rows_of(k))
+        model.partial_fit(*rows_of(k), accept=True)
         check_monotone(model, SIGNS, data[0], rows=2)
 
 
@@ -121,16 +121,16 @@ def test_a_chart_spans_the_columns(fitted, data, tmp_path):
     assert area.intervals(0) == area.intervals(2) == [(0.0, 1.0)]
     assert area.intervals(1) != [(0.0, 1.0)]
     before = model.predict(data[0])
-    model.partial_fit(X, y + 5)
+    model.partial_fit(X, y + 5, accept=True)
     outside = ~model.update_log_[-1].footprint.contains(data[0])
     assert outside.any()
     assert (model.predict(data[0])[outside] == before[outside]).all()
-    model.partial_fit(X * [2, 1, 1], y + 5)  # the domain grows, and with it the first chart
+    model.partial_fit(X * [2, 1, 1], y + 5, accept=True)  # the domain grows, and with it the first chart
     check_monotone(model, SIGNS, data[0], rows=2)
     save(model, tmp_path / "m.atlas")
     again = load(tmp_path / "m.atlas")
     assert (again.predict(X) == model.predict(X)).all()
-    check_monotone(again.partial_fit(*rows_of(2)), SIGNS, data[0], rows=2)
+    check_monotone(again.partial_fit(*rows_of(2), accept=True), SIGNS, data[0], rows=2)
     model.revert(2).revert(1)
     assert (model.predict(data[0]) == before).all()
 
@@ -139,7 +139,7 @@ def test_a_chart_spans_the_columns(fitted, data, tmp_path):
 def test_consolidation(data):
     model = small(retention="chart").fit(*data)
     X, y = rows_of(0)
-    model.partial_fit(X, y + 5)
+    model.partial_fit(X, y + 5, accept=True)
     assert model.consolidate(tolerance=100, samples=200, epochs=2).replaced
     check_monotone(model, SIGNS, data[0], rows=2)
 
@@ -168,7 +168,7 @@ def test_storage(fitted, data, tmp_path):
     assert again.monotonic_cst == SIGNS
     assert (again.predict(data[0]) == fitted.predict(data[0])).all()
     for k in range(3):
-        again.partial_fit(*rows_of(k))
+        again.partial_fit(*rows_of(k), accept=True)
     check_monotone(again, SIGNS, data[0], rows=2)
     save(again, tmp_path / "m.atlas")
     assert (load(tmp_path / "m.atlas").predict(data[0]) == again.predict(data[0])).all()

@@ -17,7 +17,7 @@ def test_an_update_that_spoils_known_rows_is_told_and_others_are_not(retention):
     for part in np.array_split(np.arange(500, 1000), 5):
         assert model.partial_fit(X[part], Y[part]).update_log_[-1].caution == ""
     before = np.mean((model.predict(X[1500:]) - Y[1500:]) ** 2) ** 0.5
-    model.partial_fit(X[1000:1200], 10 * Y[1000:1200])
+    model.partial_fit(X[1000:1200], 10 * Y[1000:1200], accept=True)
     after = np.mean((model.predict(X[1500:]) - Y[1500:]) ** 2) ** 0.5
     text = model.update_log_[-1].caution
     assert text.startswith("rows known before are predicted worse now, with ")
@@ -31,7 +31,7 @@ def test_a_second_update_that_spoils_known_rows_is_told_as_the_first_was():
     targets = np.sin(5 * points[:, 0]) + points[:, 1] + 0.2 * random.normal(size=4000)
     model = AtlasRegressor(retention="pool", **CHEAP).fit(points[:1000], targets[:1000])
     for k, part in enumerate(np.array_split(np.arange(1000, 4000), 10)):
-        model.partial_fit(points[part], targets[part] * (10 if k in (1, 8) else 1))
+        model.partial_fit(points[part], targets[part] * (10 if k in (1, 8) else 1), accept=True)
     told = {entry.id - 1: entry.caution for entry in model.update_log_ if entry.caution}
     assert [*told] == [1, 8]
     assert told[8].startswith("the latest rows known before are predicted worse now, with ")
@@ -39,7 +39,7 @@ def test_a_second_update_that_spoils_known_rows_is_told_as_the_first_was():
 
 def test_large_factors_are_told_as_people_write_them():
     model = AtlasRegressor(retention="pool", **CHEAP).fit(X[:500], Y[:500])
-    text = model.partial_fit(X[1000:1200], 1000 * Y[1000:1200]).update_log_[-1].caution
+    text = model.partial_fit(X[1000:1200], 1000 * Y[1000:1200], accept=True).update_log_[-1].caution
     assert re.search(r"with \d,\d{3} times the error", text), text
 
 
@@ -57,5 +57,5 @@ def test_classes_that_are_given_up_are_told():
     labels = (X[:, 0] > 0.5).astype(int)
     model = AtlasClassifier(retention="pool", **CHEAP).fit(X[:500], labels[:500])
     assert model.partial_fit(X[500:700], labels[500:700]).update_log_[-1].caution == ""
-    model.partial_fit(X[700:], 1 - labels[700:])
+    model.partial_fit(X[700:], 1 - labels[700:], accept=True)
     assert "get another class than the one they had" in model.update_log_[-1].caution

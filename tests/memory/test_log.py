@@ -14,7 +14,7 @@ def test_the_log_tells_what_happened(trained):
     X, y = box_data(2, 0)
     fresh = model.fingerprint()
     first = update(model, X, y, epochs=2, random_state=0)
-    second = update(model, X, y, retention="none", epochs=2, random_state=0)
+    second = update(model, X, y, retention="none", epochs=2, random_state=0, accept=True)
     assert model.updates == [first, second]
     assert [record.id for record in model.updates] == [1, 2]
     assert [record.kind for record in model.updates] == ["chart", "none"]

@@ -417,7 +417,7 @@ def test_rows_from_a_new_place_get_a_chart_there_and_the_old_place_keeps_its_bit
     before = model.predict(GRID)
     X = np.array([1.2, 0]) + random.random((300, 2))  # beyond all that was seen
     y = np.sin(6 * X[:, 0]) + X[:, 1] ** 2 + 0.1 * random.normal(size=300)
-    model.partial_fit(X[:250], y[:250])
+    model.partial_fit(X[:250], y[:250], accept=True)  # a period of the sine beside it, as if X were shifted
     assert model.model_.updates[-1].kind == "chart"
     assert model.model_.is_extended
     assert np.abs(model.predict(X[250:]) - y[250:]).mean() < 0.2
@@ -432,7 +432,7 @@ def test_updates_after_the_domain_grew_are_taken_back_to_the_bit(retention):
     beyond = 3 * GRID - 1
     for model in (fitted(), fitted(retention="pool").partial_fit(*rows(100, 2)).set_params(retention="auto")):
         kept, said = kept_of(model), model.predict(beyond)
-        id = model.partial_fit(X, world(X)).model_.updates[-1].id
+        id = model.partial_fit(X, world(X), accept=True).model_.updates[-1].id
         assert model.model_.is_extended
         wide, told = kept_of(model), model.predict(beyond)
         model.set_params(retention=retention).partial_fit(*rows(100, 1)).revert(id + 1)
@@ -449,7 +449,7 @@ def test_further_rows_from_a_new_place_join_the_chart_there():
     y = np.sin(6 * X[:, 0]) + X[:, 1] ** 2 + 0.1 * random.normal(size=400)
     model = fitted()
     known = evidence_of(state_of(model.model_)).total
-    model._update(*model._checked(X[:250], y[:250], None), rest=[(X[250:], y[250:])])
+    model._update(*model._checked(X[:250], y[:250], None), rest=[(X[250:], y[250:])], accept=True)
     (entry,), (chart,) = model.update_log_, model.model_.charts
     assert (entry.kind, entry.rows) == ("chart", 400)
     assert entry.reason.endswith("decided on a sample of 250 of 400 rows, all learned")

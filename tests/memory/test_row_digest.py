@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from atlas_splines import Atlas, AtlasClassifier, AtlasRegressor, load, save, update
+from atlas_splines import Atlas, AtlasClassifier, AtlasRegressor, UpdateWarning, load, save, update
 from atlas_splines.memory.row_digest import RowDigest
 
 FEW = {"density": 0, "terms": 1, "members": 1, "max_iter": 3, "features": 10, "random_state": 0}
@@ -37,7 +37,8 @@ def test_missing_values_and_zeros_have_one_hash():
 def test_the_log_has_digest_author_message_and_settings(path):
     X, y = np.linspace(0, 1, 60)[:, None], np.linspace(0, 1, 60)
     model = AtlasRegressor(retention="pool", **FEW).fit(X, y)
-    model.partial_fit(X[:30], y[:30], message="first", author="Ada").partial_fit(X[:30][::-1], y[:30][::-1])
+    model.partial_fit(X[:30], y[:30], message="first", author="Ada")
+    model.partial_fit(X[:30][::-1], y[:30][::-1], accept=True)
     save(model, path)
     one, two = load(path).update_log_
     assert (one.message, one.author, two.message) == ("first", "Ada", "")
@@ -71,3 +72,37 @@ def test_a_seed_that_was_not_given_is_noted():
 def test_notes_are_one_line(note, error):
     with pytest.raises(error, match="message must be"):
         update(Atlas(inputs=1), [[0.5]], [1.0], message=note)
+
+
+def test_rows_that_were_learned_are_not_learned_again():
+    random = np.random.default_rng(0)
+    X = random.random((90, 1))
+    model = AtlasRegressor(retention="pool", **FEW).fit(X[:40], X[:40, 0])
+    model.partial_fit(X[40:65], X[40:65, 0]).partial_fit(X[65:], X[65:, 0])
+    before, hash_before = model.predict(X), model.model_.fingerprint()
+    with pytest.warns(UpdateWarning, match="these rows are update 1, so nothing was learned") as told:
+        model.partial_fit(X[40:65][::-1], X[40:65, 0][::-1])
+    assert told[0].filename == __file__  # the line that called, not one of the library
+    assert len(model.update_log_) == 2
+    assert model.model_.fingerprint() == hash_before
+    assert (model.predict(X) == before).all()
+    model.partial_fit(X[40:65], X[40:65, 0], accept=True)
+    assert len(model.update_log_) == 3
+
+
+def test_rows_that_were_taken_back_or_forgotten_can_be_learned_again():
+    X = np.random.default_rng(0).random((90, 1))
+    model = AtlasRegressor(retention="pool", **FEW).fit(X[:40], X[:40, 0]).partial_fit(X[40:], X[40:, 0])
+    model.revert(1).partial_fit(X[40:], X[40:, 0])
+    assert [bool(done.reverted) for done in model.update_log_] == [True, False]
+    model.forget(X[40:], X[40:, 0]).partial_fit(X[40:], X[40:, 0])
+    assert len(model.update_log_) == 3
+
+
+def test_a_few_rows_or_rows_all_alike_may_come_twice():
+    X = np.random.default_rng(0).random((60, 1))
+    model = AtlasRegressor(retention="pool", **FEW).fit(X[:40], X[:40, 0])
+    for _ in range(2):
+        model.partial_fit(X[40:41], X[40:41, 0])
+        model.partial_fit(np.full((50, 1), 0.5), np.full(50, 0.5))
+    assert len(model.update_log_) == 4

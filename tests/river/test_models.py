@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from river import checks, compose, evaluate, metrics, preprocessing
 
-from atlas_splines import AtlasClassifier, AtlasRegressor
+from atlas_splines import AtlasClassifier, AtlasRegressor, UpdateRefused
 from atlas_splines.river import RiverAtlasClassifier, RiverAtlasRegressor
 
 QUICK = {"density": 0, "terms": 0, "members": 1, "features": 10, "missing": "learn", "random_state": 0}
@@ -147,3 +147,29 @@ def test_what_is_wrong_is_said():
         model.predict_one({"a": "many"})
     with pytest.raises(ValueError, match="batch must be at least 1, not 0"):
         RiverAtlasRegressor(batch=0)
+
+
+def numbers(rows, seed, factor=1.0):
+    random = np.random.default_rng(seed)
+    for a, b in random.random((rows, 2)):
+        yield {"a": a, "b": b}, factor * (5 + np.sin(4 * a) + b + 0.05 * random.normal())
+
+
+def test_a_batch_in_other_units_is_left_out_and_the_stream_goes_on():
+    model, accepting = regressor(), regressor(accept=True)
+    for x, y in numbers(120, 0):
+        model.learn_one(x, y)
+        accepting.learn_one(x, y)
+    before = model.predict_one({"a": 0.5, "b": 0.5})
+    *rows, (last, target) = numbers(40, 1, factor=10)
+    for x, y in rows:
+        model.learn_one(x, y)
+        accepting.learn_one(x, y)
+    with pytest.raises(UpdateRefused, match="targets are about 10 times those predicted"):
+        model.learn_one(last, target)
+    assert model.predict_one({"a": 0.5, "b": 0.5}) == before
+    accepting.learn_one(last, target)
+    assert accepting.predict_one({"a": 0.5, "b": 0.5}) != before
+    for x, y in numbers(40, 2):
+        model.learn_one(x, y)
+    assert model.predict_one({"a": 0.5, "b": 0.5}) != before

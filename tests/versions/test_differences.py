@@ -119,7 +119,7 @@ def test_pooled_rows_change_everything_outside_charts():
 def test_classes_differ_by_probabilities():
     old, new = small_classifier(), small_classifier()
     X = np.random.default_rng(3).normal(size=(50, 2))
-    new.partial_fit(X, np.repeat("high", 50))
+    new.partial_fit(X, np.repeat("high", 50), accept=True)
     found = diff(old, new, rows=X)
     assert found.worst == np.abs(old.predict_proba(X) - new.predict_proba(X)).max()
 

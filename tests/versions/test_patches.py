@@ -126,7 +126,7 @@ def test_all_kinds_of_models(make, path):
     if isinstance(inner, Atlas):
         new = charted(inner, 2)
     elif hasattr(inner, "classes_"):
-        inner.partial_fit(np.random.default_rng(0).normal(size=(30, 2)), np.repeat("mid", 30))
+        inner.partial_fit(np.random.default_rng(0).normal(size=(30, 2)), np.repeat("mid", 30), accept=True)
     else:
         inner.revert(1)
     assert version(apply(old, through_a_file(patch(old, new), path))) == version(new)
@@ -246,7 +246,7 @@ def test_classes_that_were_added(path):
     X = np.random.default_rng(1).normal(size=(20, 2))
     new.partial_fit(X, np.repeat(["top", "mid"], 10))
     assert version(apply(old, through_a_file(patch(old, new), path))) == version(new)
-    other = copy.deepcopy(old).partial_fit(X, np.repeat("mid", 20))
+    other = copy.deepcopy(old).partial_fit(X, np.repeat("mid", 20), accept=True)
     with pytest.raises(
         ValueError, match="ours is no version of the base: its columns, target or parameters differ"
     ):

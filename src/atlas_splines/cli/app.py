@@ -224,6 +224,10 @@ def update(
         bool, typer.Option("--strict", help="Refuse categories and classes that were not there in fit.")
     ] = False,
     far: Annotated[bool, typer.Option("--far", help="Let the domain grow to rows far outside it.")] = False,
+    accept: Annotated[
+        bool,
+        typer.Option("--accept", help="Learn rows that seem faulty as a whole, or were learned before."),
+    ] = False,
     force: Annotated[
         bool,
         typer.Option("--force", help="With -o: replace a model that has been updated, or any other file."),
@@ -254,6 +258,7 @@ def update(
             unknown="learn" if unknown is None else unknown.value,
             strict=strict,
             far=far,
+            accept=accept,
             force=force,
             seed=seed,
             message=message,

@@ -36,10 +36,10 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 class Failed(typer.Exit):
-    """A command ends with one line on standard error."""
+    """A command ends with one line on standard error, and an exit code."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(2)
+    def __init__(self, message: str, code: int = 2) -> None:
+        super().__init__(code)
         self.message = message
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from atlas_splines.cli.checks import check_folder, check_other, check_replaceable, check_there
 from atlas_splines.cli.footprint_lines import known_rows_text, share_of_domain
-from atlas_splines.cli.messages import Say
+from atlas_splines.cli.messages import Failed, Say
 from atlas_splines.cli.model_files import alone_with, load_table_model
 from atlas_splines.cli.output import Facts
 from atlas_splines.cli.passes import NewRows, news_of
@@ -23,7 +24,7 @@ from atlas_splines.cli.rows import Labelling, Labels, note_placeholders, note_un
 from atlas_splines.cli.scores import Score
 from atlas_splines.cli.workers import Workers
 from atlas_splines.core.model import state_of
-from atlas_splines.core.records import TRAINED, Record
+from atlas_splines.core.records import TRAINED, Record, UpdateWarning, next_id
 from atlas_splines.estimators.classifier import AtlasClassifier
 from atlas_splines.estimators.column_map import MARGIN
 from atlas_splines.estimators.frame_footprint import footprint_lines
@@ -31,12 +32,14 @@ from atlas_splines.estimators.judging import held_out_text
 from atlas_splines.estimators.log import EstimatorUpdate
 from atlas_splines.estimators.reaching import FarRowError
 from atlas_splines.estimators.table_model import Estimator, TableModel
+from atlas_splines.memory.cautions import known_text
 from atlas_splines.memory.doubt import spread_of
 from atlas_splines.memory.footprints import BoxFootprint, RestFootprint
 from atlas_splines.memory.judging import HeldOut
-from atlas_splines.memory.log import Update
+from atlas_splines.memory.log import Update, learned_before
 from atlas_splines.memory.plans import BY_EVIDENCE, Retention
-from atlas_splines.memory.row_digest import sorted_hashes
+from atlas_splines.memory.refusal import UpdateRefused
+from atlas_splines.memory.row_digest import RowDigest
 from atlas_splines.memory.summing import add_to_newest_update
 from atlas_splines.storage.models import held_out_to_json
 from atlas_splines.storage.saving import save
@@ -59,6 +62,10 @@ UNIT_INTERVAL = np.array([0.0, 1.0])
 
 WEEK = 7  # days
 
+# How the command ends if rows are faulty as a whole.
+REFUSED = "nothing was learned: correct the table, or learn it all the same with --accept"
+REFUSED_CODE = 3
+
 # Rows whose support is looked at: that takes as long as to learn them.
 MOST_JUDGED = 10_000
 
@@ -75,6 +82,7 @@ def update_model(
     unknown: Unknown = "learn",
     strict: bool = False,
     far: bool = False,
+    accept: bool = False,
     force: bool = False,
     seed: int = 0,
     message: str = "",
@@ -88,7 +96,8 @@ def update_model(
     """Teach a saved model new rows; say what can change and what cannot, and how well it did.
 
     `told` is what is said of the dialect of the table; for the rest it is as in fit. Categories that are new
-    are learned, read as missing, or refused; new classes are learned. With `strict` both are refused.
+    are learned, read as missing, or refused; new classes are learned. With `strict` both are refused. Rows
+    that are faulty as a whole, or known, are learned only with `accept`.
     """
     check_there(path)
     output = output or path
@@ -113,9 +122,11 @@ def update_model(
         if dry_run:
             say(f"Error on these rows: {plan.before}. Nothing was written.")
             return facts_of(None, plan, None, None)
-        old_domain = model.estimator.model_.domain.copy()
+        old_domain, new_id = model.estimator.model_.domain.copy(), next_id(model.estimator.model_.updates)
         with progress.step("learning"):
-            done = learn(rows, plan, seed, message, author)
+            done = learn(rows, plan, seed, accept, message, author)
+        if done.id != new_id:
+            return tell_known(model, path, output, plan, done, say)
         tell_reason(done, say)
         tell_extension(model.estimator, model.encoding, old_domain, say)
         with progress.step("looking at the errors"):
@@ -207,22 +218,39 @@ def tell_plan(model: TableModel, source: Source, plan: Plan, dry_run: bool, say:
     note_nothing_known(model, plan.X, plan.rows, note)
 
 
-def learn(rows: NewRows, plan: Plan, seed: int, message: str, author: str) -> Record:
-    """Learn as planned; the entry of the log."""
+def learn(rows: NewRows, plan: Plan, seed: int, accept: bool, message: str, author: str) -> Record:
+    """Learn as planned; the entry of the log, or that of the earlier update with these rows."""
     estimator = rows.estimator
     checked = estimator._checked(plan.X, plan.y, None)
-    estimator._update(
-        *checked,
-        retention=plan.retention,
-        random_state=seed,
-        far=plan.far,
-        message=message,
-        author=author,
-    )
+    digest = RowDigest()
+    digest.add(*checked)
+    known = learned_before(estimator.model_.updates, estimator.model_.fingerprint(), digest)
+    if known is not None and not (accept or plan.learns_more):
+        return known
+    options: dict[str, Any] = {"retention": plan.retention, "random_state": seed, "far": plan.far}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UpdateWarning)  # the command has a line of its own
+        try:
+            estimator._update(*checked, message=message, author=author, accept=accept, **options)
+        except UpdateRefused as refused:
+            raise Failed(f"{rows.source.name}: {refused.what}; {REFUSED}", REFUSED_CODE) from None
     if plan.learns_more:
-        sums, digest = rows.others(plan.sample, sorted_hashes(*checked))
-        add_to_newest_update(estimator.model_, estimator._rows(*checked), sums, estimator._loss, digest)
+        sums, data = rows.others(plan.sample, digest.hashes)
+        learned = estimator._rows(*checked)
+        known = add_to_newest_update(estimator.model_, learned, sums, estimator._loss, data, accept)
+        if known is not None:
+            return known
     return estimator.update_log_[-1]
+
+
+def tell_known(model: TableModel, path: Path, output: Path, plan: Plan, known: Record, say: Say) -> Facts:
+    """Say that rows were learned before; another file is that of the model that has learned them."""
+    text = known_text(known)
+    say(f"{text[0].upper()}{text[1:]}; --accept learns them twice.")
+    if is_same_file(output, path):
+        return {**facts_of(None, plan, None, None), "known": known.id}
+    save(load_table_model(path), output)
+    return {**facts_of(output, plan, None, None), "known": known.id}
 
 
 def facts_of(output: Path | None, plan: Plan, done: Record | None, after: Score | None) -> Facts:
@@ -239,6 +267,7 @@ def facts_of(output: Path | None, plan: Plan, done: Record | None, after: Score 
         "after": after.facts if after else held_out_to_json(held_out_of(done)),
         "caution": done.caution if isinstance(done, Update) else None,
         "known_rows": done.footprint.known_rows if isinstance(done, Update) else None,
+        "known": None,
     }
 
 

@@ -14,6 +14,7 @@ __all__ = [
     "TRAINED",
     "Folded",
     "Record",
+    "UpdateWarning",
     "chain_of",
     "chained",
     "count_of",
@@ -30,6 +31,10 @@ TRAINED = ("rehearsal", "both", "none", "consolidation")
 
 # The hash of an empty log.
 START = "0" * 64
+
+
+class UpdateWarning(UserWarning):
+    """An update may have done harm, or its rows were known: what the command `atlas update` says of it."""
 
 
 @dataclass(eq=False)

@@ -38,7 +38,10 @@ from atlas_splines.estimators.column_footprint import ColumnFootprint
 from atlas_splines.estimators.inputs import holds_more_than_numbers
 from atlas_splines.estimators.parameters import Parameters
 from atlas_splines.estimators.row_sums import RowsToSum
+from atlas_splines.memory.cautions import warn_known
+from atlas_splines.memory.log import Update
 from atlas_splines.memory.plans import BY_EVIDENCE
+from atlas_splines.memory.refusal import UpdateRefused
 from atlas_splines.memory.summing import RowSums, Summer, add_to_newest_update, of_all_rows
 from atlas_splines.tables.frame_parts import as_categories
 
@@ -244,7 +247,14 @@ class DaskEstimator(Parameters):
     # --- updates --------------------------------------------------------------------------------------
 
     def partial_fit(
-        self: Self, X: Any, y: Any, sample_weight: Any = None, *, message: str = "", author: str = ""
+        self: Self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        message: str = "",
+        author: str = "",
+        accept: bool = False,
     ) -> Self:
         """Learn new data without forgetting; the first call is a `fit`.
 
@@ -252,7 +262,7 @@ class DaskEstimator(Parameters):
         ----------
         X, y, sample_weight
             As in `fit`.
-        message, author
+        message, author, accept
             As in `AtlasRegressor.partial_fit`.
 
         Returns
@@ -261,9 +271,9 @@ class DaskEstimator(Parameters):
         """
         if not hasattr(self, "_local"):
             return self._fit(X, y, sample_weight)
-        return self._update(X, y, sample_weight, message=message, author=author)
+        return self._update(X, y, sample_weight, accept, message=message, author=author)
 
-    def _update(self: Self, X: Any, y: Any, sample_weight: Any, **notes: str) -> Self:
+    def _update(self: Self, X: Any, y: Any, sample_weight: Any, accept: bool = False, **notes: str) -> Self:
         """Learn new rows: by a sample it is decided what to do, and then the sums of all rows are added."""
         data = Partitions(X, (y, sample_weight))
         local, sample = self._knowing(self._estimator(), data)
@@ -271,12 +281,15 @@ class DaskEstimator(Parameters):
             sample = sample.take(slice(0, DECIDING_ROWS))
         with ONE_THREAD_EACH:
             checked = self._checked(local, sample, data)
-            local._update(*checked, **notes)
+            local._update(*checked, accept=accept, **notes)
             if len(sample) < sample.of:
-                self._add_others(local, data, checked)
+                known = self._add_others(local, data, checked, accept)
+                if known is not None:
+                    warn_known(known)
+                    return self
         return self._take(local)
 
-    def partial_fit_each(self: Self, updates: Sequence[tuple[Any, Any]]) -> Self:
+    def partial_fit_each(self: Self, updates: Sequence[tuple[Any, Any]], *, accept: bool = False) -> Self:
         """Learn several updates; charts that do not meet are trained at the same time, and merged.
 
         That is for ``retention="chart"`` and updates no larger than a sample; others take turns. What is
@@ -286,6 +299,8 @@ class DaskEstimator(Parameters):
         ----------
         updates
             Pairs (X, y), each as in `fit`.
+        accept
+            As in `AtlasRegressor.partial_fit`. If one is refused, none is learned.
 
         Returns
         -------
@@ -294,8 +309,13 @@ class DaskEstimator(Parameters):
         local = self._estimator()
         local._now()  # or it says that it is not fitted
         if local.retention != "chart":
-            for X, y in updates:
-                self._update(X, y, None)
+            kept = self._local
+            try:
+                for X, y in updates:
+                    self._update(X, y, None, accept)
+            except UpdateRefused:
+                self._take(kept)
+                raise
             return self
         every = [Partitions(X, (y, None)) for X, y in updates]
         tables = []
@@ -306,7 +326,7 @@ class DaskEstimator(Parameters):
         rows = [self._checked(local, sample, data) for sample, data in pairs]
         boxes = [fences_of(local, frame_of(sample, data)) for sample, data in pairs]
         for wave in waves(boxes):
-            local = trained_apart(self.client_, local, [rows[k] for k in wave])
+            local = trained_apart(self.client_, local, [rows[k] for k in wave], accept)
         return self._take(local)
 
     def _knowing(self, local: Any, data: Partitions) -> tuple[Any, Sample]:
@@ -326,12 +346,14 @@ class DaskEstimator(Parameters):
                 f"sample={self.sample}; use 'auto' or 'pool', or a larger sample"
             )
 
-    def _add_others(self, local: Any, data: Partitions, checked: tuple[Array, Array, Array]) -> None:
-        """Let all rows but those of the sample join the newest update."""
+    def _add_others(
+        self, local: Any, data: Partitions, checked: tuple[Array, Array, Array], accept: bool
+    ) -> Update | None:
+        """Let all rows but those of the sample join the newest update; or the earlier one with these rows."""
         judged, model = local._rows(*checked), local.model_
         sums, digest = digested(self.client_, data.map(summed_rows, RowsToSum(local, hashed=True)))
         others = sums - Summer(state_of(model))(judged)
-        add_to_newest_update(model, judged, others, local._loss, digest)
+        return add_to_newest_update(model, judged, others, local._loss, digest, accept)
 
     # --- memory ---------------------------------------------------------------------------------------
 

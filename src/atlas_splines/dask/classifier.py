@@ -56,6 +56,7 @@ class DaskAtlasClassifier(DaskEstimator):
         *,
         message: str = "",
         author: str = "",
+        accept: bool = False,
     ) -> DaskAtlasClassifier:
         """Learn new data without forgetting; the first call is a `fit`.
 
@@ -63,7 +64,7 @@ class DaskAtlasClassifier(DaskEstimator):
         ----------
         X, y, sample_weight
             As in `fit`.
-        classes, message, author
+        classes, message, author, accept
             As in `AtlasClassifier.partial_fit`.
 
         Returns
@@ -73,7 +74,7 @@ class DaskAtlasClassifier(DaskEstimator):
         if not hasattr(self, "_local"):
             return self._fit(X, y, sample_weight, classes)
         self._local._check_announced(classes)
-        return self._update(X, y, sample_weight, message=message, author=author)
+        return self._update(X, y, sample_weight, accept, message=message, author=author)
 
     def predict_proba(self, X: Any) -> da.Array:
         """Probability of each class, lazily: a Dask array of shape (rows, classes).

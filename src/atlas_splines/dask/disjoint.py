@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 
 from atlas_splines.core.charts import Fence
 from atlas_splines.core.model import snapshot_of
+from atlas_splines.core.records import next_id
 from atlas_splines.estimators.base import AtlasEstimator
+from atlas_splines.memory.cautions import warn_of
 from atlas_splines.memory.footprints import BoxFootprint
 from atlas_splines.versions.merging import merge
 from atlas_splines.versions.versioned import with_model
@@ -68,15 +70,25 @@ def is_apart(one: Array, other: Array) -> bool:
     return bool(((one[:, 1] < other[:, 0]) | (other[:, 1] < one[:, 0])).any())
 
 
-def trained_apart(client: Client, estimator: Any, updates: Sequence[Rows]) -> Any:
-    """The estimator with several updates, each trained on a worker: they come together as versions do."""
+def trained_apart(client: Client, estimator: Any, updates: Sequence[Rows], accept: bool = False) -> Any:
+    """The estimator with several updates, each trained on a worker: they come together as versions do.
+
+    Warnings of workers stay there, so what they are of is told here.
+    """
     if len(updates) == 1:
-        return learned(estimator, updates[0])
+        return learned(estimator, updates[0], accept)
     base = client.submit(handed_on, estimator, pure=False)
-    futures = [client.submit(learned, base, rows, pure=False) for rows in updates]
-    together = estimator
+    futures = [client.submit(learned, base, rows, accept, pure=False) for rows in updates]
+    together, known = estimator, next_id(estimator.model_.updates)
     for future in futures:
         theirs = future.result()
+        if next_id(theirs.model_.updates) == known:
+            warn_of(
+                "the rows of an update were known, and were not learned again; accept=True learns them twice"
+            )
+            continue
+        if theirs.model_.updates[-1].caution:
+            warn_of(theirs.model_.updates[-1].caution)
         theirs.model_.updates[-1].time = datetime.now(timezone.utc)  # of one clock, so that their order stays
         together = merge(estimator, together, theirs)
     return together
@@ -87,7 +99,7 @@ def handed_on(estimator: Any) -> Any:
     return estimator
 
 
-def learned(estimator: Any, rows: Rows) -> Any:
+def learned(estimator: Any, rows: Rows, accept: bool) -> Any:
     """An estimator that has learned an update; the one that was given stays as it is."""
     own: Any = with_model(estimator, snapshot_of(estimator.model_))
-    return own._update(*rows)
+    return own._update(*rows, accept=accept)

@@ -18,6 +18,7 @@ from atlas_splines.core.growing import Grown
 from atlas_splines.core.linear_algebra import ONE_THREAD_EACH
 from atlas_splines.core.model import Atlas, model_in, state_of, take_state
 from atlas_splines.core.monotone import constrained
+from atlas_splines.core.records import next_id
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import Signs, State
 from atlas_splines.estimators.accountable import Accountable
@@ -52,6 +53,7 @@ from atlas_splines.memory.judging import HeldOut, judge
 from atlas_splines.memory.log import Consolidation, Update
 from atlas_splines.memory.plans import Retention
 from atlas_splines.memory.pooling import forget_rows
+from atlas_splines.memory.refusal import Origin, refuse_faulty
 from atlas_splines.memory.row_digest import RowDigest
 from atlas_splines.memory.updates import update
 
@@ -115,6 +117,26 @@ class AtlasEstimator(Accountable):
     @abstractmethod
     def _turns(self, outputs: int) -> list[int]:
         """For each output 1 if it has to go the way that predictions have to go, or -1: the other way."""
+
+    @abstractmethod
+    def _origin(self, X: Array, y: Array) -> Origin:
+        """Rows of an update in the units of the columns and the target."""
+
+    @property
+    def _titles(self) -> tuple[str, ...]:
+        """What sentences call the inputs."""
+        is_named = hasattr(self, "encoding_") or hasattr(self, "feature_names_in_")
+        return tuple(f"column {name!r}" if is_named else name for name in self._input_names)
+
+    @property
+    def _measured(self) -> tuple[int, ...]:
+        """Inputs that are columns of numbers: no categories, and no parts of dates."""
+        if not hasattr(self, "encoding_"):
+            return tuple(range(self.n_features_in_))
+        columns = [self.encoding_.columns[k] for k in self._column_of_inputs]
+        return tuple(
+            j for j, column in enumerate(columns) if column.categories is None and column.calendar is None
+        )
 
     def _weighed(self, y: Array, weights: Array) -> Array:
         """Weights of rows, by their targets too."""
@@ -369,12 +391,12 @@ class AtlasEstimator(Accountable):
         self.fit_record_ = FitRecord.of(seen, judged, self._measure, self._error)
 
     def _learn(
-        self: Self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, message: str, author: str
+        self: Self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, **options: Any
     ) -> Self:
         """Update the fitted model; whatever fails leaves the estimator as it was."""
         draft = self._knowing(X)
         checked = draft._checked(X, y, sample_weight)
-        return self._become(draft._update(*checked, message=message, author=author))
+        return self._become(draft._update(*checked, **options))
 
     @ONE_THREAD_EACH
     def _update(
@@ -389,12 +411,14 @@ class AtlasEstimator(Accountable):
         rest: Iterable[tuple[Any, Array]] = (),
         message: str = "",
         author: str = "",
+        accept: bool = False,
         seed: int | None = None,
     ) -> Self:
         """Teach the fitted model new data, without forgetting; options for this call only may be given.
 
         With `far` the domain grows to every row; otherwise a few that are far outside are refused.
-        The rest are further rows (X, y) of a table larger than memory, see `atlas_splines.update`.
+        The rest are further rows (X, y) of a table larger than memory, see `atlas_splines.update`, and so is
+        `accept`.
         `seed` is that of an update that is made again.
         """
         self._check_parameters()
@@ -404,6 +428,11 @@ class AtlasEstimator(Accountable):
             seed = self._seed() if random_state is None else seed_of(random_state)
         digest = RowDigest()
         digest.add(X, y, weights)
+        if not accept:  # before anything else is said of rows beyond the domain
+            counted = weights > 0
+            origin = self._origin(X[counted], y[counted])
+            refuse_faulty(state_of(self.model_), origin, local=retention != "chart")
+        id = next_id(self.model_.updates)
         model, points = self._to_learn(X, retention, far)
         extend = self._levels_off(retention)
         reach = np.tile([-np.inf, np.inf], (model.inputs, 1)) if extend else model.domain
@@ -424,8 +453,11 @@ class AtlasEstimator(Accountable):
             rest=((self._points_in(reach, X), self._targets(y), self._weighed(y, w)) for X, y, w in others),
             message=message,
             author=author,
+            accept=accept,
             digest=digest,
         )
+        if done.id != id:  # the rows were known
+            return self
         done.settings |= {"far": far}
         if not extend and model is not self.model_:  # the domain grew first, as a part of the update
             self._note_growth(model, done)

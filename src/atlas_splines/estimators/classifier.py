@@ -20,6 +20,7 @@ from atlas_splines.estimators.judging import LOG_LOSS
 from atlas_splines.estimators.uncertainty import checked_coverages
 from atlas_splines.memory.doubt import most_surprise
 from atlas_splines.memory.pooling import with_classes
+from atlas_splines.memory.refusal import Origin
 
 if TYPE_CHECKING:
     from atlas_splines.tables.encoding import Encoding
@@ -74,6 +75,7 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
         *,
         message: str = "",
         author: str = "",
+        accept: bool = False,
     ) -> AtlasClassifier:
         """Learn new data without forgetting; the first call is a `fit`.
 
@@ -85,6 +87,10 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
             All classes that will ever come, in the first call; later it may be left out.
         message, author
             Why, and by whom: for the entry in the log.
+        accept
+            Whether to learn rows that are otherwise not learned: those that are faulty as a whole, such as
+            targets that are ten times those predicted, a constant target or two columns exchanged, which
+            raise `UpdateRefused`; and those of an earlier update, of which an `UpdateWarning` tells.
 
         Returns
         -------
@@ -93,7 +99,7 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
         if not hasattr(self, "model_"):
             return self._fit_announced(X, y, classes, sample_weight)
         self._check_announced(classes)
-        return self._learn(X, y, sample_weight, message, author)
+        return self._learn(X, y, sample_weight, message=message, author=author, accept=accept)
 
     def _check_announced(self, classes: ArrayLike | None) -> None:
         """Refuse other classes than those that the first call has announced."""
@@ -266,6 +272,12 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
     @property
     def _target_unit(self) -> float:
         return 1.0  # scores have no unit
+
+    def _origin(self, X: Array, y: Array) -> Origin:
+        names, classes = self._titles, tuple(repr(label) for label in self.classes_.tolist())
+        labels = self._targets(y).astype(np.float64)
+        maps = self.domain_.to_unit, self.domain_.to_raw, np.asarray, np.asarray
+        return Origin(X, labels, *maps, names, self._measured, classes)
 
     def _start_targets(self, y: Array, weights: Array) -> int:
         check_classification_targets(y)

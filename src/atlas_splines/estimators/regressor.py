@@ -23,6 +23,7 @@ from atlas_splines.estimators.counts import (
 )
 from atlas_splines.estimators.uncertainty import checked_coverages
 from atlas_splines.memory.doubt import deviations, interval_ends, quantile_levels
+from atlas_splines.memory.refusal import Origin
 
 __all__ = ["AtlasRegressor"]
 
@@ -166,6 +167,7 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
         *,
         message: str = "",
         author: str = "",
+        accept: bool = False,
     ) -> AtlasRegressor:
         """Learn new data without forgetting; the first call is a `fit`.
 
@@ -178,6 +180,10 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
             As in `fit`.
         message, author
             Why, and by whom: for the entry in the log.
+        accept
+            Whether to learn rows that are otherwise not learned: those that are faulty as a whole, such as
+            targets that are ten times those predicted, a constant target or two columns exchanged, which
+            raise `UpdateRefused`; and those of an earlier update, of which an `UpdateWarning` tells.
 
         Returns
         -------
@@ -185,7 +191,7 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
         """
         if not hasattr(self, "model_"):
             return self._fit(X, y, sample_weight)
-        return self._learn(X, y, sample_weight, message, author)
+        return self._learn(X, y, sample_weight, message=message, author=author, accept=accept)
 
     @overload
     def predict(self, X: ArrayLike, return_std: Literal[False] = False) -> Array: ...
@@ -351,6 +357,15 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
                 f"{self._values(np.zeros((1, len(scaled.T))))[0, k]:.6g} on average; correct it, or fit again"
             )
         return scaled.astype(np.float32)
+
+    def _origin(self, X: Array, y: Array) -> Origin:
+        def encode(targets: Array) -> Array:
+            known = targets.clip(0) if self._counts else targets  # a fault that is undone may leave no count
+            return (self._learned_of(known) - self.target_mean_) / self.target_scale_
+
+        columns = np.asarray(y.reshape(len(y), -1), np.float64)
+        maps = self.domain_.to_unit, self.domain_.to_raw, encode, self._values
+        return Origin(X, columns, *maps, self._titles, self._measured)
 
     def _learned_of(self, y: Array) -> Array:
         """Targets in float64, shape (rows, targets), or their roots if they are counts."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,14 +11,14 @@ from numpy.typing import NDArray
 
 from atlas_splines.core.evaluation import evaluate
 from atlas_splines.core.losses import find_loss
-from atlas_splines.core.records import Record
+from atlas_splines.core.records import Record, UpdateWarning
 from atlas_splines.core.state import State
 from atlas_splines.memory.doubt import deviations, needed_spread, support_of
 from atlas_splines.memory.known_rows import lookalikes_of
 from atlas_splines.memory.log import Update
 from atlas_splines.memory.owners import evidence_of
 
-__all__ = ["caution_about"]
+__all__ = ["caution_about", "known_text", "warn_known", "warn_of"]
 
 Array = NDArray[np.float64]
 
@@ -27,9 +29,33 @@ GIVEN_UP = 0.02  # share of the known rows with another class than the one they 
 RISING = 5  # updates in a row that each found a larger error
 GROWN = 1.5  # times as large as the first of them
 UNLESS = "right only if the world has changed"
+CHARTED = f"the rows contradict what was known in their place, and count more than it from now on; {UNLESS}"
 
 
-def caution_about(before: State, after: State, log: Sequence[Record], loss: str) -> str:
+def warn_of(text: str) -> None:
+    """Issue an `UpdateWarning` where the library was called from.
+
+    Decorators stand between the functions of an update, so the frames are counted up to the caller's.
+    """
+    level, found, frame = 1, 1, sys._getframe()
+    while frame.f_back is not None:
+        level, frame = level + 1, frame.f_back
+        if frame.f_globals.get("__name__", "").startswith("atlas_splines"):
+            found = level
+    warnings.warn(text, UpdateWarning, stacklevel=found + 1)
+
+
+def known_text(known: Record) -> str:
+    """What becomes of rows that were learned before."""
+    return f"these rows are update {known.id}, so nothing was learned"
+
+
+def warn_known(known: Record) -> None:
+    """Warn of rows that were learned before."""
+    warn_of(f"{known_text(known)}; accept=True learns them twice")
+
+
+def caution_about(before: State, after: State, log: Sequence[Record], loss: str, decided: bool) -> str:
     """What to look at after an update, in one sentence; empty if there is nothing.
 
     Parameters
@@ -40,8 +66,11 @@ def caution_about(before: State, after: State, log: Sequence[Record], loss: str)
         All entries up to that of the update.
     loss
         Name of the loss.
+    decided
+        Whether the data decided what was done: then a chart around known rows is a contradiction.
     """
-    found = worse_text(before, after, loss), rising_text(log, loss)
+    charted = CHARTED if decided and len(after.charts) > len(before.charts) else ""
+    found = charted, worse_text(before, after, loss), rising_text(log, loss)
     return "; ".join(sentence for sentence in found if sentence)
 
 

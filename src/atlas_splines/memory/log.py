@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from atlas_splines.core.history import History
-from atlas_splines.core.records import Folded, Record
+from atlas_splines.core.records import Folded, Record, gaps_in
 from atlas_splines.memory.footprints import Footprint
 from atlas_splines.memory.judging import HeldOut
+from atlas_splines.memory.row_digest import RowDigest
 
-__all__ = ["Consolidation", "Folded", "Record", "Update"]
+__all__ = ["Consolidation", "Folded", "Record", "Update", "learned_before"]
+
+# Different rows that an update must have to be known again: a few may well come twice, row by row in a
+# stream, or all alike from a sensor at rest.
+LEAST_DISTINCT = 20
 
 
 @dataclass(eq=False)
@@ -93,3 +99,30 @@ class Consolidation(Record):
         verdict = "charts folded in" if self.replaced else "model kept as it was"
         errors = f"error {self.error:.4g}, worst {self.worst:.4g}"
         return f"<Consolidation: {verdict}, {errors}, {self.seconds:.3g} s>"
+
+
+def learned_before(
+    log: Sequence[Record], now: str, digest: RowDigest, text: str | None = None
+) -> Update | None:
+    """The update that learned the same rows, and that nothing may have taken back.
+
+    Parameters
+    ----------
+    log
+        All entries.
+    now
+        Content hash of the model: a change without an entry, such as `forget`, may have taken rows out.
+    digest
+        That of the rows.
+    text
+        The digest of all rows, if only some are in the other one.
+    """
+    if digest.distinct < LEAST_DISTINCT:
+        return None
+    found = text or digest.text
+    same = [each for each in log if isinstance(each, Update) and each.data == found and not each.reverted]
+    if not same:
+        return None
+    last = next(each.after for each in reversed(log) if not each.reverted)
+    gaps = [gap for gap in gaps_in(log) if gap > same[-1].id]
+    return None if gaps or last != now else same[-1]

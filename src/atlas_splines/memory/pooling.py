@@ -19,7 +19,7 @@ from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import State
 from atlas_splines.evidence.batches import Voice
 from atlas_splines.evidence.pool import UNSEEN
-from atlas_splines.memory.contradictions import charts_for
+from atlas_splines.memory.contradictions import charts_for, with_rim
 from atlas_splines.memory.covers import Count, Cover
 from atlas_splines.memory.first_rows import FEATURES
 from atlas_splines.memory.owners import (
@@ -94,7 +94,7 @@ def pool_rows(
         bumps = sum(sum(part.grew) for part in parts)
         reason += f"; {bumps} new features where none had reached" if bumps and not new else ""
     if new:
-        state = reaching(state, rows.points)
+        state = reaching(state, with_rim(state, rows.points))
         for chart in new:
             owners[chart.fence.window(rows.points) == 1] = ELSEWHERE
         parts = parts_of(state, update, rows, owners)

@@ -51,6 +51,11 @@ class RowDigest:
         return np.sort(np.concatenate([packed([]), *self._parts]))
 
     @property
+    def distinct(self) -> int:
+        """How many different rows there were so far."""
+        return len(np.unique(self.hashes))
+
+    @property
     def text(self) -> str:
         """The digest of all rows so far."""
         return hashlib.sha256(self.hashes.tobytes()).hexdigest()

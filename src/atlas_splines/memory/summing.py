@@ -25,8 +25,9 @@ from atlas_splines.memory.doubt import spread_of
 from atlas_splines.memory.footprints import RestFootprint
 from atlas_splines.memory.held_out import judge_pooled
 from atlas_splines.memory.known_rows import with_known_rows
-from atlas_splines.memory.log import Update
+from atlas_splines.memory.log import Update, learned_before
 from atlas_splines.memory.owners import MODEL, as_doubles, chart_of, evidence_of, local_rows, needed_pool
+from atlas_splines.memory.row_digest import RowDigest
 
 __all__ = ["RowSums", "Summer", "add_first_sums", "add_to_newest_update", "of_all_rows", "without_sums"]
 
@@ -184,7 +185,9 @@ def add_first_sums(state: State, sums: RowSums) -> State:
 
 
 @ONE_THREAD_EACH
-def add_to_newest_update(model: Atlas, judged: Rows, sums: RowSums, loss: str, data: str = "") -> None:
+def add_to_newest_update(
+    model: Atlas, judged: Rows, sums: RowSums, loss: str, data: str = "", accept: bool = True
+) -> Update | None:
     """Let further rows of the newest update join it, in place, of which only the sums are known.
 
     Parameters
@@ -199,9 +202,22 @@ def add_to_newest_update(model: Atlas, judged: Rows, sums: RowSums, loss: str, d
         That the log tells.
     data
         Digest of all rows, if someone has seen them all.
+    accept
+        Whether they may be those of an earlier update.
+
+    Returns
+    -------
+    the earlier update with the same rows, if there is one: then nothing has joined, and the model is not to
+    be kept
     """
     done = model.updates[-1]
     assert isinstance(done, Update)
+    if data and not accept:
+        sample = RowDigest()
+        sample.add(judged.points, judged.targets, judged.weights)
+        known = learned_before(model.updates[:-1], done.before, sample, data)
+        if known is not None:
+            return known
     draft = model_in(joined_by(state_of(model), done.id, sums))
     joins = sum(sums.rows[k] for k in sums.rows if k != MODEL and model.charts[k].update != done.id)
     done.rows += sum(sums.rows.values())
@@ -214,6 +230,7 @@ def add_to_newest_update(model: Atlas, judged: Rows, sums: RowSums, loss: str, d
     done.error_after = judged.inside(draft.domain).loss(draft, loss)
     done.held_out = judge_pooled(state_of(draft), done.id, judged, loss)
     take_state(model, state_of(draft))
+    return None
 
 
 def joined_by(state: State, update: int, sums: RowSums) -> State:

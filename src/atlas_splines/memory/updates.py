@@ -24,7 +24,7 @@ from atlas_splines.core.records import next_id
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import State
 from atlas_splines.core.training import Seed, Trainer
-from atlas_splines.memory.cautions import caution_about
+from atlas_splines.memory.cautions import caution_about, warn_known, warn_of
 from atlas_splines.memory.chart_learning import learn_chart
 from atlas_splines.memory.covers import Count, Cover
 from atlas_splines.memory.first_rows import FEATURES
@@ -32,10 +32,11 @@ from atlas_splines.memory.footprints import BoxFootprint, Footprint, RestFootpri
 from atlas_splines.memory.held_out import Ahead, judge_pooled
 from atlas_splines.memory.judging import HeldOut
 from atlas_splines.memory.known_rows import with_known_rows
-from atlas_splines.memory.log import Update
+from atlas_splines.memory.log import Update, learned_before
 from atlas_splines.memory.options import UpdateOptions, known_seed, settings_of
 from atlas_splines.memory.plans import BY_EVIDENCE, Retention, UpdatePlan, plan_update
 from atlas_splines.memory.pooling import pool_rows
+from atlas_splines.memory.refusal import Origin, refuse_faulty
 from atlas_splines.memory.row_digest import RowDigest
 from atlas_splines.memory.sampling import points_in
 
@@ -68,6 +69,7 @@ def update(
     rest: Iterable[tuple[ArrayLike, ...]] = (),
     message: str = "",
     author: str = "",
+    accept: bool = False,
     digest: RowDigest | None = None,
 ) -> Update:
     """Teach a model new data, in place, without breaking it elsewhere.
@@ -122,13 +124,18 @@ def update(
         evidence.
     message, author
         Why the update is made, and by whom: for the log.
+    accept
+        Whether to learn rows that are otherwise not learned: those that are faulty as a whole, such as a
+        file in other units or with two columns exchanged, which raise `UpdateRefused`; and those of an
+        earlier update, of which an `UpdateWarning` tells.
     digest
-        For the log too, that of the rows, if they have other numbers where they come from than these.
+        For the log, that of the rows, if they have other numbers where they come from than these. Whoever
+        gives it has judged the rows there.
 
     Returns
     -------
     Update
-        Also the newest entry of ``model.updates``.
+        Also the newest entry of ``model.updates``; or that of the earlier update with these rows.
 
     Examples
     --------
@@ -155,6 +162,9 @@ def update(
     rows = rows.take(rows.weights > 0)
     plan = plan_update(state_of(model), rows.points, retention, cover, charts)
     id = next_id(model.updates)
+    if digest is None and not accept:
+        origin = Origin.of_points(rows.points, rows.targets, loss)
+        refuse_faulty(state_of(model), origin, local=retention != "chart")
     if digest is None:
         digest = RowDigest()
         digest.add(X, y, sample_weight)
@@ -162,12 +172,17 @@ def update(
     pieces = _Pieces(_checked(trainer, *piece, extend=extend) for piece in rest)
     learned = _learn(model, id, rows, plan, options, np.random.default_rng(random_state), pieces)
     draft = model_in(learned.state)  # whatever fails, the model stays as it is
+    before = model.fingerprint()
+    known = None if accept else learned_before(model.updates, before, digest)
+    if known is not None:
+        warn_known(known)
+        return known
     done = Update(
         id=id,
         kind=learned.kind,
         time=datetime.now(timezone.utc),
         rows=len(rows) + pieces.rows,
-        before=model.fingerprint(),
+        before=before,
         after=draft.fingerprint(),
         footprint=with_known_rows(state_of(model), learned.footprint),
         seconds=time.perf_counter() - start,
@@ -181,7 +196,10 @@ def update(
         author=author,
         message=message,
     )
-    done.caution = caution_about(state_of(model), learned.state, [*model.updates, done], loss)
+    decided = plan.retention == "auto"
+    done.caution = caution_about(state_of(model), learned.state, [*model.updates, done], loss, decided)
+    if done.caution:
+        warn_of(f"update {id}: {done.caution}")  # before it counts: whoever makes it an error has no update
     commit(model, state_of(draft), done)
     return done
 

@@ -26,12 +26,14 @@ class Batches(ABC, Generic[Estimator]):
     """What the models for river share: rows are collected, and learned a batch at a time.
 
     The first rows are kept for a while, and each time that there are twice as many the estimator is fitted
-    anew: few rows do not tell how large a model must be. Then none are kept, but those of the next batch.
+    anew: few rows do not tell how large a model must be. Then none are kept, but those of the next batch. A
+    batch that is refused is left out.
     """
 
     estimator: Estimator | None
     batch: int
     warm_up: int
+    accept: bool
 
     def _start(self) -> None:
         """Have learned nothing yet."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,9 @@ class RiverAtlasRegressor(Batches[AtlasRegressor], base.MiniBatchRegressor):
         Rows that are learned at once.
     warm_up
         Rows that are kept to fit the model anew.
+    accept
+        Whether to learn batches that are faulty as a whole; otherwise `learn_one` raises `UpdateRefused` with
+        the last row of one, which is left out, and the stream can go on.
 
     Examples
     --------
@@ -50,9 +54,13 @@ class RiverAtlasRegressor(Batches[AtlasRegressor], base.MiniBatchRegressor):
     """
 
     def __init__(
-        self, estimator: AtlasRegressor | None = None, batch: int = 100, warm_up: int = 2000
+        self,
+        estimator: AtlasRegressor | None = None,
+        batch: int = 100,
+        warm_up: int = 2000,
+        accept: bool = False,
     ) -> None:
-        self.estimator, self.batch, self.warm_up = estimator, batch, warm_up
+        self.estimator, self.batch, self.warm_up, self.accept = estimator, batch, warm_up, accept
         self._start()
 
     def learn_one(self, x: Row, y: float) -> None:
@@ -114,7 +122,7 @@ class RiverAtlasRegressor(Batches[AtlasRegressor], base.MiniBatchRegressor):
         return estimator.fit(X, y)
 
     def _updated(self, estimator: AtlasRegressor, X: Any, y: NDArray[Any]) -> AtlasRegressor:
-        return estimator.partial_fit(X, y)
+        return estimator.partial_fit(X, y, accept=self.accept)
 
 
 class RiverAtlasClassifier(Batches[AtlasClassifier], base.Classifier):
@@ -132,6 +140,9 @@ class RiverAtlasClassifier(Batches[AtlasClassifier], base.Classifier):
         Rows that are learned at once.
     warm_up
         Rows that are kept to fit the model anew.
+    accept
+        Whether to learn batches that are faulty as a whole; otherwise `learn_one` raises `UpdateRefused` with
+        the last row of one, which is left out, and the stream can go on.
 
     Examples
     --------
@@ -146,9 +157,13 @@ class RiverAtlasClassifier(Batches[AtlasClassifier], base.Classifier):
     """
 
     def __init__(
-        self, estimator: AtlasClassifier | None = None, batch: int = 100, warm_up: int = 2000
+        self,
+        estimator: AtlasClassifier | None = None,
+        batch: int = 100,
+        warm_up: int = 2000,
+        accept: bool = False,
     ) -> None:
-        self.estimator, self.batch, self.warm_up = estimator, batch, warm_up
+        self.estimator, self.batch, self.warm_up, self.accept = estimator, batch, warm_up, accept
         self._start()
 
     @property
@@ -189,4 +204,5 @@ class RiverAtlasClassifier(Batches[AtlasClassifier], base.Classifier):
         return estimator.fit(X, y) if len(np.unique(y)) > 1 else None
 
     def _updated(self, estimator: AtlasClassifier, X: Any, y: NDArray[Any]) -> AtlasClassifier:
-        return estimator.add_classes(y).partial_fit(X, y)
+        larger = copy.copy(estimator).add_classes(y)  # if it is refused, there are no new classes either
+        return larger.partial_fit(X, y, accept=self.accept)

@@ -93,12 +93,12 @@ def learn_again(thing: Versioned, record: Record, rows: Learned) -> Record:
             far=settings["far"],
             message=message,
             author=author,
+            accept=True,
         )
     else:
         weights = None if (rows.weights == 1).all() else rows.weights
-        update(
-            model_of(thing), rows.X, rows.y, sample_weight=weights, message=message, author=author, **settings
-        )
+        settings |= {"message": message, "author": author, "accept": True}
+        update(model_of(thing), rows.X, rows.y, sample_weight=weights, **settings)
     done = model_of(thing).updates[-1]
     done.time = record.time
     return done

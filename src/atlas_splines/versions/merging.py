@@ -369,7 +369,7 @@ def taught(thing: Versioned, conflicts: Sequence[Conflict], X: ArrayLike, y: Arr
     if not areas:
         return thing
     if estimator is not None:
-        estimator._update(table[inside], targets[inside], weights[inside], retention="chart")
+        estimator._update(table[inside], targets[inside], weights[inside], retention="chart", accept=True)
     else:
-        update(model_of(thing), table[inside], targets[inside], random_state=0)
+        update(model_of(thing), table[inside], targets[inside], random_state=0, accept=True)
     return thing

@@ -99,7 +99,7 @@ class Updated(Method):
 
     def fit(self, task: Task) -> None:
         """Fit the estimator, or update it."""
-        self.estimator.partial_fit(task.X, task.y)
+        self.estimator.partial_fit(task.X, task.y, accept=True)
 
     def predict(self, X: Array) -> Array:
         """Predictions of the estimator."""
@@ -118,12 +118,12 @@ class SmallClassifier:
         self.model_ = Atlas(setup.inputs, setup.classes, CLASS_TERMS)
         self.retention, self.seed = retention, setup.seed
 
-    def partial_fit(self, X: Array, y: Array) -> None:
+    def partial_fit(self, X: Array, y: Array, accept: bool) -> None:
         """Train the model plainly, and update it from the second time on."""
         before = len(self.model_.updates)
         update(
             self.model_, X, y, retention=self.retention if before else "none", loss="cross-entropy",
-            density=1, terms=CLASS_TERMS, epochs=CLASS_EPOCHS, random_state=self.seed + before,
+            density=1, terms=CLASS_TERMS, epochs=CLASS_EPOCHS, random_state=self.seed + before, accept=accept,
         )  # fmt: skip
 
     def predict(self, X: Array) -> Array:

@@ -37,9 +37,9 @@ class Estimator(Method):
     def fit(self, task: Task) -> None:
         """Fit the first task, and update with the others."""
         if isinstance(self.estimator, AtlasClassifier):
-            self.estimator.partial_fit(task.X, task.y, classes=np.arange(self.setup.classes))
+            self.estimator.partial_fit(task.X, task.y, classes=np.arange(self.setup.classes), accept=True)
         else:
-            self.estimator.partial_fit(task.X, task.y)
+            self.estimator.partial_fit(task.X, task.y, accept=True)
 
     def predict(self, X: Array) -> Array:
         """Predictions, or the probability of each class."""
