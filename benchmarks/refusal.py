@@ -7,7 +7,7 @@ it is out of proportion: five times that on the good batch (in the median), or t
 others are counted beside. Shifts, signs and columns count only where predictions tell the good rows apart (a correlation of
 at least 0.6): a level alone has no signature.
 
-The constants of `RefusalRules` were chosen on the streams of the first table; those of the second were not looked at.
+The constants of `RefusalRules` were chosen on the streams of the first table; none was chosen on those of the second.
 
     python benchmarks/refusal.py --data FOLDER              all, in about five minutes
     python benchmarks/refusal.py --data FOLDER --every 20   fewer planted faults

@@ -437,7 +437,7 @@ def test_counts_are_never_predicted_below_zero(work):
     x = random.uniform(0, 1, 300)
     write_csv(work / "counts.csv", ("x", "n"), zip(x, random.poisson(np.exp(6 * x - 4)), strict=True))
     output = ok("fit", "counts.csv", "-t", "n", "-o", "n.atlas", "--loss", "poisson").output
-    assert re.search(r"Held-out deviance [\d.]+ \(R² [\d.]+; the mean alone [\d.]+\)\.", output)
+    assert re.search(r"Cross-validated deviance [\d.]+ \(R² [\d.]+; the mean alone [\d.]+\)\.", output)
     ok("update", "n.atlas", "counts.csv")
     ok("predict", "n.atlas", "counts.csv", "-o", "said.csv", "--interval", "0.9")
     said = np.array([[float(cell) for cell in list(row.values())[-3:]] for row in records("said.csv")])

@@ -91,7 +91,7 @@ def followed():
     y = 2 * X[:, 0] + 0.3 * np.sin(9 * X[:, 1]) + 0.1 * random.normal(size=900)
     model = AtlasRegressor(extrapolation="linear", retention="pool", random_state=0).fit(X, y)
     later = np.column_stack([1 + random.random(300), 100 + random.random(300)])
-    updated = copy.deepcopy(model).partial_fit(later, np.full(300, 2.5))
+    updated = copy.deepcopy(model).partial_fit(later, np.full(300, 2.5), accept=True)
     return model, updated
 
 
@@ -191,7 +191,7 @@ def test_the_unit_of_weights_does_not_matter(scale, even):
 def test_an_error_does_not_vanish_with_the_weights_of_its_rows(weight):
     X, y = plane(300)
     model = AtlasRegressor(random_state=0, retention="pool").fit(X, y)
-    model.partial_fit(X[:100], y[:100] + 50, np.full(100, weight))
+    model.partial_fit(X[:100], y[:100] + 50, np.full(100, weight), accept=True)
     error = np.sqrt(np.mean((model.predict(X[:100]) - y[:100] - 50) ** 2))
     log = model.update_log_[-1]
     assert log.error_after == pytest.approx(error, rel=1e-3)

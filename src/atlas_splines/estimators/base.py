@@ -40,7 +40,7 @@ from atlas_splines.estimators.judging import FitRecord
 from atlas_splines.estimators.threads import run_in_threads
 from atlas_splines.evidence.design import Solved
 from atlas_splines.evidence.features import Features
-from atlas_splines.evidence.random_effects import place_levels
+from atlas_splines.evidence.random_effects import LATER, place_levels
 from atlas_splines.memory.consolidation import consolidate
 from atlas_splines.memory.first_rows import (
     add_first_rows,
@@ -128,11 +128,15 @@ class AtlasEstimator(Accountable):
         is_named = hasattr(self, "encoding_") or hasattr(self, "feature_names_in_")
         return tuple(f"column {name!r}" if is_named else name for name in self._input_names)
 
+    def _has_later_level(self, X: Array) -> NDArray[np.bool_]:
+        """Rows with a category that came after the fit: of these less is known than of others."""
+        return np.asarray((X[:, sorted(self.domain_.levels)] >= LATER).any(axis=1))
+
     @property
     def _measured(self) -> tuple[int, ...]:
         """Inputs that are columns of numbers: no categories, and no parts of dates."""
         if not hasattr(self, "encoding_"):
-            return tuple(range(self.n_features_in_))
+            return tuple(j for j in range(self.n_features_in_) if j not in self.domain_.levels)
         columns = [self.encoding_.columns[k] for k in self._column_of_inputs]
         return tuple(
             j for j, column in enumerate(columns) if column.categories is None and column.calendar is None
@@ -429,9 +433,10 @@ class AtlasEstimator(Accountable):
         digest = RowDigest()
         digest.add(X, y, weights)
         if not accept:  # before anything else is said of rows beyond the domain
-            counted = weights > 0
-            origin = self._origin(X[counted], y[counted])
-            refuse_faulty(state_of(self.model_), origin, local=retention != "chart")
+            counted = (weights > 0) & ~self._has_later_level(X)
+            if counted.any():
+                origin = self._origin(X[counted], y[counted])
+                refuse_faulty(state_of(self.model_), origin, local=retention != "chart")
         id = next_id(self.model_.updates)
         model, points = self._to_learn(X, retention, far)
         extend = self._levels_off(retention)

@@ -146,7 +146,7 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
     >>> bool(model.score(X, X[:, 0] * X[:, 1]) > 0.99)
     True
     >>> print(model.fit_record_)
-    Held-out RMSE ... (R² ...; the mean alone ...)
+    Cross-validated RMSE ... (R² ...; the mean alone ...)
     >>> X_new = 20 + 10 * np.random.default_rng(1).random((200, 2))
     >>> elsewhere = model.predict([[80.0, 25.0]])
     >>> model.partial_fit(X_new, np.zeros(200)).update_log_

@@ -22,6 +22,7 @@ EDGES = np.sinh(np.linspace(-12, 12, BINS + 1))  # even around zero, and then by
 MIDDLES = (EDGES[1:] + EDGES[:-1]) / 2
 LADDER = np.array([0.5, 0.8, 0.9, 0.95, 0.99])  # coverages that are watched and adapted
 ROWS_A_REGION, MOST_REGIONS = 400, 8
+BLOCKS = 10  # of the first rows, by which intervals are judged
 HALF_LIFE = 500.0  # rows of a region after which its older scores count half
 STEP = 0.002  # of the adapted coverage for each row
 LARGEST_SHIFT = 0.3  # by which a coverage is lowered at most
@@ -78,7 +79,7 @@ class Scores:
         Whether an interval has an upper end alone.
     watched
         Weight of rows, and of those that intervals of each coverage of the ladder held, made without these
-        rows: shape (2, 1 + ladder). First of the first rows, each half by the other; then of the rows of
+        rows: shape (2, 1 + ladder). First of the first rows, each tenth by the others; then of the rows of
         updates, each before it was learned. The histograms themselves hold their share by construction.
 
     Examples
@@ -121,21 +122,20 @@ class Scores:
         held = empty.counted(said, scores, weights).sum(axis=1) > 0  # predictions of few values leave gaps
         some = replace(empty, centres=centres[held], counts=empty.counts[held], sizes=empty.sizes[held])
         counts = some.counted(said, scores, weights)
-        some = replace(some, counts=counts, watched=some.watched_in_halves(said, scores, weights))
+        some = replace(some, counts=counts, watched=some.watched_in_turn(said, scores, weights))
         if sizes is None:
             return some
         sums = some.counted(said, scores, sizes if weights is None else sizes * weights)
         return replace(some, sizes=sums.sum(axis=1) / counts.sum(axis=1))
 
-    def watched_in_halves(self, said: Array, scores: Array, weights: Array | None) -> Array:
-        """How rows lie in the intervals that the other half of them makes; nothing if a region lacks rows."""
+    def watched_in_turn(self, said: Array, scores: Array, weights: Array | None) -> Array:
+        """How blocks of neighbouring rows lie in the intervals of the others; not if these leave a region."""
         weights = np.ones(len(said)) if weights is None else weights
-        first, found = np.arange(len(said)) < len(said) / 2, np.zeros((2, 1 + len(LADDER)))
-        for own in (first, ~first):
+        block, found = np.arange(len(said)) * BLOCKS // max(len(said), 1), np.zeros((2, 1 + len(LADDER)))
+        for own in (block == k for k in np.unique(block)):
             others = self.counted(said[~own], scores[~own], weights[~own])
-            if (others.sum(axis=1) <= 0).any() or weights[own].sum() <= 0:
-                return np.zeros_like(found)
-            found[0] += replace(self, counts=others).tally(said[own], scores[own], weights[own]).watched
+            if (others.sum(axis=1) > 0).all() and weights[own].sum() > 0:
+                found[0] += replace(self, counts=others).tally(said[own], scores[own], weights[own]).watched
         return found
 
     def counted(self, said: Array, scores: Array, weights: Array | None) -> Array:

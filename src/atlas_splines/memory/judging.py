@@ -54,8 +54,8 @@ class HeldOut:
         Examples
         --------
         >>> lucky, sample = HeldOut(100, False, 0.9, 1.8, 0.75), HeldOut(100, False, 1.0, 1.8, 0.7)
-        >>> lucky.controlled_by(sample, HeldOut(1000, True, 1.2, 2.0, 0.64))
-        HeldOut(rows=1000, crossed=True, error=1.08, baseline=2.0, score=0.7, later=False)
+        >>> lucky.controlled_by(sample, HeldOut(1000, True, 1.2, 2.0, 0.63))
+        HeldOut(rows=1000, crossed=True, error=1.08, baseline=2.0, score=0.69..., later=False)
         """
         if not (sample.error > 0 and sample.score < 1):
             return self

@@ -84,9 +84,11 @@ class RefusalRules:
     distinct, within, varied
         A column can be in other units if it has so many values; undone, such a share of them is in the range
         that is known, and varies by such a share of it: nearly every range holds 0.
-    far, precise
+    far, returned, precise
         Shifts of a column are faults from such a share of the distance of its first and ninth decile on,
-        since prices drift by less; and are found to another share of it.
+        since prices drift by less, and if they leave such a share of the distance to its usual median: a
+        random walk of the targets looks like one of a column that has not moved. They are found to another
+        share of that distance.
     """
 
     rows: int = 20
@@ -119,6 +121,7 @@ class RefusalRules:
     within: float = 0.7
     varied: float = 0.2
     far: float = 0.5
+    returned: float = 0.5
     precise: float = 0.02
 
 
@@ -336,8 +339,15 @@ class _Judge(ABC):
                 shift = min((shift, shift - step, shift + step), key=lambda by: self.error_moved(j, by))
             X = self.rows.X.copy()
             X[:, j] -= shift
-            if abs(shift) >= self.rules.far * (known[-1] - known[0]) and self.is_known(X, j):
+            is_far = abs(shift) >= self.rules.far * (known[-1] - known[0])
+            if is_far and self.is_known(X, j) and self.returns(X, j):
                 yield _Fix(X, f"{self.rows.columns[j]} seems to be shifted by about {shift:.3g}")
+
+    def returns(self, X: Array, j: int) -> bool:
+        """Whether a column comes back to where it was: if it stays as usual, it is the targets that moved."""
+        usual = self.known_quantiles(j)[len(DECILES) // 2]
+        left, before = (abs(np.nanmedian(each[:, j]) - usual) for each in (X, self.rows.X))
+        return bool(left <= self.rules.returned * before)
 
     def error_moved(self, j: int, shift: float) -> float:
         """Error of the rows with a column moved back, infinite if that is not where it has been."""
