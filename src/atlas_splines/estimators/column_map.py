@@ -138,7 +138,7 @@ class ColumnMap:
         points[:, len(self.knots) :] = np.isnan(table[:, self.indicators])
         for j, levels in self.levels.items():
             placed = levels(table[:, j])
-            points[:, j] = np.where(np.isnan(placed), points[:, j], placed)
+            points[:, j] = np.where(np.isnan(placed), levels.beside(points[:, j]), placed)
         return points
 
     def to_raw(self, column: int, units: Array) -> Array:

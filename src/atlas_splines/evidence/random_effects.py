@@ -125,6 +125,17 @@ class LevelUnits:
             units[is_known] = self.known[number.clip(0, len(self.known) - 1)]
         return units
 
+    @staticmethod
+    def beside(units: Array) -> Array:
+        """Coordinates that are those of no level, and nearly the same: float32 holds them as well.
+
+        Examples
+        --------
+        >>> LevelUnits.beside(np.array([0.5])) * 2**24 - 2**23
+        array([1.])
+        """
+        return (np.floor(units * 2 * LEVEL_STEPS) + 0.5) / (2 * LEVEL_STEPS)
+
     def nearest(self, units: Array) -> Array:
         """Code of the level of the fit that is nearest to each coordinate."""
         order = np.argsort(self.known)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from atlas_splines.core.model import state_of
+from atlas_splines.core.offsets import LEVEL_STEPS
 from atlas_splines.estimators.counts import ROOT_OF_ZERO, least_count
 from atlas_splines.evidence.random_effects import LATER, STEPS
 from atlas_splines.nn.doubt import Doubt
@@ -201,6 +202,7 @@ class EstimatorModule(nn.Module):
         own = [points[:, j] for j in range(self.columns)]
         for j in self.coded:
             codes, known = X[:, j], getattr(self, f"levels_{j}")[1:]
+            own[j] = ((own[j] * (2 * LEVEL_STEPS)).floor() + 0.5) / (2 * LEVEL_STEPS)
             if len(known):
                 number = torch.where(codes < LATER, codes, 0.0).round().clamp(0, len(known) - 1)
                 own[j] = torch.where(codes < LATER, known[number.to(torch.int64)], own[j])

@@ -161,12 +161,20 @@ export function unitPoint(columns, values) {
 export function unitOf(columns, j, value) {
   const [later, ...known] = columns.levels.get(j) ?? [];
   if (later !== undefined && value >= LATER) return later + (value - LATER) / LEVEL_STEPS;
-  return known.length ? known[value] : plainUnit(columns, j, value);
+  if (known.length) return known[value];
+  const unit = plainUnit(columns, j, value);
+  return later === undefined ? unit : besideLevels(unit);
+}
+
+/** A coordinate that is that of no level, and nearly the same. */
+function besideLevels(unit) {
+  return (Math.floor(unit * 4 * LEVEL_STEPS) + 0.5) / (4 * LEVEL_STEPS);
 }
 
 /** Coordinate of a missing value of a column. */
 export function unitOfFill(columns, j) {
-  return plainUnit(columns, j, columns.fill[j]);
+  const unit = plainUnit(columns, j, columns.fill[j]);
+  return columns.levels.has(j) ? besideLevels(unit) : unit;
 }
 
 function plainUnit(columns, j, value) {
