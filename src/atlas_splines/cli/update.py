@@ -32,6 +32,7 @@ from atlas_splines.estimators.judging import held_out_text
 from atlas_splines.estimators.log import EstimatorUpdate
 from atlas_splines.estimators.reaching import FarRowError
 from atlas_splines.estimators.table_model import Estimator, TableModel
+from atlas_splines.evidence.random_effects import LATER
 from atlas_splines.memory.cautions import known_text
 from atlas_splines.memory.doubt import spread_of
 from atlas_splines.memory.footprints import BoxFootprint, RestFootprint
@@ -368,8 +369,8 @@ def at_known_times(model: TableModel, X: Table) -> Table:
 
 
 def is_outside(values: NDArray[np.float64], ends: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Which values are below the first end or above the last; missing ones are not."""
-    return (values < ends[0]) | (values > ends[-1])
+    """Which values are below the first end or above the last; missing ones and new categories are not."""
+    return (values < ends[0]) | ((values > ends[-1]) & (values < LATER))
 
 
 def tell_reason(record: Record, say: Say) -> None:
