@@ -118,7 +118,7 @@ def test_the_command_and_frames_in_python_say_the_same(work):
     assert "city          category  3: 'Aarhus', 'Bergen', 'Cadiz'" in ok("inspect", "m.atlas").output
     for path in ("c.atlas", "m.atlas"):
         assert (
-            "New in column 'city': 'Dover', read as missing from now on."
+            "New in column 'city': 'Dover', known as the mean of all until its rows are learned."
             in ok("update", path, "new.parquet").output
         )
     model.partial_fit(new, price[:40])

@@ -393,8 +393,8 @@ def test_new_categories_are_learned(work):
     ok("predict", "m.atlas", "odd.csv", "--unknown", "missing", "-o", "out.csv")
     before_it = np.mean([float(row["price_predicted"]) for row in records("out.csv")])
     output = ok("update", "m.atlas", "odd.csv").output
-    assert "New in column 'city': 'Oslo', read as missing from now on.\n" in output
-    assert "New in column 'garden': 'maybe', read as missing from now on.\n" in output
+    assert "New in column 'city': 'Oslo', known as the mean of all until its rows are learned.\n" in output
+    assert "New in column 'garden': 'maybe', known as the mean of all until its rows are learned.\n" in output
     ok("predict", "m.atlas", "odd.csv", "-o", "out.csv")  # it knows them
     after = np.mean([float(row["price_predicted"]) for row in records("out.csv")])
     assert after > (before_it + 500) / 2
@@ -409,8 +409,9 @@ def test_new_categories_among_many_get_a_place(work):
     ok("fit", "z.csv", "-t", "y", "-o", "z.atlas", *SMALL)
     write_csv("new.csv", ["zip", "y"], [("z99", 60)] * 60)
     output = ok("update", "z.atlas", "new.csv").output
-    assert "New in column 'zip': 'z99', placed after the others.\n" in output
-    assert "31: 'z00'" in ok("inspect", "z.atlas").output
+    assert "New in column 'zip': 'z99', known as the mean of all until its rows are learned.\n" in output
+    assert "pooled" in output  # a chart would speak for levels that lie near the new one
+    assert "30: 'z00'" in ok("inspect", "z.atlas").output
     ok("predict", "z.atlas", "new.csv", "-o", "out.csv")
     assert float(records("out.csv")[0]["y_predicted"]) > 45
 
@@ -453,7 +454,10 @@ def test_new_classes_and_categories_one_after_the_other(work):
         assert f"{city!r} was not there in fit" in refused("update", "c.atlas", "more.csv", "--strict")
         assert files(work) == before
         output = ok("update", "c.atlas", "more.csv", "--retention", "pool").output
-        assert f"New in column 'garden': {garden!r}, read as missing from now on.\n" in output
+        assert (
+            f"New in column 'garden': {garden!r}, known as the mean of all until its rows are learned.\n"
+            in output
+        )
         assert f"New in column 'city': {city!r}, learned as classes.\n" in output
         ok("update", "c.atlas", "more.csv", "--strict", "--dry-run")
     ok("predict", "c.atlas", "more.csv", "-o", "out.csv")

@@ -159,3 +159,17 @@ def test_updates_with_levels_come_in_any_order():
         models.append(model)
     one, other = (state_of(model.model_).evidence for model in models)
     assert one.total == other.total
+
+
+@pytest.mark.parametrize("levels", [4, 40])
+def test_a_new_level_alone_opens_no_chart_among_the_others(levels):
+    random = np.random.default_rng(0)
+    X = shops(1000, levels, random)
+    y = X["shop"].map(effects_of(X, levels, random)).to_numpy() + X["x"] + 0.2 * random.normal(size=1000)
+    model = AtlasRegressor(missing="learn", random_state=0).fit(X, y)
+    before = np.sqrt(np.mean((model.predict(X) - y) ** 2))
+    new = X[:100].assign(shop="new")
+    model.partial_fit(new, X["x"][:100] + 5)
+    assert model.update_log_[0].kind == "pool"
+    assert np.mean(model.predict(new) - X["x"][:100]) > 3.5
+    assert np.sqrt(np.mean((model.predict(X) - y) ** 2)) < 2 * before

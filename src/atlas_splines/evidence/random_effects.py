@@ -91,6 +91,9 @@ class LevelUnits:
         That of each level of the fit by its code, shape (levels,); empty if these have inputs of their own.
     later
         That of the first level that came later: the place of the population. The next ones are a step away.
+    are_apart
+        Whether all other coordinates of the input are beside those of levels: not so in files from before
+        levels had effects.
 
     Examples
     --------
@@ -103,6 +106,7 @@ class LevelUnits:
 
     known: Array
     later: float
+    are_apart: bool = True
 
     @classmethod
     def of(cls, places: Array, later: float) -> LevelUnits:
@@ -125,15 +129,16 @@ class LevelUnits:
             units[is_known] = self.known[number.clip(0, len(self.known) - 1)]
         return units
 
-    @staticmethod
-    def beside(units: Array) -> Array:
+    def beside(self, units: Array) -> Array:
         """Coordinates that are those of no level, and nearly the same: float32 holds them as well.
 
         Examples
         --------
-        >>> LevelUnits.beside(np.array([0.5])) * 2**24 - 2**23
+        >>> LevelUnits(np.zeros(0), 0.5).beside(np.array([0.5])) * 2**24 - 2**23
         array([1.])
         """
+        if not self.are_apart:
+            return units
         return (np.floor(units * 2 * LEVEL_STEPS) + 0.5) / (2 * LEVEL_STEPS)
 
     def nearest(self, units: Array) -> Array:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from atlas_splines.core.charts import Chart, Fence
 from atlas_splines.core.extension import reach
 from atlas_splines.core.model import model_in, state_of
+from atlas_splines.core.offsets import coordinates_of
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.splines import cell_count
 from atlas_splines.core.state import State
@@ -22,6 +23,7 @@ from atlas_splines.evidence.design import design
 from atlas_splines.evidence.features import Features
 from atlas_splines.evidence.pool import Pool
 from atlas_splines.evidence.presence import Presence
+from atlas_splines.evidence.random_effects import STEPS
 from atlas_splines.evidence.readout import Prior, sums_of
 from atlas_splines.evidence.spread import Spread, telling_inputs
 from atlas_splines.memory.chart_learning import usual_size
@@ -57,7 +59,7 @@ def charts_for(
     strange = [part for part in parts if not part.is_noise]
     if not strange:
         return [], NOISE
-    mask = np.any([part.mask for part in strange], axis=0)
+    mask = np.any([part.mask for part in strange], axis=0) & ~has_new_level(needed_pool(state), rows.points)
     if mask.sum() < LEAST_CHART_ROWS or len(state.charts) >= MOST_CHARTS:
         return [], DRIFT
     pool, domain = needed_pool(state), reach(state, with_rim(state, rows.points))
@@ -129,6 +131,18 @@ def better_chart(update: int, rows: Rows, known: Known, fence: Fence, pool: Pool
         own = replace(own, spread=chart_spread(own, points, targets - left, targets, weights))
     content = model_in(replace(state_of(own.model), evidence=own, signs=chosen.signs))
     return Chart(update, fence, content, size, replaces=True)
+
+
+def has_new_level(pool: Pool, points: NDArray[np.floating]) -> NDArray[np.bool_]:
+    """Rows with a category that no row had so far, shape (rows,).
+
+    All of those lie at the place of the population, among known levels that a chart there would speak for.
+    What is new about them becomes an effect of the level.
+    """
+    keys = pool.features.keys(points)
+    steps = coordinates_of(keys) * STEPS
+    came_later = (keys >= 0) & (steps == np.rint(steps))
+    return np.asarray((came_later & ~np.isin(keys, pool.total.levels.keys)).any(axis=1))
 
 
 def is_convincing(rows: Rows, known: Known, said: Array, doubt: Array, enough: bool) -> bool:

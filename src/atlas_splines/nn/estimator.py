@@ -103,7 +103,9 @@ class EstimatorModule(nn.Module):
         estimator = estimator._now()
         self.model = AtlasModule.from_model(estimator.model_)
         self.columns = len(estimator.domain_.knots)
-        self.coded = sorted(estimator.domain_.levels)  # columns that hold codes of categories
+        levels = estimator.domain_.levels
+        self.coded = sorted(levels)  # columns that hold codes of categories
+        self.apart = [j for j in self.coded if levels[j].are_apart]  # whose other coordinates are beside them
         self.extrapolation = estimator.extrapolation
         self.learns_missing = estimator.missing == "learn"
         self.classifies = isinstance(estimator, AtlasClassifier)
@@ -202,7 +204,8 @@ class EstimatorModule(nn.Module):
         own = [points[:, j] for j in range(self.columns)]
         for j in self.coded:
             codes, known = X[:, j], getattr(self, f"levels_{j}")[1:]
-            own[j] = ((own[j] * (2 * LEVEL_STEPS)).floor() + 0.5) / (2 * LEVEL_STEPS)
+            if j in self.apart:
+                own[j] = ((own[j] * (2 * LEVEL_STEPS)).floor() + 0.5) / (2 * LEVEL_STEPS)
             if len(known):
                 number = torch.where(codes < LATER, codes, 0.0).round().clamp(0, len(known) - 1)
                 own[j] = torch.where(codes < LATER, known[number.to(torch.int64)], own[j])

@@ -87,7 +87,8 @@ def estimator_to_archive(model: Estimator | TableModel) -> Archive:
     }
     domain = estimator.domain_
     tensors = {f"domain.{part}": getattr(domain, part) for part in ("knots", "fill", "indicators")}
-    tensors |= {f"{LEVELS}{j}": np.append(units.later, units.known) for j, units in domain.levels.items()}
+    levels = {j: units for j, units in domain.levels.items() if units.are_apart}  # the table tells the others
+    tensors |= {f"{LEVELS}{j}": np.append(units.later, units.known) for j, units in levels.items()}
     if isinstance(estimator, AtlasRegressor):
         header["one_column"] = estimator._one_column
         tensors |= {"target.mean": estimator.target_mean_, "target.scale": estimator.target_scale_}
@@ -195,7 +196,7 @@ def old_levels(domain: ColumnMap, column: int, coded: Levels) -> LevelUnits:
     table = np.tile(domain.fill, (coded.placed + 1, 1))
     table[:, column] = [*range(coded.placed), domain.fill[column] if coded.placed else coded.blank]
     *known, later = domain.to_unit(table)[:, column].tolist()
-    return LevelUnits(np.array(known, np.float64), later)
+    return LevelUnits(np.array(known, np.float64), later, are_apart=False)
 
 
 def read_parameters(kind: str, value: object) -> Estimator:
