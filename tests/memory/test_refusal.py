@@ -43,7 +43,7 @@ def column(j, change):
         (-Y[NEW], "targets have the opposite sign of those predicted"),
         (Y[NEW] + 500, "targets are about 500 above those predicted"),
         (Y[NEW] - 300, "targets are about 300 below those predicted"),
-        (np.zeros(200), "all targets are 0, where predictions vary"),
+        (np.zeros(200), "all targets are 0, where others were predicted"),
     ],
 )
 @pytest.mark.parametrize("retention", ["auto", "pool", "chart"])
@@ -129,6 +129,43 @@ def test_changes_of_the_world_are_not_refused(fitted, inputs, targets):
     model = pickle.loads(pickle.dumps(fitted))
     model.partial_fit(inputs, targets)
     assert len(model.update_log_) == 3
+
+
+def test_columns_exchanged_are_found_although_one_has_grown(fitted):
+    inputs, drawn = X[NEW].copy(), np.random.default_rng(1)
+    inputs[:, 2] = drawn.uniform(500, 1500, 200)  # half of it where it never was
+    known = inputs.clip(None, UNITS)
+    targets = 50 + 20 * np.sin(known[:, 0] / 6) + 8 * known[:, 1] + known[:, 2] / 50
+    refuse_faulty(state_of(fitted.model_), fitted._origin(inputs, targets))
+    with pytest.raises(UpdateRefused, match="column 1 and column 2 seem to be exchanged"):
+        refuse_faulty(state_of(fitted.model_), fitted._origin(inputs[:, [0, 2, 1]], targets))
+
+
+def test_a_level_that_changes_and_stays_is_learned(fitted):
+    model = pickle.loads(pickle.dumps(fitted))
+    for begin in (750, 900, 1050):
+        rows = slice(begin, begin + 150)
+        model.partial_fit(X[rows], Y[rows] + 2 * Y.std())
+    assert len(model.update_log_) == 5
+
+
+@pytest.mark.parametrize("retention", ["auto", "pool"])
+def test_a_random_walk_of_the_targets_is_never_refused(retention):
+    """Charts and sums are off by more and more: neither the targets nor the column of time are faulty."""
+    refused = []
+    for seed in range(10):
+        random = np.random.default_rng(seed)
+        inputs = np.column_stack([random.normal(size=(2800, 2)), np.arange(2800)])
+        targets = inputs[:, 0] + np.cumsum(random.normal(size=2800)) / 10
+        model = AtlasRegressor(random_state=0, members=1).fit(inputs[:800], targets[:800])
+        model.set_params(retention=retention)
+        for begin in range(800, 2800, 200):
+            rows = slice(begin, begin + 200)
+            try:
+                model.partial_fit(inputs[rows], targets[rows])
+            except UpdateRefused as fault:
+                refused.append((seed, begin, fault.what))
+    assert refused == []
 
 
 def test_charts_that_were_asked_for_in_one_place_learn_anything(fitted):
