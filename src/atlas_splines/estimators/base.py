@@ -70,7 +70,6 @@ Result = TypeVar("Result")
 PLACING_FOLDS = 10  # without each of which levels are placed for its rows
 MOST_BESIDE = 60  # other inputs whose splines explain what they can before levels are placed
 FEW_ROWS = 2000  # below which a fit is judged by the same fit without some rows, fold by fold
-FEWEST_ROWS = 500  # below which there are twice as many folds: each row that is left out counts
 JUDGING_FOLDS = 5
 
 
@@ -285,11 +284,10 @@ class AtlasEstimator(Accountable):
 
     def _judging_folds(self, data: FitData, seed: int) -> list[NDArray[np.bool_]]:
         """Masks of folds: rows of one group, or neighbouring ones if that is asked for, are in one."""
-        count = JUDGING_FOLDS * (2 if len(data) < FEWEST_ROWS else 1)
         number = np.random.default_rng(seed).permutation(len(data)) if data.groups is None else data.groups
         if self.validation == "blocks":
-            number = np.arange(len(data)) * count // len(data)
-        masks = [number % count == k for k in range(count)]
+            number = np.arange(len(data)) * JUDGING_FOLDS // len(data)
+        masks = [number % JUDGING_FOLDS == k for k in range(JUDGING_FOLDS)]
         return [mask for mask in masks if mask.any()]
 
     def _said_without(
