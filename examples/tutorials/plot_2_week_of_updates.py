@@ -12,7 +12,7 @@ promise to keep, and on Saturday somebody wants to be forgotten.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from atlas_splines import AtlasRegressor
+from atlas_splines import AtlasRegressor, UpdateRefused
 from atlas_splines.plots import draw_box, draw_updates
 
 random = np.random.default_rng(0)
@@ -74,12 +74,20 @@ print("midday is the same to the bit:", model.predict(midday) == before)
 #
 # Thursday: a broken counter
 # --------------------------
-# The counter of the afternoon shows ten times too much, and nobody notices until
-# the rows are learned.
+# The counter of the afternoon shows ten times too much. Such rows are refused.
 X_afternoon, y_afternoon = some_hours(200, hours=(15, 17))
+try:
+    model.partial_fit(X_afternoon, 10 * y_afternoon, message="Thursday")
+except UpdateRefused as refused:
+    print(refused)
+
+# %%
+# Somebody insists all the same.
 tea = np.array([[16.0, 20.0]])
 before = model.predict(tea)
-model.partial_fit(X_afternoon, 10 * y_afternoon, message="Thursday")
+model.partial_fit(
+    X_afternoon, 10 * y_afternoon, message="Thursday", accept=True
+)
 print("at tea time:", model.predict(tea).round(), "before:", before.round())
 
 # %%
