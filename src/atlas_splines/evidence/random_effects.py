@@ -196,7 +196,7 @@ def place_levels(
 
     Effects are on what other inputs leave of the targets, by ridge regression: where these explain much, the
     effect of a level is found among less noise. With targets as they are, 400 levels of five rows whose
-    effects are a third of what a column explains have a correlation of 0.54 with their places, and 0.83 so.
+    effects are a third of what a column explains have a correlation of 0.61 with their places, and 0.97 so.
 
     Parameters
     ----------

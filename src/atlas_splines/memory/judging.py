@@ -48,8 +48,8 @@ class HeldOut:
         """The judgement by a sample of rows, without the luck of the draw: as all rows would judge.
 
         A ratio estimator (Cochran, 1977): another model was judged by the same `sample`, and by the `whole`.
-        On 5,282 rows of telco, a tenth of them held out, it takes the standard deviation of the log loss that
-        is told from 0.020 to 0.009.
+        On 5,282 rows of telco the log loss that is told is 0.405 to 0.415 over five splits; a tenth of the
+        rows, held out, told 0.402 and 0.435 on two of them.
 
         Examples
         --------
