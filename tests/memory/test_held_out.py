@@ -49,7 +49,7 @@ def test_trained_charts_hold_rows_out_and_files_keep_what_that_told(tmp_path):
     model = AtlasRegressor(retention="chart", features=60, max_iter=5, **CHEAP).fit(X[:300], Y[:300])
     few, one = X[300:330], X[330:331]
     for rows in (few, one):
-        model.partial_fit(rows, np.full(len(rows), 7.0))
+        model.partial_fit(rows, np.full(len(rows), 7.0), accept=True)  # a constant
     first, second = model.update_log_
     assert first.held_out.crossed
     assert first.held_out.rows >= len(few)

@@ -71,8 +71,10 @@ class RefusalRules:
         Rank correlation of targets and predictions, of what noise leaves of it, and over its standard error
         1/√rows: without it any targets fit once they are moved near. Of the paper's second tasks, many of
         which are mostly noise, 20 in 100 were refused without it, and none is.
-    varies
-        Variation of targets over a power of ten, of what is expected. Another level, with the noise there
+    about, varies
+        How far the median of targets over predictions may be from a power of ten for rows in one place, where
+        it is the nearest one otherwise; and the variation of targets over it, of what is expected, of which
+        rows in one place need twice as much. Another level, with the noise there
         was, comes near once it is divided, but varies by 0.1 (of 15 walks and second tasks 14 by less than
         0.15); targets times ten vary by 0.26 at least.
     level
@@ -109,6 +111,7 @@ class RefusalRules:
     rare: float = 0.02
     follows: float = 0.8
     certain: float = 4.0
+    about: float = 1.9
     varies: float = 0.2
     level: float = 3.0
     wide: float = 0.5
@@ -524,7 +527,7 @@ class _Numbers(_Judge):
         for factor in POWERS:
             left = self.error_with(k, y / factor)
             if self.agrees(left, before) and self.is_factor(k, factor):
-                return f"{name} are about {factor:g} times those predicted"
+                return f"{name} are about {self.told_factor(k, factor):g} times those predicted"
         if self.is_local:
             return ""
         said = self.rows.decode(self.predicted[0])[:, k]
@@ -558,19 +561,30 @@ class _Numbers(_Judge):
 
         Targets of another level, with the noise they had, vary too little over ten.
         """
-        y, said = self.rows.y[:, k], self.rows.decode(self.predicted[0])[:, k]
-        large = (np.abs(said) >= np.median(np.abs(said))) & (said != 0)
-        ratio = float(np.median(y[large] / said[large])) / factor if large.any() else 0.0
-        if not 10**-0.5 <= ratio <= 10**0.5 or not self.spreads(k, factor):
+        most, least = (
+            (self.rules.about, 2 * self.rules.varies) if self.is_local else (10**0.5, self.rules.varies)
+        )
+        if not 1 / most <= self.ratio_to(k, factor) <= most or not self.spreads(k, factor, least):
             return False
         return self.follows(k) or not self.is_boxed(self.rows.to_points(self.rows.X))
 
-    def spreads(self, k: int, factor: float) -> bool:
-        """Whether targets over a factor vary as much as targets do."""
+    def told_factor(self, k: int, factor: float) -> float:
+        """A power of ten, or what targets are over predictions if that is another number."""
+        ratio = self.ratio_to(k, factor)
+        return factor if 1 / self.rules.about <= ratio <= self.rules.about else float(f"{ratio * factor:.1g}")
+
+    def ratio_to(self, k: int, factor: float) -> float:
+        """The median of targets over predictions that are not small, over a factor."""
+        y, said = self.rows.y[:, k], self.rows.decode(self.predicted[0])[:, k]
+        large = (np.abs(said) >= np.median(np.abs(said))) & (said != 0)
+        return float(np.median(y[large] / said[large])) / factor if large.any() else 0.0
+
+    def spreads(self, k: int, factor: float, least: float) -> bool:
+        """Whether targets over a factor vary by such a share of what targets do."""
         said, deviation = (each[:, k] for each in self.predicted)
         usual = np.hypot(said.std() * NORMAL, self.usual(k) * np.sqrt(np.mean(deviation**2)))
         targets = self.rows.encode(self.changed(k, self.rows.y[:, k] / factor))[:, k]
-        return bool(middle_deviation(targets) >= self.rules.varies * usual)
+        return bool(middle_deviation(targets) >= least * usual)
 
     def follows(self, k: int, sign: int = 1, predicted: tuple[Array, Array] | None = None) -> bool:
         """Whether targets rise and fall with predictions, or against them, about as much as they should.
