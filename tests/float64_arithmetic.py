@@ -14,6 +14,7 @@ from unittest.mock import patch
 import numpy as np
 import oracle
 
+from atlas_splines.core.local_terms import LocalTerms
 from atlas_splines.core.model import model_in
 from atlas_splines.core.state import State
 from atlas_splines.memory import doubt
@@ -22,16 +23,36 @@ ESTIMATORS = "atlas_splines.estimators"
 
 
 def evaluate(state: State, points: np.ndarray) -> np.ndarray:
-    """Outputs of a state at points that are rounded to its dtype, equations (6) and (23)."""
+    """Outputs of a state at points that are rounded to its dtype, equations (6), (23), (44) and (47)."""
     points = points.astype(np.float64)
     outputs = oracle.evaluate(model_in(state), points)
     if state.offsets is not None:
         state.offsets.add_to(points, outputs)
+    for terms in state.local:
+        outputs += local_outputs(terms, points)
+    if state.later is not None and (is_later := state.later.includes(points)).any():
+        outputs[is_later] = evaluate(state.later.state, points[is_later].clip(0, 1))
     for chart in state.charts:
         window = chart.fence.window(points)[:, None]
         said = oracle.evaluate(chart.content, chart.fence.to_local(points)) * chart.size.astype(np.float64)
         outputs = (1 - window * chart.replaces) * outputs + window * said
     return outputs
+
+
+def evaluate_anywhere(state: State, points: np.ndarray) -> np.ndarray:
+    """The same at the nearest points of the domain, with the slopes of later rows beyond it."""
+    inside = points.clip(*state.lattice.domain.T).astype(state.dtype)
+    outputs = evaluate(state, inside)
+    return outputs if state.later is None else outputs + state.later.continued(points)
+
+
+def local_outputs(terms: LocalTerms, points: np.ndarray) -> np.ndarray:
+    """What local terms add at points, by the formula."""
+    inside = np.ascontiguousarray(points.clip(0, 1), np.float32)
+    box, own = terms.boxes.find(inside), terms.boxes.find(np.ascontiguousarray(terms.centres))
+    distances = np.abs(inside[:, None].astype(np.float64) - terms.centres) @ terms.rates.astype(np.float64)
+    kernel = np.exp(-distances) * (box[:, None] == own)  # (points, terms)
+    return kernel @ terms.weights.astype(np.float64) + terms.constants[box]
 
 
 def in_double(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -44,6 +65,7 @@ def float64_arithmetic() -> Iterator[None]:
     """Let estimators compute in float64."""
     with (
         patch(f"{ESTIMATORS}.extrapolating.evaluate", evaluate),
+        patch(f"{ESTIMATORS}.extrapolating.evaluate_anywhere", evaluate_anywhere),
         patch(f"{ESTIMATORS}.regressor.interval_ends", in_double(doubt.interval_ends)),
         patch(f"{ESTIMATORS}.regressor.quantile_levels", in_double(doubt.quantile_levels)),
         patch(f"{ESTIMATORS}.classifier.most_surprise", in_double(doubt.most_surprise)),

@@ -188,6 +188,32 @@ def classifier_of_many() -> AtlasClassifier:
     return AtlasClassifier(random_state=0).fit(X, (3 * X[:, :2]).astype(int) @ [1, 3])
 
 
+def clock_rows(rows: int, seed: int, start: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows that are sorted by a running number, some of them with a missing value, and weights."""
+    random = np.random.default_rng(seed)
+    X = np.column_stack([np.arange(start, start + rows), random.random((rows, 2))])
+    y = np.abs(X[:, 1] - 0.5) * 4 + (X[:, 2] > 0.6) + np.sin(X[:, 0] / 7) + 0.05 * random.normal(size=rows)
+    X[::11, 2] = np.nan
+    return X, y, random.choice([0.5, 1.0, 2.0], rows)
+
+
+def kept_regressor() -> AtlasRegressor:
+    """A regressor that keeps its rows, and predicts those beyond the end of its clock in another way."""
+    X, y, weights = clock_rows(90, 0)
+    model = AtlasRegressor(features=30, missing="learn", random_state=0).fit(X, y, weights)
+    for k in (1, 2):
+        model.partial_fit(*clock_rows(30, k, 20 * k), accept=True)  # before the end of the clock
+    return model
+
+
+def kept_classifier() -> AtlasClassifier:
+    """A classifier that keeps its rows, some of them from an update."""
+    X = np.random.default_rng(0).random((140, 2))
+    y = np.array(["even", "odd"])[(np.floor(4 * X).sum(axis=1) % 2).astype(int)]
+    model = AtlasClassifier(features=20, max_rows=130, random_state=0).fit(X[:110], y[:110])
+    return model.partial_fit(X[110:], y[110:])
+
+
 def noted_model() -> Atlas:
     """A model whose log tells who made an update, why, how and of which data."""
     model = Atlas(inputs=1, terms=1, density=0)
@@ -211,6 +237,8 @@ def stored_things() -> dict[str, Atlas | AtlasRegressor | AtlasClassifier | Tabl
         "noted": noted_model(),
         "levels": level_regressor(),
         "classes": classifier_of_many(),
+        "kept": kept_regressor(),
+        "kept_classes": kept_classifier(),
     }
 
 
@@ -234,7 +262,9 @@ def outputs_of(loaded: Atlas | AtlasRegressor | AtlasClassifier | TableModel) ->
 def rows_to_predict(estimator: AtlasRegressor | AtlasClassifier) -> np.ndarray | pd.DataFrame:
     """Rows in the domain of an estimator and beyond, with the names of its columns."""
     X = np.random.default_rng(0).normal(0, 3, (20, estimator.n_features_in_))
-    offsets = state_of(estimator.model_).offsets
+    offsets, later = state_of(estimator.model_).offsets, state_of(estimator.model_).later
+    if later is not None:
+        X[10:, later.clocks] = np.linspace(80, 120, 10)[:, None]  # up to the end of `clock_rows` and beyond
     if offsets is not None:  # of a model whose columns are its inputs
         X[:10, inputs_of(offsets.keys)[0]] = coordinates_of(offsets.keys[:10])[0]
     names = getattr(estimator, "feature_names_in_", None)

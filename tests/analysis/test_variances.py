@@ -1,12 +1,17 @@
+import dataclasses
+
 import numpy as np
 import oracle
 import pytest
 from configurations import configurations
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from local_models import local_model, local_terms
 
 from atlas_splines import Atlas, update, variance_shares
 from atlas_splines.analysis import variances
+from atlas_splines.analysis.pick_freeze import PickFreeze, PickFreezeRules
+from atlas_splines.core.model import model_in, state_of
 
 shapes = configurations(inputs=3, outputs=2, terms=4, density=3, damping=st.sampled_from([0.0, 2.0]))
 
@@ -174,3 +179,49 @@ def test_a_density_of_zeros_changes_nothing():
     model = random_model({"inputs": 2, "terms": 2, "density": 1}, seed=6)
     expected = variance_shares(model)
     np.testing.assert_allclose(variance_shares(model.expand(density=2)).total, expected.total)
+
+
+@pytest.mark.parametrize("inputs", [2, 6])
+def test_estimated_shares_are_the_exact_ones_within_their_standard_errors(inputs):
+    model = random_model({"inputs": inputs, "outputs": 2, "terms": 3, "density": 2}, seed=3)
+    exact = variance_shares(model)
+    designs = [PickFreeze(state_of(model), seed) for seed in range(10)]
+    for name, wanted in exact._asdict().items():
+        found = np.stack([getattr(design, name) / design.whole for design in designs])
+        error = found.std(axis=0, ddof=1) / np.sqrt(len(found))
+        assert error.max() < 0.004
+        # what is left out (pairs of inputs without interactions) is less than 1e-4 by the rules
+        assert (np.abs(found.mean(axis=0) - wanted) < 4.5 * error + 1e-4).all()
+
+
+def test_local_terms_count():
+    """One input moves local terms alone, another the table alone: both have the shares of a grid."""
+    model = local_model(inputs=3)
+    shares = variance_shares(model)
+    total, pairs = shares_on_a_grid(model, points=60)
+    np.testing.assert_allclose(shares.total, total, atol=0.02)
+    np.testing.assert_allclose(shares.pairs, pairs, atol=0.02)
+    again = variance_shares(model)
+    assert all((a == b).all() for a, b in zip(shares, again, strict=True))
+    assert (variances.total_shares(model) == shares.total).all()
+
+
+def test_a_state_of_local_terms_alone_leaves_out_inputs_that_they_do_not_depend_on():
+    state = dataclasses.replace(state_of(Atlas(3, terms=0, density=0)), local=(local_terms(most_rows=1000),))
+    shares = variance_shares(model_in(state))
+    assert shares.total[2] == 0  # its rate is zero, and there is one box
+    assert shares.total[0] > 0.1
+    assert not shares.pairs[2].any()
+
+
+def test_a_constant_state_with_local_terms_has_no_shares():
+    terms = local_terms()
+    flat = dataclasses.replace(terms, weights=0 * terms.weights, constants=0 * terms.constants + 3)
+    model = model_in(dataclasses.replace(state_of(Atlas(3)), local=(flat,)))
+    assert not variance_shares(model).total.any()
+    assert not variances.total_shares(model).any()
+
+
+def test_many_inputs_have_fewer_points():
+    rules = PickFreezeRules()
+    assert [rules.pairs_for(count) for count in (3, 30, 61, 10_000)] == [8192, 4096, 2048, 256]

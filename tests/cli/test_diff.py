@@ -48,4 +48,5 @@ def test_where_everything_can_differ_nothing_else_is_told_to_stay(work):
     ok("update", "m.atlas", "new.csv", "--retention", "pool")
     lines = run(app, ["diff", "old.atlas", "m.atlas"]).stdout.splitlines()
     assert lines[1] == "Can differ: every prediction."
-    assert lines[2].startswith("On 20,000 random points there: ")
+    assert lines[2] == "Differs: the coefficients."
+    assert lines[3].startswith("On 20,000 random points there: ")

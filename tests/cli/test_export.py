@@ -7,6 +7,7 @@ import numpy as np
 import oracle
 import pytest
 from command import HEADER, SMALL, estimator_of, files, homes, inputs_of, ok, records, refused, write_csv
+from local_models import local_model
 
 from atlas_splines import Atlas, AtlasRegressor, load, save
 from atlas_splines.cli import export
@@ -98,6 +99,15 @@ def test_the_lines_of_an_estimator_without_a_table():
         "X[:, 1]  column 1  the number",
     ]
     assert export.onnx_metadata(model, None) == {"columns": '["column 0", "column 1"]'}
+
+
+def test_an_export_of_a_model_that_holds_rows_says_so():
+    assert export.held_lines(Atlas(2)) == []
+    for later in (False, True):
+        assert export.held_lines(local_model(later=later)) == [
+            "Training data is in the file: 300 points, which are rows as they go into X, mapped to the unit "
+            "cube, and weights that depend on their targets. A model fitted with memory='sums' has none."
+        ]
 
 
 def test_what_cannot_be_exported_is_refused(work, monkeypatch):

@@ -1,3 +1,4 @@
+import json
 import os
 import re
 import signal
@@ -12,6 +13,8 @@ from command import COMMAND, HEADER, SMALL, estimator_of, files, homes, ok, reco
 
 from atlas_splines import AtlasClassifier, AtlasRegressor
 from atlas_splines.cli import fit
+from atlas_splines.core.model import state_of
+from atlas_splines.memory.owners import needed_pool
 from atlas_splines.tables.wording import told_bytes
 
 
@@ -24,7 +27,8 @@ def test_fit_tells_and_writes(work):
     assert re.search(r"Held-out RMSE [\d.]+ \(R² [\d.]+; the mean alone [\d.]+\)\.\n", output)
     model = estimator_of("a.atlas")
     size = told_bytes((work / "a.atlas").stat().st_size)
-    assert f"The model is a.atlas, {size}, with {model.model_.n_parameters:,} coefficients.\n" in output
+    sizes = f"{size}, with {model.model_.n_parameters:,} coefficients"
+    assert f"The model is a.atlas, {sizes}; it keeps no rows.\n" in output  # a given size is trained
     assert isinstance(model, AtlasRegressor)
     assert model.feature_names_in_.tolist() == [
         "size",
@@ -222,6 +226,62 @@ def test_large_tables_are_learned_from_a_sample_and_the_evidence_of_all_rows(wor
     output = ok("update", "l.atlas", "large.csv").output
     assert "large.csv: 3,000 rows, all of them learned." in output
     assert estimator_of("l.atlas").update_log_[-1].rows == 3000
+
+
+def kept_by(path):
+    """Targets of the rows that the model of a file is made from, in their order, rounded."""
+    estimator = estimator_of(path)
+    targets = needed_pool(state_of(estimator.model_)).memory.newest.targets[:, 0].astype(np.float64)
+    return (targets * estimator.target_scale_[0] + estimator.target_mean_[0]).round(1).tolist()
+
+
+def test_a_file_keeps_the_newest_rows_or_none(work):
+    prices = [row[-1] for row in homes()]
+    fit = ["fit", "homes.csv", "-t", "price", "-o", "k.atlas", "--force"]
+    assert "; it keeps all 120 rows.\n" in ok(*fit).output
+    assert kept_by("k.atlas") == prices
+    assert (
+        "\nrows: all 120 are kept; of more than 100,000 the oldest leave\n" in ok("inspect", "k.atlas").output
+    )
+    output = ok(*fit, "--max-rows", "50").output
+    assert "; it keeps the newest 50 of 120 rows; the others are in its sums.\n" in output
+    assert kept_by("k.atlas") == prices[-50:]
+    line = "\nrows: 50 of 120 are kept; the oldest have left, and are in its sums\n"
+    assert line in ok("inspect", "k.atlas").output
+    assert json.loads(ok("inspect", "k.atlas", "--json").stdout)["kept_rows"] == 50
+    output = ok(*fit, "--memory", "sums").output
+    assert "; it keeps no rows.\n" in output
+    assert "\nrows: none are kept, only sums of them\n" in ok("inspect", "k.atlas").output
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("most", [2000, 100_000])
+def test_of_a_large_table_the_newest_rows_are_kept_in_order(work, streams, most):
+    random, rows = np.random.default_rng(0), homes(3000)
+    rough = [(*row[:4], round(row[4] + 50 * np.sin(row[0]) + random.normal(), 1)) for row in rows]
+    write_csv("large.csv", HEADER, rough)
+    output = ok("fit", "large.csv", "-t", "price", "-o", "l.atlas", "--max-rows", most).output
+    found = re.search(r" on \d+ others: MAE ([\d.]+).*\nWith all rows: MAE ([\d.]+)", output)
+    assert float(found[2]) < 0.8 * float(found[1])
+    kept = "the newest 2,000 of 3,000 rows; the others are in its sums" if most == 2000 else "all 3,000 rows"
+    assert f"; it keeps {kept}.\n" in output
+    assert kept_by("l.atlas") == [row[-1] for row in rough][-most:]
+    write_csv("more.csv", HEADER, [(*row[:4], row[4] + 1) for row in rough[:1200]])
+    ok("update", "l.atlas", "more.csv", "--retention", "pool")
+    expected = [row[-1] for row in rough] + [round(row[4] + 1, 1) for row in rough[:1200]]
+    assert kept_by("l.atlas") == expected[-most:]
+    line = "rows: 3,200 of 4,200 are kept; the newest 2,000 predict, and older ones stay until the latest updates"
+    assert (line in ok("inspect", "l.atlas").output) == (most == 2000)
+
+
+def test_rows_of_the_sample_are_kept_where_the_newest_predict_worse(work, streams):
+    rows = [(k, round(100 * np.sin(k / 60))) for k in range(3000)]
+    write_csv("turning.csv", ["x", "y"], rows)
+    output = ok("fit", "turning.csv", "-t", "y", "-o", "t.atlas", "--max-rows", 450, "--regress").output
+    assert re.search(r"With all rows: MAE [\d.]+.*; the newest would not predict better \(MAE [\d.]+", output)
+    assert "; it keeps a random sample of 450 of 3,000 rows; the others are in its sums.\n" in output
+    ok("predict", "t.atlas", "turning.csv", "-o", "out.csv")
+    assert np.mean([abs(float(row["y"]) - float(row["y_predicted"])) for row in records("out.csv")]) < 20
 
 
 @pytest.mark.slow

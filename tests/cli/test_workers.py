@@ -59,6 +59,20 @@ def test_workers_make_the_same_model(days, cluster, target, other, retention):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("most", [900, 100_000])
+def test_workers_keep_the_same_rows(days, cluster, most):
+    scheduler = ["--scheduler", cluster.scheduler_address]
+    fit = ["fit", "days", "-t", "price", "--ignore", "level,day", "--max-rows", most, "-o"]
+    alone = ok(*fit, "alone.atlas").output
+    assert ("; it keeps all 1,500 rows." in alone) == (most > 1500)
+    assert ok(*fit, "m2.atlas", *scheduler).output == alone.replace("alone.atlas", "m2.atlas")
+    assert version(load("m2.atlas")) == version(load("alone.atlas"))
+    for model, more in (("alone.atlas", []), ("m2.atlas", scheduler)):
+        ok("update", model, "days", "--retention", "pool", *more)
+    assert entries("m2.atlas") == entries("alone.atlas")
+
+
+@pytest.mark.slow
 def test_workers_predict_the_same(days, cluster):
     scheduler = ["--scheduler", cluster.scheduler_address]
     for path in sorted(days.iterdir()):

@@ -58,6 +58,23 @@ def test_fewer_features_where_errors_hardly_grow(client):
     assert other.model_.fingerprint() == fewer.model_.fingerprint()
 
 
+def test_rows_are_kept_up_to_a_budget(client):
+    few = regressor(max_rows=1200).fit(*in_chunks(X, Y, 1500))
+    rows = needed_pool(state_of(few.model_)).memory.rows
+    assert len(rows) == 1200
+    every = regressor().fit(*in_chunks(X, Y, 1500))
+    rows = needed_pool(state_of(every.model_)).memory.rows
+    assert len(rows) == len(X)
+    assert sorted(rows.targets[:, 0]) == sorted(every.to_local()._rows(X, Y, np.ones(len(X))).targets[:, 0])
+    new_X, new_y = rows_and_targets(2001, seed=5)
+    few.partial_fit(*in_chunks(new_X, new_y, 700))
+    rows = needed_pool(state_of(few.model_)).memory.newest
+    assert (len(rows), set(rows.updates)) == (1200, {1})  # the oldest have left
+    every.partial_fit(*in_chunks(new_X, new_y, 700))
+    rows = needed_pool(state_of(every.model_)).memory.rows
+    assert np.bincount(rows.updates).tolist() == [6000, 2001]
+
+
 def test_predictions_are_lazy_and_those_of_the_local_model(fitted):
     lazy = fitted.predict(in_chunks(X, Y, 700)[0])
     assert isinstance(lazy, da.Array)
@@ -88,7 +105,8 @@ def test_intervals_are_lazy_and_hold_what_they_promise(fitted):
     assert np.abs(inside - [0.5, 0.9]).max() < 0.1
 
 
-def test_what_comes_to_the_client_does_not_grow_with_the_rows(client, monkeypatch):
+@pytest.mark.parametrize("kept", [{"memory": "sums"}, {"max_rows": 1000}])
+def test_what_comes_to_the_client_does_not_grow_with_the_rows(client, monkeypatch, kept):
     sizes, gather = [], Client._gather
 
     async def weighed(self, *arguments, **options):
@@ -99,7 +117,7 @@ def test_what_comes_to_the_client_does_not_grow_with_the_rows(client, monkeypatc
     monkeypatch.setattr(Client, "_gather", weighed)
     monkeypatch.setattr(digests, "RANGE_ROWS", 500)
     for rows in (3000, 6000):
-        model = regressor(random_state=1, sample=1000).fit(*in_chunks(X[:rows], Y[:rows], 500))
+        model = regressor(random_state=1, sample=1000, **kept).fit(*in_chunks(X[:rows], Y[:rows], 500))
         sample, sums = sizes
         assert sample < 1000 * 9 * 8 + 2000  # inputs, target, weight, hashes, count and what names them
         assert sums < 60**2 * 8 / 2 + 5000

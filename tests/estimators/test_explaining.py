@@ -7,6 +7,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.feature_selection import SelectFromModel
 
 from atlas_splines import AtlasClassifier, AtlasRegressor
+from atlas_splines.core.model import state_of
 
 SOLVED = {"members": 1, "random_state": 0}
 
@@ -28,6 +29,15 @@ def test_a_known_function(product):
     expected = np.diag([0.75, 0, 0, 0])
     expected[1, 2] = expected[2, 1] = 0.25
     np.testing.assert_allclose(product.interaction_strengths(), expected, atol=0.01)
+
+
+def test_a_known_function_of_a_model_with_local_terms():
+    """2·|x0 − ½| has a variance of 1/12 and a step along x1 of 1/4; kinks and steps are what rows are for."""
+    X = np.random.default_rng(0).random((2000, 3))
+    model = AtlasRegressor(random_state=0).fit(X, 2 * np.abs(X[:, 0] - 0.5) + (X[:, 1] > 0.5))
+    assert state_of(model.model_).local
+    np.testing.assert_allclose(model.feature_importances_, [0.25, 0.75, 0], atol=0.02)
+    np.testing.assert_allclose(model.interaction_strengths(), np.diag([0.25, 0.75, 0]), atol=0.02)
 
 
 def test_importances_sum_to_one(product):

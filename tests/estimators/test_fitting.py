@@ -14,16 +14,12 @@ from atlas_splines.core.model import state_of
 from atlas_splines.core.rows import Rows
 from atlas_splines.estimators.fitting import (
     FitOptions,
-    blocks_of,
     fit_model,
     fresh_model,
-    held_out_rows,
     is_ordered,
     split_folds,
     split_rows,
 )
-from atlas_splines.evidence.design import solve_first, without_blocks
-from atlas_splines.evidence.readout import readout_of
 from atlas_splines.evidence.statistics import Statistics
 from atlas_splines.memory import first_rows
 from atlas_splines.memory.first_rows import as_first_rows, solve_rows
@@ -177,19 +173,6 @@ def test_order_is_found_in_the_errors_of_neighbours(drifting):
     assert [is_ordered(part, solve_rows(part, 30)) for part in (rows, drifting)] == [False, True]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("validation", "blocks", "others"),
-    [("random", 0, 120), ("blocks", 120, 0), ("last", 120, 0), ("auto", 60, 60)],
-)
-def test_as_many_rows_are_held_out_as_asked_for(drifting, validation, blocks, others):
-    solved = solve_rows(drifting, 30)
-    apart, at_random = held_out_rows(drifting, 0.2, validation, solved, np.random.default_rng(0))
-    assert (apart.sum(), at_random.sum()) == (pytest.approx(blocks, abs=5), pytest.approx(others, abs=5))
-    assert apart[-1] == (blocks > 0)
-    assert np.diff(apart.astype(int)).clip(0).sum() == {"random": 0, "last": 1}.get(validation, 5)
-
-
 @pytest.mark.parametrize("heaviest", [2.0, 2.0**16])
 def test_held_out_rows_are_taken_out_as_they_were_counted_in(drifting, monkeypatch, heaviest):
     monkeypatch.setattr(first_rows, "HEAVIEST", heaviest)  # which no row of a small table reaches
@@ -201,20 +184,6 @@ def test_held_out_rows_are_taken_out_as_they_were_counted_in(drifting, monkeypat
     sums.add(solved.features(points), targets, counted)
     assert sums == solved.statistics
     assert counted.max() <= heaviest
-
-
-def test_what_was_solved_is_judged_without_the_block():
-    rows = rows_of(lambda X: np.sin(9 * X[:, 0]), 1)
-    points, targets = rows.points.astype(np.float64), rows.targets.astype(np.float64)
-    moved = np.where(np.arange(len(rows))[:, None] < 500, targets, targets + 3)  # the world changes
-    solved = solve_first(points, moved, budget=30)
-    held_out = blocks_of(len(rows), 1 / 6, blocks=1)
-    apart = without_blocks(solved, points, moved, None, held_out)
-    assert np.abs(apart.ahead[held_out] - moved[held_out]).mean() == pytest.approx(3, abs=0.2)
-    assert np.array_equal(apart.ahead[~held_out], solved.ahead[~held_out])
-    phi = solved.features(points)
-    others = readout_of(phi[~held_out], moved[~held_out], solved.readout.prior, steps=0)
-    np.testing.assert_allclose(apart.ahead[held_out], phi[held_out] @ others.weights, atol=1e-3)
 
 
 @pytest.mark.parametrize("options", [{}, {"terms": 2, "density": 2}], ids=["solved", "trained"])

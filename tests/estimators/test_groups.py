@@ -9,10 +9,8 @@ from sklearn.model_selection import cross_validate
 
 from atlas_splines import AtlasClassifier, AtlasRegressor
 from atlas_splines.core.rows import Rows
-from atlas_splines.estimators.fitting import FitOptions, fit_model, folds_for, held_out_rows
+from atlas_splines.estimators.fitting import FitOptions, fit_model, folds_for
 from atlas_splines.estimators.groups import group_folds, numbered_groups
-from atlas_splines.evidence.design import without_blocks
-from atlas_splines.memory.first_rows import as_first_rows, solve_rows
 
 OPTIONS = FitOptions(
     outputs=1, loss="mse", density=0, terms=0, epochs=2, batch_size=50,
@@ -54,19 +52,6 @@ def test_a_group_of_most_rows_is_not_the_one_to_hold_out():
     groups = np.repeat([0, 1], [90, 10])
     for seed in range(5):
         assert group_folds(groups, 0.1, np.random.default_rng(seed))[0].sum() == 10
-
-
-@pytest.mark.parametrize("validation", ["groups", "auto"])
-def test_the_solved_part_is_judged_without_the_group(validation):
-    X, y, groups = patients()
-    rows = Rows(X.astype(np.float32), y[:, None].astype(np.float32), np.ones(len(y), np.float32))
-    solved = solve_rows(rows, 30)
-    apart, others = held_out_rows(rows, 0.2, validation, solved, np.random.default_rng(0), groups)
-    assert not others.any()
-    assert not set(groups[apart]) & set(groups[~apart])
-    ahead = without_blocks(solved, *as_first_rows(rows), apart).ahead[apart]
-    errors = [np.mean((said - rows.targets[apart]) ** 2) for said in (solved.ahead[apart], ahead)]
-    assert errors[1] > 1.5 * errors[0]  # rows of the same patient had told what is to come
 
 
 def test_members_of_a_given_size_hold_out_groups_too():

@@ -1,11 +1,17 @@
-"""Classes: the most likely readout, and how sure it is."""
+"""Classes: the most likely scores, those without a row, and their shares."""
 
 import numpy as np
 import pytest
 from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 
-from atlas_splines.evidence.classes import calibrated, class_prior, mean_entropy, most_likely
+from atlas_splines.evidence.classes import (
+    CLASS_RULES,
+    class_scores,
+    class_shares,
+    mean_entropy,
+    most_likely,
+)
 from atlas_splines.evidence.readout import Prior, readout_of
 
 
@@ -34,22 +40,66 @@ def test_a_weight_of_two_is_a_row_twice():
     np.testing.assert_allclose(phi @ one, phi @ other, atol=1e-3)
 
 
+def scored(phi, labels, weights=None, groups=None):
+    weights = np.ones(len(phi)) if weights is None else weights
+    return class_scores(phi, labels, weights, readout_of(phi, labels, Prior.flat([phi.shape[1]]), 3), groups)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_the_fast_way_finds_what_the_plain_way_finds(classes):
+    phi, labels, _ = three_classes()
+    labels = labels if classes == 3 else np.stack([labels[:, 0], 1 - labels[:, 0]], axis=1)
+    weights = np.random.default_rng(1).uniform(0.5, 2, len(phi))
+    readout = readout_of(phi, labels, Prior.flat([5]), 3)
+    plain = most_likely(phi, labels, weights, readout.prior.diagonal / CLASS_RULES.weaker_prior, steps=500)
+    fast = class_scores(phi, labels, weights, readout).weights
+    np.testing.assert_allclose(softmax(phi @ fast, axis=1), softmax(phi @ plain, axis=1), atol=3e-3)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_scores_without_a_row_are_nearly_those_of_a_fit_without_it(classes):
+    phi, labels, _ = three_classes(80)
+    labels = labels if classes == 3 else np.stack([labels[:, 0], 1 - labels[:, 0]], axis=1)
+    prior, found = readout_of(phi, labels, Prior.flat([5]), 3).prior, scored(phi, labels)
+    precision = prior.diagonal / CLASS_RULES.weaker_prior
+    for row in range(10):
+        rest = np.arange(80) != row
+        refitted = most_likely(phi[rest], labels[rest], np.ones(79), precision, steps=500)
+        expected, own = (softmax(each) for each in (phi[row] @ refitted, found.left_out[row]))
+        np.testing.assert_allclose(own, expected, atol=0.03)
+
+
+def test_scores_without_a_group_are_nearly_those_of_a_fit_without_it():
+    phi, labels, _ = three_classes(200)
+    groups = np.arange(200) // 20
+    found, prior = scored(phi, labels, groups=groups), readout_of(phi, labels, Prior.flat([5]), 3).prior
+    rest = groups != 3
+    precision = prior.diagonal / CLASS_RULES.weaker_prior
+    refitted = most_likely(phi[rest], labels[rest], np.ones(180), precision, steps=500)
+    expected, own = (softmax(each, axis=1) for each in (phi[~rest] @ refitted, found.left_out[~rest]))
+    np.testing.assert_allclose(own, expected, atol=0.05)
+
+
 @pytest.mark.slow
 def test_probabilities_are_those_of_the_world():
     phi, labels, chances = three_classes(6000)
-    readout = readout_of(phi[:3000], labels[:3000], Prior.flat([5]), steps=3)
-    rows = phi[:3000], labels[:3000], np.ones(3000)
-    prior = class_prior(*rows, readout)
-    weights = prior.sharpness * most_likely(*rows, prior.precision)
-    said = softmax(phi[3000:] @ weights, axis=1)
-    assert np.abs(said - chances[3000:]).mean() < 0.02
-    assert prior.entropy == pytest.approx(
-        mean_entropy(phi[3000:] @ weights, labels[3000:], np.ones(3000)), abs=0.05
-    )
+    found = scored(phi[:3000], labels[:3000])
+    assert np.abs(softmax(phi[3000:] @ found.weights, axis=1) - chances[3000:]).mean() < 0.02
+    errors = [
+        mean_entropy(scores, part, np.ones(3000))
+        for scores, part in ((found.left_out, labels[:3000]), (phi[3000:] @ found.weights, labels[3000:]))
+    ]
+    assert errors[0] == pytest.approx(errors[1], abs=0.05)
 
 
-def test_scores_that_are_too_sure_are_toned_down():
+def test_scores_that_are_too_sure_get_a_smaller_share():
     _, labels, chances = three_classes(3000)
-    entropy, factor = calibrated(5 * np.log(chances), labels, np.ones(3000))
-    assert factor == pytest.approx(0.2, rel=0.1)
-    assert entropy == pytest.approx(mean_entropy(np.log(chances), labels, np.ones(3000)), rel=0.02)
+    share = class_shares([5 * np.log(chances)], labels, np.ones(3000))
+    assert share[0] == pytest.approx(0.2, rel=0.1)
+
+
+def test_classes_without_a_mistake_do_not_make_scores_run_away():
+    labels = np.eye(2)[np.arange(200) % 2]
+    shares = class_shares([2 * labels, labels], labels, np.ones(200))
+    assert (shares < CLASS_RULES.largest_share).all()
+    assert mean_entropy(shares[0] * 2 * labels + shares[1] * labels, labels, np.ones(200)) > 1e-4

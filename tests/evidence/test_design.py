@@ -29,6 +29,18 @@ def test_no_row_predicts_itself():
         np.testing.assert_allclose(solved.ahead[row], phi[row] @ without.weights, atol=1e-3)
 
 
+@pytest.mark.slow
+def test_small_leverages_may_be_estimates(monkeypatch):
+    points, targets = smooth(4000)
+    rows = (points, targets, None)
+    solved = solve_first(points, targets, budget=100)
+    monkeypatch.setattr(designing, "SMALL_LEVERAGE", 0.0)
+    exact = designing.ahead_of(solved.features, *rows, solved.readout) - targets
+    assert not np.array_equal(solved.ahead - targets, exact)
+    np.testing.assert_allclose(solved.ahead - targets, exact, rtol=0.07)
+    assert np.square(solved.ahead - targets).mean() == pytest.approx(np.square(exact).mean(), rel=1e-3)
+
+
 def test_errors_ahead_are_those_on_new_rows():
     points, targets = smooth(4000)
     solved = solve_first(points[:800], targets[:800], budget=200)
@@ -62,6 +74,25 @@ def test_an_input_with_one_value_has_no_features():
     features, _ = choose_features(points, targets, budget=150)
     assert 2 not in features.coarse
     assert all(np.isinf(group.lengths[2]) for group in features.bumps)
+
+
+def test_an_input_with_two_values_has_one_function():
+    points, targets = smooth(500, inputs=4)
+    points[:, 3] = points[:, 3] > 0.4
+    features, _ = choose_features(points, targets + points[:, 3:], budget=150)
+    assert features.linear == (3,)
+    assert features.coarse == (0, 1, 2)
+
+
+def test_all_inputs_of_a_wide_table_have_a_share():
+    points = np.random.default_rng(0).random((400, 60))
+    targets = points.sum(axis=1, keepdims=True) + 9 * np.sin(5 * points[:, 7:8])
+    features = designing.coarse_splines(points, targets, np.ones(60, bool), budget=75)
+    assert len(features) == 1 + 75
+    assert len(features.linear) == 55
+    assert 7 in features.coarse
+    most = designing.coarse_splines(points, targets, np.ones(60, bool), budget=20)
+    assert (most.coarse, len(most.linear)) == ((), 20)
 
 
 def test_features_are_chosen_on_a_sample(monkeypatch):

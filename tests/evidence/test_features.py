@@ -8,7 +8,7 @@ from atlas_splines.core import splines
 from atlas_splines.core.evaluation import is_bounded
 from atlas_splines.core.model import state_of
 from atlas_splines.evidence.design import LEAST_FEATURES, design
-from atlas_splines.evidence.features import Bumps, Features, spline_values
+from atlas_splines.evidence.features import Bumps, Features
 from atlas_splines.evidence.folding import fold
 from atlas_splines.evidence.lengths import length_scales, negative_likelihood
 from atlas_splines.evidence.readout import solve
@@ -60,9 +60,13 @@ def test_predictions_stay_in_bounds_far_from_the_data():
 
 
 @pytest.mark.parametrize("density", [0, 1, 4])
-def test_spline_values_are_the_basis(density):
+def test_splines_are_the_basis(density):
     x = np.append(np.random.default_rng(0).random(100), [0.0, 1.0])
-    np.testing.assert_allclose(spline_values(x, density), splines.basis(x, density), atol=1e-12)
+    features = Features(1, (0,), (), ()) if density == 0 else Features(1, (), ((0, density),), ())
+    values = features(x[:, None])[:, 1:]
+    np.testing.assert_allclose(values, splines.basis(x, density), atol=1e-12)
+    cells, weights = splines.active(x, density)
+    assert np.array_equal(np.take_along_axis(values, cells[:, None] + np.arange(4), axis=1), weights)
 
 
 @pytest.mark.parametrize("outputs", [1, 3])
@@ -86,6 +90,23 @@ def test_fold_of_a_designed_model_is_accurate_to_float32():
     atol = 4 * np.finfo(np.float32).eps * largest
     np.testing.assert_allclose(model(points), features(points) @ readout.weights, rtol=0, atol=atol)
     assert atol < 1e-3
+
+
+def test_a_linear_function_is_the_coordinate_and_folds_to_it():
+    features = Features(3, (1,), ((1, 2),), (Bumps(np.full((2, 3), 0.4), np.full(3, 0.3)),), linear=(0, 2))
+    assert features.sizes == (1, 4, 2, 16, 2)
+    points = np.random.default_rng(1).random((50, 3)).astype(np.float32)
+    np.testing.assert_allclose(features(points)[:, 5:7], points[:, [0, 2]])
+    assert features.used == {0, 1, 2}
+    weights = np.random.default_rng(0).normal(size=(len(features), 2))
+    np.testing.assert_allclose(fold(features, weights)(points), features(points) @ weights, atol=1e-5)
+
+
+def test_an_output_that_rises_along_a_linear_input_has_a_weight_of_that_sign():
+    cone = Features(2, (1,), (), (), signs=((1, 0), (-1, 0)), linear=(0,)).cone
+    assert cone.ranges == ()
+    assert cone.signs[5].tolist() == [1, -1]
+    assert not cone.signs[:5].any()
 
 
 def test_fold_without_bumps_is_splines_alone():

@@ -89,8 +89,8 @@ def test_other_files_are_told_apart(data, refusal):
 
 def test_a_newer_file_asks_for_an_upgrade(rich_bytes, refusal):
     file = File.open(rich_bytes)
-    file.envelope.update(version=6, checksum="of a kind not yet known")
-    newer = "was written by a newer atlas-splines (format 6); this one reads up to 5: upgrade"
+    file.envelope.update(version=7, checksum="of a kind not yet known")
+    newer = "was written by a newer atlas-splines (format 7); this one reads up to 6: upgrade"
     assert refusal(file.seal()) == newer
 
 

@@ -89,11 +89,11 @@ def test_two_columns_of_one_hash_are_not_joined(monkeypatch):
 
 def test_tables_together_have_a_bound(monkeypatch):
     one, other = shared_table(), shared_table(seed=1)
-    monkeypatch.setattr(tables, "MOST_SPREAD", one.nbytes + 1)
+    monkeypatch.setattr(tables, "MOST_INFLATED", one.nbytes + 1)
     parts = joined_tables({NAME: one, "other.table": other})
     assert parts.keys() == PARTS | {"other.table"}
     spread_tables(parts)
-    monkeypatch.setattr(tables, "MOST_SPREAD", one.nbytes - 1)
+    monkeypatch.setattr(tables, "MOST_INFLATED", one.nbytes - 1)
     with pytest.raises(ValueError, match=r"its tables would take more than 359,999 bytes of memory"):
         spread_tables(parts)
 

@@ -6,6 +6,7 @@ import pytest
 
 from atlas_splines import (
     Atlas,
+    AtlasRegressor,
     consolidate,
 )
 from atlas_splines.core.model import state_of
@@ -89,3 +90,14 @@ def test_offsets_of_levels_are_kept():
     assert done.replaced
     assert state_of(model.model_).offsets is not None
     assert level_rows.effect_of(model) == pytest.approx(before, abs=1.5)
+
+
+def test_a_model_that_keeps_rows_keeps_its_charts():
+    X = np.random.default_rng(0).random((300, 2))
+    model = AtlasRegressor(features=24, random_state=0).fit(X, X[:, 0])
+    model.partial_fit(0.2 + 0.2 * X[:100], np.full(100, 9.0))
+    assert model.model_.charts
+    before = model.model_.fingerprint()
+    with pytest.raises(ValueError, match="this model keeps rows, and each update derives it from them anew"):
+        model.consolidate(tolerance=1e9, samples=100, epochs=1)
+    assert model.model_.fingerprint() == before

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from atlas_splines import AtlasClassifier, AtlasRegressor, load, save
+from atlas_splines.core.model import state_of
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.random((1200, 3))
@@ -20,6 +21,24 @@ def test_pooled_rows_are_judged_by_what_has_not_learned_them(retention):
     assert done.held_out.baseline == pytest.approx(Y[60:360].std(), rel=1e-5)
     assert done.held_out.score == pytest.approx(1 - (done.held_out.error / done.held_out.baseline) ** 2)
     assert "after, cross-validated" in repr(done)
+
+
+@pytest.mark.parametrize("retention", ["pool", "auto"])
+def test_kept_rows_are_judged_by_the_others(retention):
+    model = AtlasRegressor(retention=retention, features=60, random_state=0).fit(X[:200], Y[:200])
+    assert state_of(model.model_).local
+    done = model.partial_fit(X[200:500], Y[200:500]).update_log_[-1]
+    fresh = np.sqrt(np.mean((model.predict(X[500:]) - Y[500:]) ** 2))
+    assert (done.held_out.rows, done.held_out.crossed) == (300, True)
+    assert done.held_out.error == pytest.approx(fresh, rel=0.1)
+
+
+def test_kept_rows_of_classes_are_judged_by_the_model_before():
+    labels = (X[:, 0] + 0.2 * RANDOM.normal(size=len(X)) > 0.5).astype(int)
+    model = AtlasClassifier(retention="pool", features=60, random_state=0).fit(X[:300], labels[:300])
+    before = (model.predict(X[300:500]) == labels[300:500]).mean()
+    done = model.partial_fit(X[300:500], labels[300:500]).update_log_[-1]
+    assert done.held_out.score == pytest.approx(before)
 
 
 def test_rows_that_join_a_chart_are_judged_by_the_others_there():

@@ -60,6 +60,15 @@ def test_each_output_can_be_asked_for_alone():
     np.testing.assert_allclose(support, model.support(ROWS), atol=1e-9)
 
 
+def test_an_input_with_two_values_counts():
+    flagged = np.column_stack([X, X[:, 1] > 0.5])
+    model = AtlasRegressor(**SMALL).fit(flagged, Y + flagged[:, 2])
+    assert state_of(model.model_).evidence.features.linear == (2,)
+    rows = np.column_stack([ROWS, ROWS[:, 1] > 0.5])
+    _, support = answers(EstimatorModule(model, support=True), rows)
+    np.testing.assert_allclose(support, model.support(rows), atol=1e-9)
+
+
 def test_several_targets_each_have_an_interval():
     model = AtlasRegressor(**SMALL).fit(X, np.column_stack([Y, -10 * Y]))
     _, low, high = answers(EstimatorModule(model, coverage=0.9), ROWS)

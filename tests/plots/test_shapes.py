@@ -4,6 +4,7 @@ from pictures import PRODUCT, X, axes, line
 
 from atlas_splines import AtlasClassifier, AtlasRegressor
 from atlas_splines.plots import draw_shape
+from atlas_splines.plots.columns import has_local_terms
 from atlas_splines.plots.style import RUG_HEIGHT
 
 
@@ -37,6 +38,17 @@ def test_an_additive_model_has_no_band_and_is_its_additive_part():
     np.testing.assert_allclose(additive, mean, rtol=1e-4)
     band = drawn.collections[0].get_paths()[0].vertices
     np.testing.assert_allclose(np.interp(band[:, 0], x, mean), band[:, 1], rtol=1e-4)
+
+
+def test_local_terms_are_in_the_mean_prediction_and_not_in_the_additive_part():
+    model = AtlasRegressor(random_state=0).fit(X, np.abs(X[:, 0] - 5) + X[:, 1])
+    assert has_local_terms(model.model_)
+    drawn = draw_shape(axes(), model, 0, X=X[:50])
+    x, mean = line(drawn, "mean prediction")
+    changed = X[:50].copy()
+    changed[:, 0] = x[75]
+    assert mean[75] == pytest.approx(model.predict(changed).mean(), rel=1e-5)
+    assert len(line(drawn, "additive part of the smooth part")[0]) == len(x)
 
 
 def test_a_shape_follows_charts_and_an_extended_domain(updated):

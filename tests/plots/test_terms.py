@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from local_models import local_model
 from oracle import randomize, sums
 from pictures import axes
 
@@ -56,3 +57,8 @@ def test_terms_of_an_estimator_are_in_raw_units(regressor):
 
 def test_a_model_without_terms_draws_none():
     assert draw_terms(axes(), Atlas(inputs=1, terms=0), 0).get_legend_handles_labels() == ([], [])
+
+
+def test_terms_of_a_model_with_local_terms_are_of_its_smooth_part():
+    assert draw_terms(axes(), local_model(), 0).get_ylabel() == "factor, relative to its mean (smooth part)"
+    assert draw_terms(axes(), Atlas(inputs=1), 0).get_ylabel() == "factor, relative to its mean"

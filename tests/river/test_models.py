@@ -9,6 +9,8 @@ import pytest
 from river import checks, compose, evaluate, metrics, preprocessing
 
 from atlas_splines import AtlasClassifier, AtlasRegressor, UpdateRefused
+from atlas_splines.core.model import state_of
+from atlas_splines.memory.owners import needed_pool
 from atlas_splines.river import RiverAtlasClassifier, RiverAtlasRegressor
 
 QUICK = {"density": 0, "terms": 0, "members": 1, "features": 10, "missing": "learn", "random_state": 0}
@@ -104,6 +106,19 @@ def test_rows_are_kept_in_the_warm_up_only():
     assert kept[19::20] == [20, 40, 60, 80, None, None, None]
     assert fits[19::20] == [20, 40, 40, 80, 90, 90, 90]
     assert len(model._model.update_log_) == 2
+
+
+@pytest.mark.parametrize("memory", ["rows", "sums"])
+def test_an_estimator_may_keep_rows(memory):
+    options = {"memory": memory, "missing": "learn", "random_state": 0}
+    model = RiverAtlasRegressor(AtlasRegressor(**options), **SHORT)
+    rows = list(shop(200))
+    for x, y in rows:
+        model.learn_one(x, y)
+    held = needed_pool(state_of(model._model.model_)).memory
+    assert (None if held is None else len(held.rows)) == (200 if memory == "rows" else None)
+    assert np.mean([abs(model.predict_one(x) - y) for x, y in rows[-40:]]) < 5  # the mean alone has 10
+    assert RiverAtlasRegressor()._new_estimator().memory == "sums"
 
 
 def test_new_classes_come_at_any_time():

@@ -338,6 +338,7 @@ GREW = "'grew' of a recent update of model.evidence must count bumps of each gro
     ("edit", "what"),
     [
         (set_value("more", to=1), "'more' has no place in model.evidence"),
+        (set_value("linear", to=[0]), "'coarse' and 'linear' of model.evidence must be different inputs"),
         (set_value("coarse", to=[0, 0]), "'coarse' of model.evidence must be different inputs"),
         (set_value("coarse", to=[0, 2]), "'coarse' of model.evidence must be different inputs"),
         (set_value("coarse", to=[0, True]), "'coarse' of model.evidence must be different inputs"),
@@ -436,7 +437,7 @@ def test_the_first_model_must_be_like_the_model_on_the_unit_cube(pooled):
         (Atlas(inputs=2, outputs=2), "'base' of model.evidence has other inputs, outputs or another dtype"),
         (Atlas(inputs=2).extend([0, 0], [2, 1]), "'base' of model.evidence reaches beyond the unit cube"),
     ):
-        model = model_in(replace(state_of(pooled.model_), evidence=replace(pool, base=state_of(base))))
+        model = model_in(replace(state_of(pooled.model_), evidence=replace(pool, fitted=state_of(base))))
         model.updates = pooled.model_.updates
         with pytest.raises(ValueError, match=what):
             model_from_archive(model_to_archive(model))
@@ -491,6 +492,18 @@ def test_evidence_of_an_update_that_kept_none_is_refused(refusal_of_pool):
 
     what = "evidence belongs to update 8, which is not in the log or has none there"
     assert refusal_of_pool(edit) == what
+
+
+def test_linear_functions_are_the_same_after_a_round_trip(reloaded):
+    X = np.random.default_rng(0).random((200, 2))
+    X[:, 1] = X[:, 1] > 0.5
+    model = AtlasRegressor(members=1, features=30, random_state=0).fit(X, X.sum(axis=1))
+    again = reloaded(model)
+    features = state_of(again.model_).evidence.features
+    assert (features.coarse, features.linear) == ((0,), (1,))
+    for each in (model, again):
+        each.partial_fit(X[:50] / 2, X[:50].sum(axis=1) / 2)
+    assert again.model_.fingerprint() == model.model_.fingerprint()
 
 
 def with_levels():

@@ -360,8 +360,9 @@ def test_a_fence_beyond_a_domain_that_was_given_back(opened, path):
 def test_a_table_with_too_few_rows_for_its_inputs(path, refusal):
     """Counting the functions of very many inputs takes memory, for which there is no table."""
     archive = model_to_archive(small_model())
-    archive.header["model"]["configuration"] |= {"inputs": 200_000, "density": 20}
-    archive.tensors["model.domain"] = np.tile([0.0, 1.0], (200_000, 1))
+    archive.header["model"]["configuration"] |= {"inputs": 200_000, "density": 18}
+    ends = 1 + np.random.default_rng(0).random(200_000)  # which cannot be compressed to nothing
+    archive.tensors["model.domain"] = np.stack([1 - ends, ends], axis=1)
     write_archive(path, archive)
     what = "cannot be loaded: tensor 'model.table' has 4 rows, too few for its inputs and densities"
     assert refusal(path.read_bytes()).startswith(what)

@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mutations import (
     SEALED,
+    kept_classifier,
+    kept_regressor,
     monotone_regressor,
     outputs_of,
     pooled_regressor,
@@ -20,8 +22,17 @@ from mutations import (
 
 from atlas_splines import AtlasClassifier, StorageError, load, save
 from atlas_splines.core.model import state_of
-from atlas_splines.files import archive, errors, fields, tables, writer
-from atlas_splines.storage import bare_models, estimators, evidence, logs, models, saving, upgrading
+from atlas_splines.files import archive, compression, errors, fields, tables, writer
+from atlas_splines.storage import (
+    bare_models,
+    estimators,
+    evidence,
+    local_memory,
+    logs,
+    models,
+    saving,
+    upgrading,
+)
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -31,7 +42,7 @@ def all_bytes(rich_bytes, tmp_path_factory):
     """Files of each kind."""
     path, found = tmp_path_factory.getbasetemp() / "kind.atlas", [rich_bytes]
     things = small_regressor(), small_classifier(), small_table_model(), pooled_regressor()
-    for thing in (*things, monotone_regressor()):
+    for thing in (*things, monotone_regressor(), kept_regressor(), kept_classifier()):
         save(thing, path)
         found.append(path.read_bytes())
     return found
@@ -58,8 +69,8 @@ def test_there_are_golden_files_of_every_version():
 
 
 def test_nothing_in_a_file_is_run():
-    storage = (bare_models, estimators, evidence, logs, models, saving, upgrading)
-    for module in (archive, errors, fields, tables, writer, *storage):
+    storage = (bare_models, estimators, evidence, local_memory, logs, models, saving, upgrading)
+    for module in (archive, compression, errors, fields, tables, writer, *storage):
         tree = ast.parse(Path(module.__file__).read_text(encoding="utf8"))
         names = {
             alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names
@@ -74,7 +85,7 @@ def test_nothing_in_a_file_is_run():
 
 @pytest.mark.slow
 @settings(max_examples=300)
-@given(seed=st.integers(0, 2**32), mutate=st.sampled_from(SEALED), which=st.integers(0, 5))
+@given(seed=st.integers(0, 2**32), mutate=st.sampled_from(SEALED), which=st.integers(0, 7))
 def test_edited_files_are_refused_or_valid(seed, mutate, which, all_bytes, tmp_path_factory):
     path = tmp_path_factory.getbasetemp() / "fuzz.atlas"
     path.write_bytes(mutate(Random(seed), all_bytes[which]))

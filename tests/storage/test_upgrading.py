@@ -5,6 +5,8 @@ import pytest
 from atlas_splines.files.archive import VERSION, Archive
 from atlas_splines.storage.upgrading import upgrade
 
+SUMS = {"memory": "sums", "max_rows": 100_000}  # what every file from before version 6 gets
+
 
 def old(header):
     return Archive("regressor", header, {}, version=1)
@@ -34,14 +36,14 @@ def test_parameters_get_their_names_and_defaults():
     archive = old({"estimator": {"parameters": {"memory": "both", "terms": 2}}})
     upgrade(archive)
     parameters = {"retention": "both", "terms": 2, "features": 550, "half_life": None, "validation": "auto"}
-    assert archive.header["estimator"]["parameters"] == parameters | {"quantile": 0.5}
+    assert archive.header["estimator"]["parameters"] == parameters | {"quantile": 0.5} | SUMS
 
 
 def test_a_fit_of_version_3_has_no_record():
     archive = Archive("regressor", {"estimator": {"parameters": {}}}, {}, version=3)
     upgrade(archive)
     assert archive.version == VERSION
-    assert archive.header["estimator"] == {"parameters": {"quantile": 0.5}, "fit": None}
+    assert archive.header["estimator"] == {"parameters": {"quantile": 0.5} | SUMS, "fit": None}
 
 
 def test_both_names_of_retention_stay_wrong():
@@ -62,3 +64,17 @@ def test_a_log_of_version_2_has_no_hash():
     upgrade(archive)
     assert archive.version == VERSION
     assert archive.header == {"model": {"charts": [], "evidence": None, "chain": None}}
+
+
+def test_models_of_version_5_go_on_without_rows():
+    archive = Archive("regressor", {"estimator": {"parameters": {"terms": 2}}}, {}, version=5)
+    upgrade(archive)
+    assert archive.version == VERSION
+    assert archive.header["estimator"]["parameters"] == {"terms": 2, "quantile": 0.5} | SUMS
+
+
+@pytest.mark.parametrize("name", ["memory", "max_rows"])
+def test_parameters_that_version_5_did_not_have_stay_wrong(name):
+    archive = Archive("regressor", {"estimator": {"parameters": {name: "rows"}}}, {}, version=5)
+    upgrade(archive)
+    assert archive.header["estimator"]["parameters"] == {name: "rows", "quantile": 0.5}

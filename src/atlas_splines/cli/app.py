@@ -39,6 +39,13 @@ class Extrapolation(str, Enum):
     error = "error"
 
 
+class Memory(str, Enum):
+    """What a model keeps of its rows."""
+
+    rows = "rows"
+    sums = "sums"
+
+
 class Retention(str, Enum):
     """How an update keeps what was learned before."""
 
@@ -155,6 +162,10 @@ def fit(
     extrapolation: Annotated[
         Extrapolation, typer.Option(help="Outside the domain.")
     ] = Extrapolation.constant,
+    memory: Annotated[
+        Memory, typer.Option(help="What the file keeps: rows, which predicts best, or sums of rows alone.")
+    ] = Memory.rows,
+    max_rows: Annotated[int, typer.Option(min=1, help="Rows that it keeps at most: the newest.")] = 100_000,
     seed: Seed = 0,
     jobs: Jobs = None,
     scheduler: Scheduler = None,
@@ -197,6 +208,8 @@ def fit(
             progress=out.progress,
             members=members,
             extrapolation=extrapolation.value,
+            memory=memory.value,
+            max_rows=max_rows,
             verbose=int(verbose and not quiet),
             **{name: value for name, value in size.items() if value is not None},
         )

@@ -82,6 +82,8 @@ def tell(found: Difference, first: Path, second: Path, model: Loaded, rows: str 
     if not found.same:
         for line in place_lines(found.areas, model):
             say(line)
+        if found.parts:
+            say(f"Differs: {', '.join(found.parts)}.")
         if not any(map(is_everything, found.areas)):
             other = "Every other prediction" if found else "Every prediction"
             say(f"{other} is the same, to the bit.")
@@ -145,6 +147,7 @@ def as_object(found: Difference) -> dict[str, Any]:
         "differing": found.differing,
         "mean": found.mean,
         "worst": found.worst,
+        "parts": list(found.parts),
     }
 
 

@@ -16,7 +16,8 @@ from atlas_splines.cli.checks import (
 from atlas_splines.cli.messages import Say, aligned
 from atlas_splines.cli.output import Facts
 from atlas_splines.cli.progress import Progress
-from atlas_splines.core.model import Atlas
+from atlas_splines.core.model import Atlas, state_of
+from atlas_splines.core.state import State
 from atlas_splines.estimators.classifier import AtlasClassifier
 from atlas_splines.estimators.regressor import AtlasRegressor
 from atlas_splines.estimators.table_model import Estimator, TableModel
@@ -73,7 +74,7 @@ def write_onnx(
     if isinstance(loaded, Atlas):
         if wants_doubt:
             raise TableError(f"{path} is a bare model; only a regressor or a classifier knows how sure it is")
-        metadata, lines = {}, bare_lines(loaded)
+        model, metadata, lines = loaded, {}, bare_lines(loaded)
         module: AtlasModule | EstimatorModule = AtlasModule.from_model(loaded)
     else:
         encoding = loaded.encoding if isinstance(loaded, TableModel) else None
@@ -82,10 +83,29 @@ def write_onnx(
             check_knows_doubt(path, estimator, support)
         metadata, lines = onnx_metadata(estimator, encoding), estimator_lines(estimator, encoding)
         lines += doubt_lines(estimator, coverage, support)
+        model = estimator.model_
         module = EstimatorModule(estimator, coverage=coverage, support=support)
     export_onnx(module, output, input_name="X", metadata=metadata)
     outputs = module.output_names if isinstance(module, EstimatorModule) else ["y"]
-    return metadata, outputs, lines
+    return metadata, outputs, lines + held_lines(model)
+
+
+def held_lines(model: Atlas) -> list[str]:
+    """That a file has rows of the training data in it, if the model predicts by local memory."""
+    points = held_points(state_of(model))
+    if not points:
+        return []
+    return [
+        f"Training data is in the file: {points:,} points, which are rows as they go into X, mapped to the "
+        "unit cube, and weights that depend on their targets. A model fitted with memory='sums' has none."
+    ]
+
+
+def held_points(state: State) -> int:
+    """Number of different points among the rows in the local terms of a state and its charts."""
+    beyond = () if state.later is None else state.later.state.local
+    own = max((len(terms.centres) for terms in (*state.local, *beyond)), default=0)
+    return own + sum(held_points(state_of(chart.content)) for chart in state.charts)
 
 
 def onnx_metadata(estimator: Estimator, encoding: Encoding | None) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from atlas_splines.cli.checks import check_folder, check_other, check_replaceable
 from atlas_splines.cli.messages import Say
-from atlas_splines.cli.model_files import alone_with
+from atlas_splines.cli.model_files import alone_with, kept_rows, kept_text
 from atlas_splines.cli.output import Facts
 from atlas_splines.cli.passes import Summing, survey_table
 from atlas_splines.cli.progress import Progress
@@ -24,9 +24,12 @@ from atlas_splines.core.model import state_of
 from atlas_splines.estimators.classifier import AtlasClassifier
 from atlas_splines.estimators.groups import group_folds
 from atlas_splines.estimators.regressor import AtlasRegressor
-from atlas_splines.estimators.row_sums import RowsToSum
+from atlas_splines.estimators.row_sums import RowsToSum, SummedRows
 from atlas_splines.estimators.table_model import Estimator, TableModel
-from atlas_splines.memory.summing import add_first_sums
+from atlas_splines.evidence.held_rows import NewestRows
+from atlas_splines.memory.first_rows import add_first_rows
+from atlas_splines.memory.owners import memory_of
+from atlas_splines.memory.summing import RowSums, Summer, add_first_sums
 from atlas_splines.storage.saving import save
 from atlas_splines.tables.cells import Cells, as_narrow
 from atlas_splines.tables.dates import DateChoice
@@ -107,10 +110,10 @@ def fit_table(
         tell_dates(encoding, say)
         note_placeholders(source, encoding.texts, note)
         if sample.is_whole:
-            learn_small(estimator, encoding, source, sample, say, progress, groups)
+            newest = learn_small(estimator, encoding, source, sample, say, progress, groups)
         else:
             labelling = Labelling(encoding, skip_missing, UNKNOWN)
-            learn_large(estimator, labelling, source, sample, seed, say, progress, groups, workers)
+            newest = learn_large(estimator, labelling, source, sample, seed, say, progress, groups, workers)
     if isinstance(estimator, AtlasClassifier):
         estimator.classes_ = as_narrow(estimator.classes_, sample.rows, target)
     with alone_with(output, WAIT, say):
@@ -118,7 +121,9 @@ def fit_table(
             check_replaceable(output)  # it may have been updated meanwhile
         save(TableModel(estimator, encoding), output)
     size = Path(output).stat().st_size
-    say(f"The model is {output}, {told_bytes(size)}, with {estimator.model_.n_parameters:,} coefficients.")
+    kept = kept_text(estimator.model_, newest)
+    coefficients = counted(estimator.model_.n_parameters, "coefficient")
+    say(f"The model is {output}, {told_bytes(size)}, with {coefficients}; it {kept}.")
     return {
         "output": output,
         "data": source.name,
@@ -128,6 +133,7 @@ def fit_table(
         "inputs": list(encoding.inputs),
         "coefficients": estimator.model_.n_parameters,
         "bytes": size,
+        "kept_rows": kept_rows(estimator.model_),
         "fit": asdict(estimator.fit_record_) if estimator.fit_record_ else None,
     }
 
@@ -228,12 +234,13 @@ def learn_small(
     say: Say,
     progress: Progress,
     groups: str | None = None,
-) -> None:
-    """Learn all rows at once."""
+) -> bool:
+    """Learn all rows at once; the newest are kept."""
     X, y = sampled_rows(encoding, source, sample)
     with progress.step("fitting"):
         learn(estimator, encoding, X, y, sampled_groups(source, sample, groups))
     say(f"{estimator.fit_record_}.")
+    return True
 
 
 def sampled_rows(encoding: Encoding, source: Source, sample: Sample) -> tuple[Table, Labels]:
@@ -280,8 +287,8 @@ def learn_large(
     progress: Progress,
     groups: str | None,
     workers: Workers,
-) -> None:
-    """Learn a sample of the rows, then add the evidence of all others, which speaks if that helps."""
+) -> bool:
+    """Learn a sample of the rows, then add all others; whether the newest rows are kept, if rows are."""
     X, y = sampled_rows(labelling.encoding, source, sample)
     random = random_numbers(seed, 1)
     numbers = sampled_groups(source, sample, groups)
@@ -289,22 +296,86 @@ def learn_large(
     learned_X, learned_y = X.filter(~aside), y[~aside]
     with progress.step("fitting a sample"):
         learn(estimator, labelling.encoding, learned_X, learned_y, several_groups(numbers, ~aside))
-    judged_X, judged_y = X.filter(aside), y[aside]
-    inside = has_answer(estimator, judged_X)
-    judged_X, judged_y = judged_X.filter(inside), judged_y[inside]
-    before = Score().add(estimator, judged_X, judged_y)
+    others = Aside(X.filter(aside), y[aside], sample.numbers[aside]).answered_by(estimator)
+    before = others.score(estimator)
     say(f"Learned a sample of {len(learned_y):,} rows; on {before.rows:,} others: {before}.")
     summing = Summing(RowsToSum(estimator), labelling, sample.numbers)
-    sums = workers.summed(summing, source, labelling.columns, sample.before)
+    rest = workers.summed(summing, source, labelling.columns, sample.before)
+    if memory_of(state_of(estimator.model_)) is None:
+        newest = True
+        learn_sums(estimator, rest.sums, others, before, say)
+    else:
+        newest = learn_rows(estimator, rest, sample.numbers[~aside], others, say)
+    say(f"{estimator.fit_record_}.")
+    return newest
+
+
+@dataclass(frozen=True, eq=False)
+class Aside:
+    """Rows of a sample that a fit has not learned, to judge it by, with their numbers in the table."""
+
+    X: Table
+    y: Labels
+    numbers: NDArray[np.int64]
+
+    def answered_by(self, estimator: Estimator) -> Aside:
+        """Those for which the estimator has a prediction."""
+        inside = has_answer(estimator, self.X)
+        return Aside(self.X.filter(inside), self.y[inside], self.numbers[inside])
+
+    def score(self, estimator: Estimator) -> Score:
+        """How well the estimator predicts them."""
+        return Score().add(estimator, self.X, self.y)
+
+
+def learn_sums(estimator: Estimator, sums: RowSums, others: Aside, before: Score, say: Say) -> None:
+    """Add the sums of all rows beyond a sample to a model that keeps no rows; they speak if that helps."""
     state = add_first_sums(state_of(estimator.model_), sums)
     estimator._take_first(state, sum(sums.rows.values()))
-    after = Score().add(estimator, judged_X, judged_y)
+    after = others.score(estimator)
     if after.badness > before.badness:
         estimator._speak_as_fitted()
-        estimator._judge_by(judged_X, judged_y)
+        estimator._judge_by(others.X, others.y)
         say(f"The evidence of all rows would not predict better ({after}); it is kept for updates.")
     else:
-        estimator._judge_by(judged_X, judged_y)
-        estimator.fit_more(judged_X, judged_y)
+        estimator._judge_by(others.X, others.y)
+        estimator.fit_more(others.X, others.y)
         say(f"With the evidence of all rows: {after}.")
-    say(f"{estimator.fit_record_}.")
+
+
+def learn_rows(
+    estimator: Estimator,
+    rest: SummedRows,
+    learned: NDArray[np.int64],
+    others: Aside,
+    say: Say,
+) -> bool:
+    """Derive a model from the newest rows of a table and from the sums of all, with kernels of the sample.
+
+    If not all rows can be kept, and those of the sample predict others better, as in a table that is sorted
+    by what matters, these are kept, and the answer is no. `learned` are their numbers in the table.
+    """
+    fitted = state_of(estimator.model_)
+    memory = memory_of(fitted)
+    assert memory is not None
+    sampled = NewestRows(memory.rows, learned[-len(memory.rows) :], memory.budget)
+    newest, more = sampled + rest.newest, sum(rest.sums.rows.values())
+
+    def kept_as(rows: NewestRows) -> Score:
+        estimator._take_state(add_first_sums(fitted, rest.sums, rows.rows))
+        return others.score(estimator)
+
+    leaves_some = len(newest.numbers) < len(learned) + more
+    by_sample = kept_as(sampled) if leaves_some else None
+    by_newest = kept_as(newest)
+    is_newest = by_sample is None or by_newest.badness <= by_sample.badness
+    if is_newest:
+        say(f"With all rows: {by_newest}.")
+    else:
+        say(f"With all rows: {kept_as(sampled)}; the newest would not predict better ({by_newest}).")
+    estimator._judge_by(others.X, others.y)
+    judged = estimator._rows(*estimator._checked(others.X, others.y, None))
+    kept = (newest if is_newest else sampled) + Summer(fitted).newest(judged, others.numbers)
+    state = add_first_rows(state_of(estimator.model_), [judged], kept.rows)
+    estimator._take_first(state, more + len(judged))
+    return is_newest

@@ -59,7 +59,8 @@ def forget_rows(
         # the receipt first: should power fail in between, one without its model tells so by its version
         replace_files({paper: [text.encode()], target: content_of(result, target)})
     for taken in done.taken:
-        say(f"Update {taken.update}: {counted(taken.rows, 'row')} {taken.how}.")
+        where = f"Update {taken.update}" if taken.update else "The fit"
+        say(f"{where}: {counted(taken.rows, 'row')} {taken.how}.")
     say(f"{target} is version {done.after[:12]} now; the receipt is {paper}.")
     return {
         "output": target,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from atlas_splines.cli.checks import check_absent, check_picture, check_there
 from atlas_splines.cli.footprint_lines import known_rows_text, share_of_domain
 from atlas_splines.cli.messages import Say, aligned
-from atlas_splines.cli.model_files import Loaded, model_of, without_table
+from atlas_splines.cli.model_files import Loaded, kept_rows, learned_rows, model_of, without_table
 from atlas_splines.cli.output import Facts
 from atlas_splines.cli.progress import Progress
 from atlas_splines.core.model import Atlas, state_of
@@ -25,6 +25,7 @@ from atlas_splines.estimators.table_model import Estimator, TableModel
 from atlas_splines.files.writer import replace_file
 from atlas_splines.memory.doubt import Held, held_ahead, held_by_charts, held_lately
 from atlas_splines.memory.log import Consolidation, Update
+from atlas_splines.memory.owners import memory_of
 from atlas_splines.storage.log_export import log_lines
 from atlas_splines.storage.saving import load_with_table
 from atlas_splines.tables.encoding import Column
@@ -36,6 +37,7 @@ __all__ = ["inspect_model"]
 
 COVERAGE = 0.9  # of the intervals that are told of
 DRAWN_ROWS = 5000  # of a table, at most
+UNDOING = "and older ones stay until the latest updates can no longer be taken back"
 
 
 def inspect_model(
@@ -63,6 +65,7 @@ def inspect_model(
     say(f"model: {ends}, {counted(model.terms, 'term')}, {size}, {charts}")
     if not isinstance(inner, Atlas):
         tell_fit(inner, say)
+        tell_rows(model, say)
         tell_options(inner, say)
         tell_columns(loaded, inner, say)
         tell_intervals(inner, say)
@@ -91,6 +94,8 @@ def facts_of(path: Path, loaded: Loaded, plot: Path | None) -> Facts:
         "density": model.density,
         "coefficients": model.n_parameters,
         "charts": len(model.charts),
+        "learned_rows": learned_rows(model),
+        "kept_rows": kept_rows(model),
         "fit": asdict(estimator.fit_record_) if estimator and estimator.fit_record_ else None,
         "target": encoding and encoding.target,
         "classes": encoding and encoding.classes,
@@ -104,6 +109,20 @@ def tell_fit(estimator: Estimator, say: Say) -> None:
     record = estimator.fit_record_
     if record is not None:
         say(f"fit: {record.date}, {counted(record.rows, 'row')}. {record}.")
+
+
+def tell_rows(model: Atlas, say: Say) -> None:
+    """How many of its rows the model keeps, and which leave first."""
+    kept, learned, memory = kept_rows(model), learned_rows(model), memory_of(state_of(model))
+    if memory is None:
+        say("rows: none are kept" + (", only sums of them" if learned else ""))
+    elif kept == learned <= memory.budget:
+        say(f"rows: all {kept:,} are kept; of more than {memory.budget:,} the oldest leave")
+    elif kept > memory.budget:
+        say(f"rows: {kept:,} of {learned:,} are kept; the newest {memory.budget:,} predict, {UNDOING}")
+    else:
+        which = "the oldest have left, and are" if kept == memory.budget else "the others are"
+        say(f"rows: {kept:,} of {learned:,} are kept; {which} in its sums")
 
 
 def tell_options(estimator: Estimator, say: Say) -> None:

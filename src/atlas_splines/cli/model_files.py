@@ -7,14 +7,25 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from atlas_splines.cli.messages import Say
-from atlas_splines.core.model import Atlas
+from atlas_splines.core.model import Atlas, state_of
 from atlas_splines.estimators.table_model import Estimator, TableModel
 from atlas_splines.files.errors import LockedError
 from atlas_splines.files.locks import lock
+from atlas_splines.memory.owners import evidence_of, memory_of
 from atlas_splines.storage.saving import load_with_table
 from atlas_splines.tables.reading import TableError
+from atlas_splines.tables.wording import counted
 
-__all__ = ["Loaded", "alone_with", "load_table_model", "model_of", "without_table"]
+__all__ = [
+    "Loaded",
+    "alone_with",
+    "kept_rows",
+    "kept_text",
+    "learned_rows",
+    "load_table_model",
+    "model_of",
+    "without_table",
+]
 
 Loaded = Atlas | Estimator | TableModel
 
@@ -39,6 +50,29 @@ def model_of(loaded: Loaded) -> Atlas:
     """The model inside whatever a file holds."""
     inner = without_table(loaded)
     return inner if isinstance(inner, Atlas) else inner.model_
+
+
+def kept_rows(model: Atlas) -> int:
+    """How many rows a model keeps."""
+    memory = memory_of(state_of(model))
+    return 0 if memory is None else len(memory.rows)
+
+
+def learned_rows(model: Atlas) -> int:
+    """How many rows are in the sums of a model, in rows of the mean weight of its first ones."""
+    pool = evidence_of(state_of(model))
+    return 0 if pool is None else max(round(pool.total.count), kept_rows(model))
+
+
+def kept_text(model: Atlas, newest: bool = True) -> str:
+    """Which of its rows a model keeps: the newest ones, or those of a sample."""
+    kept, learned = kept_rows(model), learned_rows(model)
+    if not kept:
+        return "keeps no rows"
+    if kept == learned:
+        return f"keeps its {counted(kept, 'row')}" if kept == 1 else f"keeps all {kept:,} rows"
+    which = "the newest" if newest else "a random sample of"
+    return f"keeps {which} {kept:,} of {learned:,} rows; the others are in its sums"
 
 
 @contextlib.contextmanager

@@ -163,14 +163,15 @@ class Summing:
     without: NDArray[np.int64]
 
     def __call__(self, pieces: Iterable[Piece]) -> SummedRows:
-        """Sums, and hashes if they are asked for, of the rows of some pieces."""
-        total, digest = RowSums({}, {}), RowDigest()
+        """Sums of the rows of some pieces, hashes if they are asked for, and the newest rows to be kept."""
+        total, digest, newest = RowSums({}, {}), RowDigest(), self.asked.summer.no_rows
         for piece in pieces:
             rows = self.labelling(piece).without(self.without)
-            done = self.asked(rows.X, rows.y)
+            done = self.asked(rows.X, rows.y, numbers=rows.numbers)
             total += done.sums
             digest.add_hashes(done.hashes)
-        return SummedRows(total, digest.hashes)
+            newest += done.newest
+        return SummedRows(total, digest.hashes, newest)
 
 
 @dataclass(frozen=True)
@@ -211,7 +212,7 @@ class NewRows:
         picked = self.workers.each(picking, shares, add, "sample")
         return total_score(scores), Sample.of_picked(picked, counts)
 
-    def others(self, sample: Sample, learned: Hashes) -> tuple[RowSums, str]:
-        """Sums of the rows that are not in a sample, and the digest of all."""
+    def others(self, sample: Sample, learned: Hashes) -> tuple[SummedRows, str]:
+        """Sums of the rows that are not in a sample, those of them that are kept, and the digest of all."""
         summing = Summing(RowsToSum(self.estimator, hashed=True), self.labelling, sample.numbers)
         return self.workers.digested(summing, self.source, self.labelling.columns, sample.before, learned)

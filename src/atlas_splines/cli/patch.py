@@ -34,11 +34,14 @@ def write_patch(old: Path, new: Path, output: Path, *, portable: bool, force: bo
     made.save(output)
     sizes = f"{output.stat().st_size:,} bytes, where {new} has {new.stat().st_size:,}"
     say(f"{output} turns version {made.parent[:12]} into {made.result[:12]}: {sizes}.")
+    if made.rows:
+        say(f"It carries {counted(made.rows, 'row')} of data, since the model keeps its rows.")
     return {
         "output": output,
         "bytes": output.stat().st_size,
         "parent": made.parent,
         "result": made.result,
+        "rows": made.rows or 0,
     }
 
 

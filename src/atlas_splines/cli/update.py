@@ -39,9 +39,10 @@ from atlas_splines.memory.footprints import BoxFootprint, RestFootprint
 from atlas_splines.memory.judging import HeldOut
 from atlas_splines.memory.log import Update, learned_before
 from atlas_splines.memory.plans import BY_EVIDENCE, Retention
+from atlas_splines.memory.pooling import TOO_FEW
 from atlas_splines.memory.refusal import UpdateRefused
 from atlas_splines.memory.row_digest import RowDigest
-from atlas_splines.memory.summing import add_to_newest_update
+from atlas_splines.memory.summing import Summer, add_to_newest_update
 from atlas_splines.storage.models import held_out_to_json
 from atlas_splines.storage.saving import save
 from atlas_splines.tables.drawing import Sample
@@ -236,9 +237,12 @@ def learn(rows: NewRows, plan: Plan, seed: int, accept: bool, message: str, auth
         except UpdateRefused as refused:
             raise Failed(f"{rows.source.name}: {refused.what}; {REFUSED}", REFUSED_CODE) from None
     if plan.learns_more:
-        sums, data = rows.others(plan.sample, digest.hashes)
+        others, data = rows.others(plan.sample, digest.hashes)
         learned = estimator._rows(*checked)
-        known = add_to_newest_update(estimator.model_, learned, sums, estimator._loss, data, accept)
+        newest = others.newest + Summer(state_of(estimator.model_)).newest(learned, plan.sample.numbers)
+        known = add_to_newest_update(
+            estimator.model_, learned, others.sums, estimator._loss, data, accept, newest.rows
+        )
         if known is not None:
             return known
     return estimator.update_log_[-1]
@@ -412,4 +416,6 @@ def tell_id(record: Record, output: Path, say: Say) -> None:
     way_back = f"atlas revert {output} {record.id} takes it back"
     if record.kind in TRAINED:
         way_back = "it cannot be taken back, since it trained the coefficients themselves and no copy is kept"
+    elif isinstance(record, Update) and TOO_FEW in record.reason:
+        way_back = TOO_FEW
     say(f"This is update {record.id} of {output}; {way_back}.")

@@ -16,7 +16,6 @@ from atlas_splines.cli.messages import fail
 from atlas_splines.cli.progress import Progress
 from atlas_splines.estimators.row_sums import SummedRows
 from atlas_splines.memory.row_digest import Hashes, RowDigest
-from atlas_splines.memory.summing import RowSums
 from atlas_splines.tables.reading import Piece, Share, Source
 
 __all__ = ["Workers"]
@@ -102,10 +101,10 @@ class Workers:
 
     def summed(
         self, asked: Asked[SummedRows], source: Source, columns: Sequence[str], before: Sequence[int]
-    ) -> RowSums:
-        """Sums of rows of a table, of which so many rows come before each file."""
+    ) -> SummedRows:
+        """Sums and newest rows of a table, of which so many rows come before each file."""
         if not self.are_others:
-            return asked(self.counted_pieces("adding all other rows", source, columns)).sums
+            return asked(self.counted_pieces("adding all other rows", source, columns))
         from atlas_splines.dask.shares import asked_of_each, summed
 
         shares = source.shares(columns, self.count, before)
@@ -119,14 +118,14 @@ class Workers:
         columns: Sequence[str],
         before: Sequence[int],
         more: Hashes,
-    ) -> tuple[RowSums, str]:
-        """Sums of rows of a table, and the digest of them and some more."""
+    ) -> tuple[SummedRows, str]:
+        """Sums and newest rows of a table, and the digest of all its rows and some more."""
         if not self.are_others:
             done = asked(self.counted_pieces("adding all other rows", source, columns))
             digest = RowDigest()
             digest.add_hashes(done.hashes)
             digest.add_hashes(more)
-            return done.sums, digest.text
+            return done, digest.text
         from atlas_splines.dask.shares import asked_of_each, digested
 
         shares = source.shares(columns, self.count, before)

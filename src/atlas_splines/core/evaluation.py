@@ -17,6 +17,7 @@ __all__ = [
     "ceilings",
     "channel_sums",
     "evaluate",
+    "evaluate_anywhere",
     "is_bounded",
     "share_kept",
     "sums",
@@ -35,17 +36,33 @@ def evaluate(state: State, points: Array) -> Array:
     return out
 
 
+def evaluate_anywhere(state: State, points: Array) -> NDArray[np.float64]:
+    """Outputs at the nearest points of the domain, and beyond it slopes of later rows: (rows, outputs)."""
+    inside = points.clip(*state.lattice.domain.T).astype(state.dtype)
+    out = evaluate(state, inside).astype(np.float64)
+    return out if state.later is None else out + state.later.continued(points)
+
+
 def add_charts(state: State, points: Array, out: Array) -> None:
-    """Add offsets to the outputs of the coefficient table, (44), and let charts speak over these, (23)."""
+    """Complete the outputs of the table: offsets, (44), local terms, (47), later rows, and charts, (23)."""
     if state.offsets is not None:
         state.offsets.add_to(points, out)
+    for terms in state.local:
+        terms.add_to(points, out)
+    if state.later is not None:
+        is_later = state.later.includes(points)
+        if is_later.any():
+            inside = points[is_later].clip(*state.later.state.lattice.domain.T.astype(points.dtype))
+            out[is_later] = evaluate(state.later.state, inside)
     if state.packed is not None:
         kernels.add_charts(state.packed, points, out)
 
 
 def share_kept(state: State, points: Array) -> Array:
-    """Share of the coefficient table's output that charts leave in the prediction, shape (rows,)."""
+    """Share of the coefficient table's output that is left in the prediction, shape (rows,)."""
     share = np.ones(points.shape[0], state.dtype)
+    if state.later is not None:
+        share[state.later.includes(points)] = 0
     for chart in state.charts:
         if chart.replaces:
             share *= 1 - chart.fence.window(points)

@@ -40,6 +40,8 @@ def expanded(state: State, density: int, terms: int) -> State:
         evidence=state.evidence,
         signs=state.signs,
         offsets=state.offsets,
+        local=state.local,
+        later=state.later,
     )
 
 
@@ -55,7 +57,7 @@ def with_outputs(state: State, places: NDArray[np.intp], outputs: int, constant:
     # the weights of one input's functions sum to one, (4), and pairs of exponentials of zero to nothing
     rows = state.lattice.input_rows(0, 0)
     larger.rows_of(0)[rows[:, None], new, -1] = constant
-    return larger
+    return replace(larger, local=tuple(terms.with_outputs(places, outputs) for terms in state.local))
 
 
 def extended(state: State, low: ArrayLike, high: ArrayLike) -> State:

@@ -6,11 +6,12 @@ Equation numbers refer to docs/math.md.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from atlas_splines.core.model import Atlas, state_of
+from atlas_splines.core.model import Atlas, model_in, state_of
 
 __all__ = ["average", "constant", "mixture", "placed"]
 
@@ -34,7 +35,8 @@ def mixture(models: Sequence[Atlas], divisors: Sequence[float]) -> Atlas:
     A constant c added to all coefficients of one input adds c to the sum, for the weights sum to one,
     equation (4); so a term k⁻²·exp G of a model divided by d is k'⁻²·exp(G + log(k'²/(d·k²))) in the mixture,
     with a number k' of its own. The mixture has the damping of the first model; that of another adds the
-    difference to its exponents.
+    difference to its exponents. Local terms are scaled likewise; at most one model has another part for later
+    rows, with which the others are mixed there.
 
     Examples
     --------
@@ -56,7 +58,13 @@ def mixture(models: Sequence[Atlas], divisors: Sequence[float]) -> Atlas:
             mixed.h(rho)[:, new] = model.h(rho)
         mixed.g(0)[:, new, 0] += shift[:, None]
         mixed.h(0)[:, new, 0] += shift[:, None]
-    return mixed
+    parts = list(zip((state_of(model) for model in models), divisors, strict=True))
+    local = tuple(terms.scaled(1 / divisor) for part, divisor in parts for terms in part.local)
+    later = next((part.later.scaled(1 / divisor) for part, divisor in parts if part.later is not None), None)
+    if later is not None:
+        beyond = [part if part.later is None else part.later.state for part, _ in parts]
+        later = replace(later, state=state_of(mixture([model_in(each) for each in beyond], divisors)))
+    return model_in(replace(state_of(mixed), local=local, later=later)) if local or later else mixed
 
 
 def placed(model: Atlas, inputs: NDArray[np.intp], of: int) -> Atlas:

@@ -291,6 +291,11 @@ class Atlas:
                 digest.update(np.asarray(part).tobytes())
         if state.offsets is not None:
             digest.update(state.offsets.keys.tobytes() + state.offsets.values.tobytes())
+        for terms in state.local:
+            digest.update(b"".join(part.tobytes() for part in terms.parts))
+        if state.later is not None:
+            digest.update(b"".join(part.tobytes() for part in state.later.parts))
+            digest.update(model_in(state.later.state).fingerprint().encode())
         if state.lattice.is_extended:
             for part in (domain, *(chart.fence.domain for chart in state.charts)):
                 digest.update(np.broadcast_to(part, domain.shape).tobytes())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 __all__ = ["inwards", "outwards"]
@@ -49,7 +48,7 @@ def inwards(interval: tuple[float, float], width: float, digits: int = DIGITS) -
 
 def _text(value: float, width: float, digits: int, rounding: str) -> str:
     """A number to as many digits of a width, without zeros at its end."""
-    step = Decimal(1).scaleb(math.floor(math.log10(width)) - digits)
+    step = Decimal(1).scaleb(Decimal(repr(float(width))).adjusted() - digits)
     # the shortest text of a float is in the order of the floats, and has no digits that nobody wrote
     rounded = Decimal(repr(float(value))).quantize(step, rounding).normalize()
     if not rounded:

@@ -17,7 +17,9 @@ from numpy.typing import ArrayLike, NDArray
 from atlas_splines.core import kernels
 from atlas_splines.core.charts import Chart, pack, seen_charts
 from atlas_splines.core.checks import check_inputs
+from atlas_splines.core.later import Later
 from atlas_splines.core.lattice import Domain, Lattice
+from atlas_splines.core.local_terms import LocalTerms
 from atlas_splines.core.offsets import Offsets
 from atlas_splines.core.remembering import Remembering
 
@@ -67,6 +69,10 @@ class State(Remembering):
         Which way each output has to go along each input, whatever is learned; empty if all are free.
     offsets
         What is added to the outputs of the table, below all charts, by level; None if nothing is.
+    local
+        Local terms that are added to the outputs of the table, below all charts.
+    later
+        What predicts instead, below all charts, beyond the end of a clock; None if nothing does.
     """
 
     lattice: Lattice
@@ -80,6 +86,8 @@ class State(Remembering):
     evidence: Evidence | None = None
     signs: Signs = ()
     offsets: Offsets | None = None
+    local: tuple[LocalTerms, ...] = ()
+    later: Later | None = None
 
     @classmethod
     def zero(cls, lattice: Lattice, outputs: int, terms: int, trainable: Trainable, damping: float) -> State:

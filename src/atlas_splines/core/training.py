@@ -282,9 +282,9 @@ class Trainer:
         return channel_sums(state, points if densities.size else points[:0], densities)
 
     def _fixed(self, points: Array, offset: Array | None) -> tuple[Array, Array]:
-        """What charts leave of the outputs, and what they and offsets add; no rows if there are none."""
+        """What charts leave of the outputs, and what is added to these; no rows if there is nothing."""
         state = state_of(self.model)
-        if not state.charts and offset is None and state.offsets is None:
+        if offset is None and not (state.charts or state.local or state.offsets or state.later):
             return np.zeros(0, state.dtype), np.zeros((0, state.outputs), state.dtype)
         shift = np.zeros((points.shape[0], state.outputs), state.dtype)
         add_charts(state, points, shift)

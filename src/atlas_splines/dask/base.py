@@ -18,6 +18,7 @@ from atlas_splines.core.checks import check_number, check_size
 from atlas_splines.core.linear_algebra import ONE_THREAD_EACH
 from atlas_splines.core.model import state_of
 from atlas_splines.core.records import Record
+from atlas_splines.core.state import State
 from atlas_splines.dask.asking import (
     Scored,
     Sketching,
@@ -38,11 +39,13 @@ from atlas_splines.estimators.column_footprint import ColumnFootprint
 from atlas_splines.estimators.inputs import holds_more_than_numbers
 from atlas_splines.estimators.parameters import Parameters
 from atlas_splines.estimators.row_sums import RowsToSum
+from atlas_splines.evidence.held_rows import HeldRows
 from atlas_splines.memory.cautions import warn_known
 from atlas_splines.memory.log import Update
+from atlas_splines.memory.owners import memory_of
 from atlas_splines.memory.plans import BY_EVIDENCE
 from atlas_splines.memory.refusal import UpdateRefused
-from atlas_splines.memory.summing import RowSums, Summer, add_to_newest_update, of_all_rows
+from atlas_splines.memory.summing import Summer, add_to_newest_update, of_all_rows
 from atlas_splines.tables.frame_parts import as_categories
 
 __all__ = ["DaskEstimator"]
@@ -165,7 +168,8 @@ class DaskEstimator(Parameters):
         self._check(local)
         data = Partitions(X, (y, sample_weight))
         of_cells = data.names is not None and bool(holds_more_than_numbers(data.without_rows) or self.dates)
-        sketch = self._sketch(data, self._kind is AtlasClassifier, of_cells)
+        kept = self.max_rows if self.memory == "rows" else 0
+        sketch = self._sketch(data, kept, self._kind is AtlasClassifier, of_cells)
         with ONE_THREAD_EACH:  # more threads may round differently
             return self._take(self._fitted(local, data, sketch, classes))
 
@@ -190,9 +194,9 @@ class DaskEstimator(Parameters):
         """Rows of a sample of the data."""
         return max(min(self.sample, SAMPLE_CELLS // data.columns), LEAST_SAMPLE)
 
-    def _sketch(self, data: Partitions, of_classes: bool, of_cells: bool) -> Sketch:
-        """The sketch of all rows, made where they are."""
-        size = self._size(data)
+    def _sketch(self, data: Partitions, kept: int, of_classes: bool, of_cells: bool) -> Sketch:
+        """The sketch of all rows, made where they are, of which so many are to be kept."""
+        size = max(self._size(data), kept)
         seed = int(self.random_state) if isinstance(self.random_state, int | np.integer) else 0
         sketch = self._drawn(data, Sketching(size, seed, len(data), of_classes, of_cells))
         if not sketch.suffices(size):  # rows come many times, or partitions are of very different sizes
@@ -229,16 +233,21 @@ class DaskEstimator(Parameters):
         if sample.is_whole:
             return local
         asked = RowsToSum(local, confined=not isinstance(local.domain, str))
-        sums = self._summed(data, asked)
+        sums = summed(self.client_, data.map(summed_rows, asked)).sums
         judging = sample.take(sample.judging)
         judged = local._rows(*self._checked(local, judging, data))
-        whole, ahead = of_all_rows(state_of(local.model_), sums, judged, local._loss)
+        held = self._held(local, sketch, data)
+        whole, ahead = of_all_rows(state_of(local.model_), sums, judged, local._loss, held)
         local._take_state(ahead)._judge_by(frame_of(judging, data), judging.y, judging.weights)
         return local._take_first(whole, sum(sums.rows.values()) - local.fit_record_.rows)
 
-    def _summed(self, data: Partitions, asked: RowsToSum) -> RowSums:
-        """Sums of all rows, made where they are."""
-        return summed(self.client_, data.map(summed_rows, asked))
+    def _held(self, local: Any, sketch: Sketch, data: Partitions) -> HeldRows | None:
+        """Rows that the local memory of a model keeps, if it has one: a sample if there are too many."""
+        state = state_of(local.model_)
+        kept = rows_kept(state)
+        if not kept:
+            return None
+        return Summer(state).held(local._rows(*self._checked(local, sketch.sample(kept), data)))
 
     def _checked(self, local: Any, sample: Sample, data: Partitions) -> tuple[Array, Array, Array]:
         checked: tuple[Array, Array, Array] = local._checked(frame_of(sample, data), sample.y, sample.weights)
@@ -276,14 +285,15 @@ class DaskEstimator(Parameters):
     def _update(self: Self, X: Any, y: Any, sample_weight: Any, accept: bool = False, **notes: str) -> Self:
         """Learn new rows: by a sample it is decided what to do, and then the sums of all rows are added."""
         data = Partitions(X, (y, sample_weight))
-        local, sample = self._knowing(self._estimator(), data)
+        local, sketch = self._knowing(self._estimator(), data)
+        sample = sketch.sample(self._size(data))
         if not sample.is_whole:
             sample = sample.take(slice(0, DECIDING_ROWS))
         with ONE_THREAD_EACH:
             checked = self._checked(local, sample, data)
             local._update(*checked, accept=accept, **notes)
             if len(sample) < sample.of:
-                known = self._add_others(local, data, checked, accept)
+                known = self._add_others(local, data, sketch, checked, accept)
                 if known is not None:
                     warn_known(known)
                     return self
@@ -320,8 +330,8 @@ class DaskEstimator(Parameters):
         every = [Partitions(X, (y, None)) for X, y in updates]
         tables = []
         for data in every:
-            local, sample = self._knowing(local, data)
-            tables.append(sample)
+            local, sketch = self._knowing(local, data)
+            tables.append(sketch.sample(self._size(data)))
         pairs = list(zip(tables, every, strict=True))
         rows = [self._checked(local, sample, data) for sample, data in pairs]
         boxes = [fences_of(local, frame_of(sample, data)) for sample, data in pairs]
@@ -329,14 +339,14 @@ class DaskEstimator(Parameters):
             local = trained_apart(self.client_, local, [rows[k] for k in wave], accept)
         return self._take(local)
 
-    def _knowing(self, local: Any, data: Partitions) -> tuple[Any, Sample]:
-        """The estimator with new categories, and rows: all, or a sample if sums tell of the others."""
+    def _knowing(self, local: Any, data: Partitions) -> tuple[Any, Sketch]:
+        """The estimator with new categories, and the sketch of rows; sums tell of those beyond a sample."""
         local._check_columns(data.without_rows)
-        sketch = self._sketch(data, of_classes=False, of_cells=hasattr(local, "encoding_"))
-        sample = sketch.sample(self._size(data))
-        if not sample.is_whole:
+        kept = rows_kept(state_of(local.model_))
+        sketch = self._sketch(data, kept, of_classes=False, of_cells=hasattr(local, "encoding_"))
+        if sketch.rows > self._size(data):
             self._need_evidence(local)
-        return local if sketch.elsewhere is None else local._knowing_texts(sketch.elsewhere), sample
+        return local if sketch.elsewhere is None else local._knowing_texts(sketch.elsewhere), sketch
 
     def _need_evidence(self, local: Any) -> None:
         by_evidence = local.retention in BY_EVIDENCE and state_of(local.model_).evidence is not None
@@ -347,13 +357,18 @@ class DaskEstimator(Parameters):
             )
 
     def _add_others(
-        self, local: Any, data: Partitions, checked: tuple[Array, Array, Array], accept: bool
+        self,
+        local: Any,
+        data: Partitions,
+        sketch: Sketch,
+        checked: tuple[Array, Array, Array],
+        accept: bool,
     ) -> Update | None:
         """Let all rows but those of the sample join the newest update; or the earlier one with these rows."""
         judged, model = local._rows(*checked), local.model_
-        sums, digest = digested(self.client_, data.map(summed_rows, RowsToSum(local, hashed=True)))
-        others = sums - Summer(state_of(model))(judged)
-        return add_to_newest_update(model, judged, others, local._loss, digest, accept)
+        every, digest = digested(self.client_, data.map(summed_rows, RowsToSum(local, hashed=True)))
+        others, held = every.sums - Summer(state_of(model))(judged), self._held(local, sketch, data)
+        return add_to_newest_update(model, judged, others, local._loss, digest, accept, held)
 
     # --- memory ---------------------------------------------------------------------------------------
 
@@ -372,8 +387,8 @@ class DaskEstimator(Parameters):
             Inputs of the new data, a Dask array or data frame.
         """
         data = Partitions(X, (None, None))
-        local, sample = self._knowing(self._estimator(), data)  # what learns by sums can change everything
-        area: ColumnFootprint = local.footprint(frame_of(sample, data))
+        local, sketch = self._knowing(self._estimator(), data)  # what learns by sums can change everything
+        area: ColumnFootprint = local.footprint(frame_of(sketch.sample(self._size(data)), data))
         return area
 
     def revert(self: Self, id: int) -> Self:
@@ -437,6 +452,12 @@ class DaskEstimator(Parameters):
 def added(answers: list[Any]) -> Any:
     """The sum of answers."""
     return reduce(add, answers)
+
+
+def rows_kept(state: State) -> int:
+    """Rows that the local memory of a model keeps at most; 0 without one."""
+    memory = memory_of(state)
+    return 0 if memory is None else memory.budget
 
 
 def frame_of(sample: Sample, data: Partitions) -> Any:

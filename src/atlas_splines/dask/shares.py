@@ -16,8 +16,8 @@ from distributed import Client
 from atlas_splines.dask.clusters import Watch, awaited
 from atlas_splines.dask.digests import MOST_DIGESTED, digest_on_workers
 from atlas_splines.dask.partitions import tree
+from atlas_splines.estimators.row_sums import SummedRows
 from atlas_splines.memory.row_digest import Hashes
-from atlas_splines.memory.summing import RowSums
 from atlas_splines.tables.reading import Piece, Share
 
 __all__ = ["asked_of_each", "digested", "summed", "told"]
@@ -53,21 +53,24 @@ def told(
     return answer
 
 
-def summed(client: Client, answers: Sequence[Delayed], watch: Watch | None = None) -> RowSums:
-    """The sums of all `SummedRows`."""
-    sums = [delayed(attrgetter("sums"), pure=False)(answer) for answer in answers]
-    return told(client, sums, add, watch)
+def summed(client: Client, answers: Sequence[Delayed], watch: Watch | None = None) -> SummedRows:
+    """The sums of all `SummedRows`, and the rows to be kept, without hashes."""
+    return told(client, without_hashes(answers), add, watch)
 
 
 def digested(
     client: Client, answers: Sequence[Delayed], more: Hashes | None = None, watch: Watch | None = None
-) -> tuple[RowSums, str]:
-    """The sums of all `SummedRows`, and the digest of their rows and some more; "" for too many rows."""
-    sums = [delayed(attrgetter("sums"), pure=False)(answer) for answer in answers]
+) -> tuple[SummedRows, str]:
+    """The same, and the digest of their rows and some more; "" for too many rows."""
     hashes = [delayed(attrgetter("hashes"), pure=False)(answer) for answer in answers]
     if more is not None:
         hashes.append(delayed(more, traverse=False))
-    future, *hashed = client.compute([tree(sums, partial(reduce, add)), *hashes])
-    total: RowSums = awaited(client, future, answers, watch)
-    rows = sum(total.rows.values())
+    future, *hashed = client.compute([tree(without_hashes(answers), partial(reduce, add)), *hashes])
+    total: SummedRows = awaited(client, future, answers, watch)
+    rows = sum(total.sums.rows.values())
     return total, digest_on_workers(client, hashed, rows) if rows <= MOST_DIGESTED else ""
+
+
+def without_hashes(answers: Sequence[Delayed]) -> list[Delayed]:
+    """What comes to the client of each `SummedRows`."""
+    return [delayed(attrgetter("without_hashes"), pure=False)(answer) for answer in answers]

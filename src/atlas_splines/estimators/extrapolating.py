@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from atlas_splines.core.checks import check_overflow
-from atlas_splines.core.evaluation import evaluate
+from atlas_splines.core.evaluation import evaluate, evaluate_anywhere
+from atlas_splines.core.later import levelled
 from atlas_splines.core.model import model_in, state_of
 from atlas_splines.core.state import State
 from atlas_splines.estimators.column_footprint import SLOPE_STEPS, steps_inward
@@ -19,12 +20,10 @@ from atlas_splines.estimators.column_map import ColumnMap
 from atlas_splines.estimators.reaching import Reaching
 from atlas_splines.memory.doubt import open_ends
 
-__all__ = ["STRAIGHT", "Ends", "Extrapolating"]
+__all__ = ["Ends", "Extrapolating"]
 
 Array = NDArray[Any]
 Self = TypeVar("Self", bound="Extrapolating")
-
-STRAIGHT = 0.75  # widths of the first domain, over which a slope goes on before it levels off at one width
 
 
 class Extrapolating(Reaching):
@@ -48,7 +47,7 @@ class Extrapolating(Reaching):
         if self.extrapolation == "error":
             self._refuse_outside(points, inside)
         state = state_of(model)
-        out = evaluate(state, inside.astype(model.dtype)).astype(np.float64)
+        out = evaluate_anywhere(state, points)
         if self.extrapolation == "linear":
             out += continued(state, Ends.of(state, self.domain_), out, points, inside)
         check_overflow(out)
@@ -115,15 +114,3 @@ def continued(state: State, ends: Ends, edge: Array, points: Array, inside: Arra
         room = ends.room[side, j] * levelled(np.abs(beyond) * ends.stretch[side, j])
         change[rows] += agreed * room[:, None]
     return change
-
-
-def levelled(beyond: Array) -> Array:
-    """Distances that go straight on at first and level off at 1, without a kink.
-
-    Examples
-    --------
-    >>> levelled(np.array([0.5, 1.0, 2.0, 99.0]))
-    array([0.5   , 0.9375, 1.    , 1.    ])
-    """
-    near = np.minimum(beyond, 2 - STRAIGHT)
-    return np.asarray(near - np.maximum(near - STRAIGHT, 0) ** 2 / (4 * (1 - STRAIGHT)))

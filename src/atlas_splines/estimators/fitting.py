@@ -1,8 +1,8 @@
 """Fitting: a model that finds its own size.
 
-Where squared errors or classes are to be learned and no size is asked for, most of it is solved for; short
-trainings add what products of splines can do better. Otherwise it is the average of several models that grew
-from coarse to fine.
+Where squared errors or classes are to be learned and no size is asked for, all of it is solved for: a smooth
+part and a local memory of the rows. Otherwise it is the average of several trained models that grew from
+coarse to fine.
 
 Equation numbers refer to docs/math.md.
 """
@@ -27,17 +27,19 @@ from atlas_splines.core.growing import (
     train_density,
 )
 from atlas_splines.core.mixing import average, constant, placed
-from atlas_splines.core.model import Atlas
+from atlas_splines.core.model import Atlas, model_in
 from atlas_splines.core.monotone import constrained
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import Signs
-from atlas_splines.estimators.class_stacking import solved_alone, stack_classes
 from atlas_splines.estimators.groups import Groups, group_folds
 from atlas_splines.estimators.judging import judge_average
-from atlas_splines.estimators.stacking import stack_members, train_member, varying_inputs
-from atlas_splines.evidence.design import LEAST_FEATURES, Solved, ahead_of, without_blocks
+from atlas_splines.evidence.classes import CLASS_RULES, class_scores, class_shares
+from atlas_splines.evidence.design import LEAST_FEATURES, Solved, ahead_of
 from atlas_splines.evidence.folding import RULES, fold, rows_of_input
-from atlas_splines.memory.first_rows import as_first_rows
+from atlas_splines.evidence.held_rows import HeldRows
+from atlas_splines.evidence.local_memory import LocalMemory
+from atlas_splines.evidence.stacking import clocks_of, stack
+from atlas_splines.memory.first_rows import FEATURES, as_first_rows, solve_rows
 from atlas_splines.memory.judging import HeldOut, judge
 
 __all__ = [
@@ -61,7 +63,7 @@ LEAST_ROWS = 40  # with fewer rows none are held out
 ENOUGH_HELD_OUT = 300  # rows; a larger share than asked for is held out of small tables
 MOST_HELD_OUT = 0.25  # share of the rows
 MOST_COEFFICIENTS = 2**28  # of a model, 1 GiB: a fit holds several times that, as much as many machines have
-MOST_CLASS_ROWS = 50_000  # that the readout of classes is found from: their features are held at once
+FOLDED_ROWS = (60, 500)  # between which the smooth part is fitted again in folds, to choose its share
 BLOCKS = 5  # of neighbouring rows that are held out
 ALIKE = 0.1  # correlation of the errors of neighbouring rows, from which on they count as ordered
 NEIGHBOURS = 4000  # rows that tell it
@@ -93,6 +95,7 @@ class FitOptions:
     verbose: bool
     signs: Signs = ()  # which way each output has to go along each input; empty if all are free
     members: int = 1  # whose terms a model of a given size or loss has
+    max_rows: int = 0  # that are kept; 0 keeps none
 
     @property
     def finds_size(self) -> bool:
@@ -100,9 +103,9 @@ class FitOptions:
         return self.loss in ("mse", "cross-entropy") and self.density == self.terms == "auto"
 
     @property
-    def stacks(self) -> bool:
-        """Whether members are trained on top of what is solved for."""
-        return self.finds_size and self.loss == "mse"
+    def keeps_rows(self) -> bool:
+        """Whether rows are kept in a local memory."""
+        return self.max_rows > 0
 
     def schedule(self, rows: Rows, split: Split) -> Schedule:
         """How to train on rows of which some are held out."""
@@ -185,12 +188,15 @@ class Fitted:
         How well it predicts rows it was not trained on; None if there were none.
     ahead
         What is known of its errors on rows that it was not trained on.
+    memory
+        The rows that it keeps; None if it keeps none.
     """
 
     model: Atlas
     members: list[Grown]
     held_out: HeldOut | None
     ahead: Ahead
+    memory: LocalMemory | None = None
 
     @property
     def loss(self) -> float:
@@ -229,81 +235,120 @@ def fit_model(
     run: Mapper,
     solved: Solved | None = None,
     groups: Groups | None = None,
+    is_final: bool = True,
 ) -> Fitted:
-    """Fit a model, with as many members as there are seeds.
+    """Fit a model; one that is not final only judges another.
 
-    Where features are `solved` for, and no size is asked for, they are the larger part of it. Of
-    `groups` all rows are held out, or none.
+    Where features are `solved` for, and no size is asked for, everything is solved for. Otherwise it is the
+    average of as many trained members as there are seeds. Of `groups` all rows are held out, or none.
     """
     if solved is None or not options.finds_size:
         return average_along_varying(rows, options, seeds, run, groups)
-    if options.stacks:
-        return stack_on(solved, rows, options, seeds, run, groups)
-    return solve_classes(rows, solved, options, seeds[0], run, groups)
+    if options.signs or not options.keeps_rows:
+        return smooth_alone(rows, solved, options, groups)
+    return stack_rows(rows, solved, options, seeds[0], run, groups, is_final)
 
 
-def solve_classes(
+def stack_rows(
     rows: Rows,
     solved: Solved,
     options: FitOptions,
     seed: int,
     run: Mapper,
     groups: Groups | None = None,
+    is_final: bool = True,
 ) -> Fitted:
-    """The features' readout that makes classes most likely, and a member as far as held-out rows want it."""
-    random = np.random.default_rng(seed)
-    some = np.sort(random.permutation(len(rows))[:MOST_CLASS_ROWS])
-    rows, groups = rows.take(some), None if groups is None else groups[some]
+    """The smooth part and local memory, mixed by out-of-sample predictions of the latest rows."""
+    newest = slice(-options.max_rows, None)
+    points, targets, weights = (part[newest] for part in as_first_rows(rows))
+    held = HeldRows.of(points, targets, weights)
+    blocks = blocks_for(len(held), options, None if groups is None else groups[newest])
+    forecasts = options.loss == "mse" and options.validation == "auto" and groups is None and not blocks
+    # a fit that judges another leaves this out: it would be done 25 times
+    few = is_final and options.loss == "mse" and not blocks and FOLDED_ROWS[0] <= len(held) < FOLDED_ROWS[1]
+    stacked = stack(
+        held,
+        solved.features,
+        solved.statistics,
+        solved.readout,
+        loss=options.loss,
+        dtype=rows.points.dtype.name,
+        seed=seed,
+        budget=options.max_rows,
+        blocks=blocks,
+        clocks=clocks_of(held.points) if forecasts and len(held) >= LEAST_ROWS else (),
+        smooth_left_out=smooth_in_folds(rows, solved, seed, run)[newest] if few else None,
+    )
+    step = -(-len(held) // len(stacked.left_out))  # of classes some rows may do
+    numbers = np.arange(len(rows))[newest][::step]
+    return judged(model_in(stacked.state), rows, numbers, stacked.left_out, options, stacked.memory)
+
+
+def smooth_alone(rows: Rows, solved: Solved, options: FitOptions, groups: Groups | None = None) -> Fitted:
+    """The smooth part, where rows are not kept, or where predictions must be monotone."""
+    step = -(-len(rows) // CLASS_RULES.most_rows) if options.loss == "cross-entropy" else 1
+    numbers = np.arange(len(rows))[::step]
+    points, targets, weights = (part[numbers] for part in as_first_rows(rows))
+    if options.loss == "cross-entropy":
+        phi, apart = solved.features(points), None if groups is None else groups[numbers]
+        scores = class_scores(phi, targets, weights, solved.readout, apart)
+        share = class_shares([scores.left_out], targets, weights)[0]
+        model, left_out = fold(solved.features, share * scores.weights), share * scores.left_out
+    else:
+        model = fold(solved.features, solved.readout.weights)
+        left_out = ahead_of(solved.features, points, targets, weights, solved.readout)
+    return judged(model, rows, numbers, left_out, options, None)
+
+
+def judged(
+    model: Atlas,
+    rows: Rows,
+    numbers: NDArray[np.intp],
+    left_out: NDArray[np.float64],
+    options: FitOptions,
+    memory: LocalMemory | None,
+) -> Fitted:
+    """A model with what is known of its errors, from out-of-sample predictions of some rows."""
+    ahead = Ahead(numbers, left_out, np.ones(options.outputs))
     if len(rows) < LEAST_ROWS:
-        model = solved_alone(rows, solved, seed, groups, run)
-        return Fitted(model, [], None, Ahead.nothing(options.outputs))
-    validation = "random" if options.validation == "auto" else options.validation
-    share = held_out_share(len(rows), options)
-    apart, at_random = held_out_rows(rows, share, validation, solved, random, groups)
-    held_out = apart | at_random
-    stacked = stack_classes(rows, held_out, solved, seed, groups, run)
-    ahead = Ahead(some[held_out], stacked.held_out, np.ones(options.outputs))
-    judged, loss = rows.take(held_out), options.loss
-    found = judge(stacked.held_out, judged, rows, loss)
-    if stacked.crossed is not None:
-        of_all = judge(stacked.crossed, rows, rows, loss, crossed=True)
-        found = found.controlled_by(judge(stacked.solved, judged, rows, loss), of_all)
-    return Fitted(stacked.model, [stacked.member], found, ahead)
+        return Fitted(model, [], None, ahead, memory)
+    found = judge(left_out, rows.take(numbers), rows, options.loss, crossed=True)
+    return Fitted(model, [], found, ahead, memory)
+
+
+def blocks_for(rows: int, options: FitOptions, groups: Groups | None) -> list[NDArray[np.intp]]:
+    """Numbers of rows that are left out together to choose shares; none if rows are left out one by one."""
+    if rows < LEAST_ROWS:
+        return []
+    if groups is not None:
+        fold = np.unique(groups, return_inverse=True)[1] % BLOCKS
+        return [own for k in range(BLOCKS) if len(own := np.flatnonzero(fold == k))]
+    if options.validation in ("blocks", "last"):
+        return np.array_split(np.arange(rows), BLOCKS)
+    return []
+
+
+def smooth_in_folds(rows: Rows, solved: Solved, seed: int, run: Mapper) -> NDArray[np.float64]:
+    """Predictions of the smooth part without each fold, its features chosen again: shape (rows, outputs).
+
+    Of few rows features and prior that were chosen with a row make its leave-one-out prediction too good.
+    """
+    fold = np.random.default_rng(seed).permutation(len(rows)) % BLOCKS
+    found, features = np.empty(rows.targets.shape), solved.features
+
+    def without(k: int) -> NDArray[np.float64]:
+        part = solve_rows(rows.take(fold != k), FEATURES, seed, pairs=False, levels=features.levels)
+        return np.asarray(part.features(rows.points[fold == k].astype(np.float64)) @ part.readout.weights)
+
+    for k, outputs in enumerate(run(without, range(BLOCKS))):
+        found[fold == k] = outputs
+    return found.clip(rows.targets.min(axis=0), rows.targets.max(axis=0))
 
 
 def held_out_share(rows: int, options: FitOptions) -> float:
     """Share of the rows to hold out: of few rows more than asked for."""
     least, most = options.held_out, max(MOST_HELD_OUT, options.held_out)
     return float(np.clip(ENOUGH_HELD_OUT / rows, least, most))
-
-
-def stack_on(
-    solved: Solved,
-    rows: Rows,
-    options: FitOptions,
-    seeds: Sequence[int],
-    run: Mapper,
-    groups: Groups | None = None,
-) -> Fitted:
-    """The solved part with members on top, each as far as held-out rows want it."""
-    every = np.arange(len(rows))
-    if len(rows) < LEAST_ROWS:
-        ahead = Ahead(every, solved.ahead, np.ones(options.outputs))
-        return Fitted(fold(solved.features, solved.readout.weights), [], None, ahead)
-    share, random = held_out_share(len(rows), options), np.random.default_rng(seeds[0])
-    apart, at_random = held_out_rows(rows, share, options.validation, solved, random, groups)
-    held_out = apart | at_random
-    if apart.any():
-        solved = without_blocks(solved, *as_first_rows(rows), apart)
-    members = run(lambda k: train_member(k, rows, held_out, solved, seeds[k]), range(len(seeds)))
-    model, outputs = stack_members([member.model for member in members], rows, held_out, solved)
-    factor = larger_by(rows.targets[held_out] - outputs, (rows.targets - solved.ahead)[held_out])
-    found, alone = (
-        judge(said, rows.take(held_out), rows, options.loss) for said in (outputs, solved.ahead[held_out])
-    )
-    of_all = judge(solved.ahead, rows, rows, options.loss, crossed=True)
-    found = found if apart.any() else found.controlled_by(alone, of_all)
-    return Fitted(model, members, found, Ahead(every, solved.ahead, factor))
 
 
 def larger_by(errors: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -323,37 +368,12 @@ def larger_by(errors: NDArray[np.float64], others: NDArray[np.float64]) -> NDArr
     return np.asarray(np.exp(logs.mean(axis=0)))
 
 
-def held_out_rows(
-    rows: Rows,
-    share: float,
-    validation: Validation,
-    solved: Solved,
-    random: np.random.Generator,
-    groups: Groups | None = None,
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Masks of the rows to hold out in blocks or groups, and of those to hold out one by one.
-
-    Data in an order gets both, half of the share each: what is to come may lie among known rows or beyond.
-    """
-    none = np.zeros(len(rows), np.bool_)
-    if groups is not None:
-        return group_folds(groups, share, random)[0], none
-    if validation == "auto" and is_ordered(rows, solved):
-        return blocks_of(len(rows), share / 2, BLOCKS), split_folds(len(rows), share / 2, random)[0]
-    if validation in ("auto", "random"):
-        return none, split_folds(len(rows), share, random)[0]
-    return blocks_of(len(rows), share, BLOCKS if validation == "blocks" else 1), none
-
-
 def is_ordered(rows: Rows, solved: Solved) -> bool:
     """Whether neighbouring rows have errors that are alike; of many, those in the middle tell."""
     first = max((len(rows) - NEIGHBOURS) // 2, 0)
     some = slice(first, first + NEIGHBOURS)
-    if len(solved.ahead):
-        ahead = solved.ahead[some]
-    else:
-        points, targets, weights = (part[some] for part in as_first_rows(rows))
-        ahead = ahead_of(solved.features, points, targets, weights, solved.readout)
+    points, targets, weights = (part[some] for part in as_first_rows(rows))
+    ahead = ahead_of(solved.features, points, targets, weights, solved.readout)
     errors = rows.targets[some] - ahead
     errors = errors - errors.mean(axis=0)  # (rows, outputs)
     alike = float((errors[1:] * errors[:-1]).sum()) / max(float((errors**2).sum()), 1e-12)
@@ -370,6 +390,17 @@ def blocks_of(rows: int, share: float, blocks: int) -> NDArray[np.bool_]:
     """
     place = np.arange(rows) / rows * blocks % 1  # within the block
     return np.asarray(place >= 1 - share - 1e-9)
+
+
+def varying_inputs(points: NDArray[np.floating]) -> NDArray[np.intp]:
+    """Inputs that do not have the same value in all rows.
+
+    Examples
+    --------
+    >>> varying_inputs(np.array([[0.5, 0.1], [0.5, 0.2]]))
+    array([1])
+    """
+    return np.flatnonzero(np.ptp(points, axis=0) > 0)
 
 
 def average_along_varying(

@@ -33,6 +33,7 @@ LOSSES = {
 CHOICES = {
     "extrapolation": ("constant", "linear", "error"),
     "missing": ("error", "learn"),
+    "memory": ("rows", "sums"),
     "retention": RETENTIONS,
     "validation": VALIDATIONS,
 }
@@ -54,6 +55,8 @@ class Parameters(BaseEstimator, ABC):
         missing: Literal["error", "learn"] = "error",
         retention: Retention = "auto",
         features: int = FEATURES,
+        memory: Literal["rows", "sums"] = "rows",
+        max_rows: int = 100_000,
         half_life: float | None = None,
         monotonic_cst: ArrayLike | Mapping[str, int] | None = None,
         loss: str = "auto",
@@ -80,6 +83,8 @@ class Parameters(BaseEstimator, ABC):
         self.missing = missing
         self.retention = retention
         self.features = features
+        self.memory = memory
+        self.max_rows = max_rows
         self.half_life = half_life
         self.monotonic_cst = monotonic_cst
         self.loss = loss
@@ -107,6 +112,7 @@ class Parameters(BaseEstimator, ABC):
         for name in ("members", "max_iter", "batch_size"):
             check_size(name, getattr(self, name), least=1)
         check_size("features", self.features, least=0)
+        check_size("max_rows", self.max_rows, least=1)
         if self.half_life is not None:
             check_number("half_life", self.half_life, least=1)
         check_number("learning_rate", self.learning_rate, least=1e-300)
@@ -176,6 +182,7 @@ class Parameters(BaseEstimator, ABC):
             verbose=bool(self.verbose),
             signs=signs,
             members=self.members,
+            max_rows=self.max_rows if self.memory == "rows" else 0,
         )
 
 

@@ -72,6 +72,11 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
         How many features the evidence may be of, or 0 to keep none: then "auto" means "chart". The model
         keeps a few times features² / 2 numbers of 8 bytes, whatever the number of rows and updates. "auto"
         may add a quarter to them, where rows come to lie that no feature reaches.
+    memory
+        What is kept of the data. "rows": the rows themselves, up to `max_rows`, which predict best and can be
+        forgotten one by one. "sums": sums of rows alone; no row is in the model or its file.
+    max_rows
+        Rows that are kept at most. Of more the oldest leave, and stay in the sums of the smooth part alone.
     half_life
         Rows after which evidence counts half. By default memories with several half-lives, and one that
         never forgets, are mixed by how well each predicted the latest rows.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from atlas_splines.core.extension import extended
 from atlas_splines.core.model import Atlas, model_in, state_of
 from atlas_splines.estimators.base import AtlasEstimator
+from atlas_splines.evidence.held_rows import NewestRows
 from atlas_splines.memory.row_digest import Hashes, RowDigest
 from atlas_splines.memory.summing import RowSums, Summer
 
@@ -24,10 +25,20 @@ ROWS_AT_ONCE = 65_536  # that are held more than once; a multiple of what is sum
 
 @dataclass(frozen=True, eq=False)
 class SummedRows:
-    """What is left of rows where they are: their sums and, for the digest of an update, their hashes."""
+    """What comes of rows where they are: sums, hashes for the digest of an update, and rows to be kept."""
 
     sums: RowSums
     hashes: Hashes
+    newest: NewestRows
+
+    @property
+    def without_hashes(self) -> SummedRows:
+        """The same without hashes, of which there is one for each row."""
+        return replace(self, hashes=self.hashes[:0])
+
+    def __add__(self, other: SummedRows) -> SummedRows:
+        hashes = np.sort(np.concatenate([self.hashes, other.hashes]))
+        return SummedRows(self.sums + other.sums, hashes, self.newest + other.newest)
 
 
 class RowsToSum:
@@ -48,19 +59,23 @@ class RowsToSum:
         self.summer = Summer(state_of(estimator.model_))
         self.estimator.model_ = bare(estimator.model_)
 
-    def __call__(self, X: Any, y: Any, weights: Any = None) -> SummedRows:
-        """Sums of rows, some of them at a time."""
-        total, digest = RowSums({}, {}), RowDigest()
+    def __call__(
+        self, X: Any, y: Any, weights: Any = None, numbers: NDArray[np.int64] | None = None
+    ) -> SummedRows:
+        """Sums of rows, some of them at a time; of those with numbers, which have no weights, the newest."""
+        total, digest, newest = RowSums({}, {}), RowDigest(), self.summer.no_rows
         targets, counted = np.asarray(y), None if weights is None else np.asarray(weights)
         for begin in range(0, len(targets), ROWS_AT_ONCE):
             rows = slice(begin, begin + ROWS_AT_ONCE)
             checked = self._checked(
                 rows_of(X, rows), targets[rows], None if counted is None else counted[rows]
             )
-            total += self.summer(self.estimator._rows(*checked))
+            encoded = self.estimator._rows(*checked)
+            total += self.summer(encoded)
+            newest += self.summer.newest(encoded, None if numbers is None else numbers[rows])
             if self.hashed:
                 digest.add(*checked)
-        return SummedRows(total, digest.hashes)
+        return SummedRows(total, digest.hashes, newest)
 
     def _checked(self, X: Any, y: Array, weights: Array | None) -> tuple[Array, Array, Array]:
         checked: tuple[Array, Array, Array] = self.estimator._checked(X, y, weights)

@@ -1,180 +1,304 @@
-"""Classes: the readout that makes classes most likely, by Newton's way with a curvature that bounds all.
+"""Classes: scores of features whose softmax makes classes most likely, and shares of several scores.
 
-The cross-entropy of softmax(φW) curves at most half as much as least squares do (Böhning and Lindsay, 1988),
-so one Cholesky factor serves every step: L-BFGS on W, seen through it, needs a few dozen.
+Multinomial logistic regression with a Gaussian prior. The cross-entropy of softmax(φW) curves at most half
+as much as least squares do (Böhning and Lindsay 1988), and about as much as at the probabilities of least
+squares: L-BFGS on W, seen through one Cholesky factor of that curvature, needs some ten steps. Leave-one-out
+scores are those of one Newton step from all rows (Rahnama Rad and Maleki 2020).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
-from scipy.optimize import minimize, minimize_scalar
-from scipy.special import logsumexp
+from scipy.linalg.blas import ssyrk, strsm
+from scipy.linalg.lapack import spotrf
+from scipy.optimize import minimize
+from scipy.special import expit, logsumexp, softmax
 
 from atlas_splines.evidence.cones import Cone, factor_of
 from atlas_splines.evidence.readout import Readout
 
-__all__ = ["ClassPrior", "Mapper", "class_prior", "mean_entropy", "most_likely"]
+__all__ = [
+    "CLASS_RULES",
+    "ClassRules",
+    "ClassScores",
+    "class_scores",
+    "class_shares",
+    "mean_entropy",
+    "most_likely",
+]
 
 Array = NDArray[np.float64]
+Singles = NDArray[np.float32]
 Numbers = NDArray[np.intp]
-Mapper = Callable[[Callable[[int], Array], Iterable[int]], Iterable[Any]]
 
-FIRST_STRENGTH = 10.0  # of the prior, over that of least squares
-STRONGER, WEAKER = (100.0,), (1.0, 0.1)  # strengths that are tried from there, while that helps
-JUDGED = 1000  # rows that the strength of the prior is chosen on
-FOLDS = 4
-STEPS = 40  # of the optimiser
-JUDGING_STEPS = 10  # of it, where only the strength of the prior is in question
-SHARPEST = 20.0  # factor of the scores
+STEPS = 40  # of the optimiser, from zero and with the curvature that bounds all
 
 
-@dataclass(frozen=True, eq=False)
-class ClassPrior:
-    """How large the weights of classes are expected to be, as rows that were set aside tell.
+@dataclass(frozen=True)
+class ClassRules:
+    """How classes are fitted. The values were chosen on one fold of the tables of `benchmarks/tabular`.
 
     Attributes
     ----------
-    precision
-        Precision of the weights of each feature, shape (features,).
-    sharpness
-        Factor that calibrates the scores.
-    entropy
-        Mean cross-entropy of the calibrated scores on rows that were set aside.
+    weaker_prior
+        The prior of least squares is divided by this: a score of classes is about twice as sure as one of
+        least squares. A search for its strength gained nothing once shares are chosen on all rows.
+    steps
+        Of the optimiser. Where classes are separable, later ones only make scores surer of themselves.
+    least_curvature, least_guess
+        Of a row in the view of the optimiser, and of the probabilities that it is found at.
+    least_rest
+        Share of a leave-one-out score that is not the row's own, at least.
+    share_deviations
+        Prior standard deviations of the shares of smooth and of local scores, around (1, 0). Local scores are
+        regressions on indicators, and a tenth of a score of softmax or so.
+    imaginary_rows
+        Rows of no class, spread over all rows: n rows without a mistake do not promise that the next has
+        none.
+    largest_share, least_share
+        Of any scores; and of local ones, with less of which they are left out.
+    folds
+        Without each of which scores within a cone are found again: they have no Newton step.
+    most_rows
+        Whose features are held at once.
     """
 
-    precision: Array
-    sharpness: float
-    entropy: float
+    weaker_prior: float = 4.0
+    steps: int = 20
+    least_curvature: float = 0.02
+    least_guess: float = 0.01
+    least_rest: float = 0.02
+    share_deviations: tuple[float, ...] = (0.3, 3.0)
+    imaginary_rows: float = 1.0
+    largest_share: float = 30.0
+    least_share: float = 0.05
+    folds: int = 4
+    most_rows: int = 50_000
 
 
-def class_prior(
+CLASS_RULES = ClassRules()
+RIDGES = (0.0, 1e-6, 1e-5, 1e-4, 1e-3)  # relative, tried until a factor exists in single precision
+
+
+@dataclass(frozen=True, eq=False)
+class ClassScores:
+    """Scores of classes that features give.
+
+    Attributes
+    ----------
+    weights
+        Of the features, shape (features, classes).
+    left_out
+        Scores of each row without it, or without its group: (rows, classes).
+    """
+
+    weights: Array
+    left_out: Array
+
+
+def class_scores(
     phi: Array,
     labels: Array,
     weights: Array,
     readout: Readout,
-    seed: int = 0,
     groups: Numbers | None = None,
-    run: Mapper = map,
-) -> ClassPrior:
-    """The prior of classes that predicts rows set aside best, and how sure to be of their scores.
+    rules: ClassRules = CLASS_RULES,
+) -> ClassScores:
+    """The most likely weights of features, and leave-one-out scores.
 
     Parameters
     ----------
-    phi
-        Features, shape (rows, features).
-    labels
-        Indicators of classes, shape (rows, classes).
-    weights
-        Weight of each row, about 1; shape (rows,).
+    phi, labels, weights
+        Features (rows, features), indicators of classes (rows, classes), and weights of rows, about 1.
     readout
-        Least squares of the same data, whose prior tells the sizes of features' weights.
-    seed
-        Of the choice of rows to set aside.
+        Least squares of the same data: it has the prior, the first guess, and maybe a cone for the weights.
     groups
-        Rows with the same number are set aside together, shape (rows,).
-    run
-        Maps a function over numbers, in threads or not.
+        Rows with the same number are left out together, shape (rows,).
+    rules
+        How.
 
     Examples
     --------
-    >>> from scipy.special import softmax
     >>> from atlas_splines.evidence.readout import Prior, readout_of
     >>> x, ones = np.linspace(-1, 1, 200)[:, None], np.ones(200)
     >>> phi, labels = np.hstack([np.ones_like(x), x]), np.hstack([x < 0, x >= 0]).astype(float)
-    >>> prior = class_prior(phi, labels, ones, readout_of(phi, labels, Prior.flat([2]), steps=2))
-    >>> W = prior.sharpness * most_likely(phi, labels, ones, prior.precision)
-    >>> softmax(np.array([[1.0, -0.5], [1.0, 0.5]]) @ W, axis=1).round(1)
+    >>> found = class_scores(phi, labels, ones, readout_of(phi, labels, Prior.flat([2]), steps=2))
+    >>> softmax(np.array([[1.0, -0.5], [1.0, 0.5]]) @ found.weights, axis=1).round(1)
     array([[1., 0.],
            [0., 1.]])
     """
-    # a score of classes is about twice as sure as one of least squares
-    precision = readout.prior.diagonal / 4
-    sample = np.random.default_rng(seed).permutation(len(phi))[:JUDGED]
-    fold = folds_of(len(sample), None if groups is None else groups[sample])
-    entropy, sharpness, strength = best_strength(
-        phi[sample], labels[sample], weights[sample], precision, fold, run, readout.prior.cone
-    )
-    return ClassPrior(strength * precision, sharpness, entropy)
+    precision, cone = readout.prior.diagonal / rules.weaker_prior, readout.prior.cone
+    if cone is not None:
+        return _scores_within(cone, phi, labels, weights, precision, groups, rules)
+    features = np.ascontiguousarray(phi, np.float32)
+    targets = _free(labels).astype(np.float32)
+    precision = precision / 2 if targets.shape[1] == 1 else precision  # of a difference of two scores
+    guess = (phi @ readout.weights).clip(rules.least_guess, 1 - rules.least_guess)
+    guess = _free(guess / guess.sum(axis=1, keepdims=True))
+    curvature = np.maximum(_steepness(targets) * (guess * (1 - guess)).max(axis=1), rules.least_curvature)
+    factor = _curvature_factor(features, weights * curvature, precision)
+    found = _descend(features, targets, weights, precision, factor, rules)
+    left_out = _left_out(features, found, targets, weights, precision, groups, rules)
+    return ClassScores(_of_classes(found.astype(np.float64)), _of_classes(left_out))
 
 
-def folds_of(rows: int, groups: Numbers | None) -> Numbers:
-    """Number of the fold of each row: that of its group, if there are several groups.
+def class_shares(
+    scores: Sequence[Array], labels: Array, weights: Array, rules: ClassRules = CLASS_RULES
+) -> Array:
+    """Shares of out-of-sample scores that make rows most likely, near (1, 0, …) if rows are few.
 
     Examples
     --------
-    >>> folds_of(6, None), folds_of(6, np.array([7, 7, 9, 8, 9, 2]))
-    (array([0, 1, 2, 3, 0, 1]), array([1, 1, 3, 2, 3, 0]))
+    >>> random = np.random.default_rng(0)
+    >>> true, noise = random.normal(size=(2, 2000, 2))
+    >>> labels = (true + random.gumbel(size=true.shape)).argmax(axis=1)[:, None] == [0, 1]
+    >>> class_shares([true, noise], labels.astype(float), np.ones(2000)).round()
+    array([1., 0.])
     """
-    if groups is None or len(np.unique(groups)) < 2:  # a sample may have missed all groups but a large one
-        return np.arange(rows) % FOLDS
-    return np.unique(groups, return_inverse=True)[1] % FOLDS
+    stacked = np.stack(scores)  # (scores, rows, classes)
+    rows, classes = labels.shape
+    imaginary = min(rules.imaginary_rows / rows, 1.0)
+    wanted = weights[:, None] * ((1 - imaginary) * labels + imaginary / classes)
+    linear = (stacked * wanted).sum(axis=(1, 2))
+    alone, deviations = np.eye(len(scores))[0], np.array(rules.share_deviations[: len(scores)])
+
+    def loss(shares: Array) -> tuple[float, Array]:
+        mixed = np.tensordot(shares, stacked, 1)
+        total = logsumexp(mixed, axis=1, keepdims=True)
+        apart = (shares - alone) / deviations
+        value = weights @ total[:, 0] - shares @ linear + 0.5 * apart @ apart
+        chances = weights[:, None] * np.exp(mixed - total)
+        return float(value), (stacked * chances).sum(axis=(1, 2)) - linear + apart / deviations
+
+    bounds = [(0, rules.largest_share)] * len(scores)
+    return np.asarray(minimize(loss, alone, jac=True, method="L-BFGS-B", bounds=bounds).x)
 
 
-def best_strength(
+# --- two classes are one column: the score of the second against the first ------------------------------
+
+
+def _free(of_classes: Array) -> Array:
+    """The second of two columns, or all of more."""
+    return of_classes[:, 1:] if of_classes.shape[1] == 2 else of_classes
+
+
+def _of_classes(free: Array) -> Array:
+    """Two columns of one, half of it each; or all of more."""
+    return np.hstack([-free / 2, free / 2]) if free.shape[1] == 1 else free
+
+
+def _probabilities(scores: Array) -> Array:
+    """Of the second class, or of all."""
+    return np.asarray(expit(scores) if scores.shape[1] == 1 else softmax(scores, axis=1))
+
+
+def _steepness(targets: Singles) -> float:
+    """Over p(1 − p): of more than two classes a rival's score moves the other way."""
+    return 1.0 if targets.shape[1] == 1 else 2.0
+
+
+def _descend(
+    features: Singles, targets: Singles, weights: Array, precision: Array, factor: Singles, rules: ClassRules
+) -> Singles:
+    """Weights of least cross-entropy, in single precision, which halves the traffic of features."""
+    shape = (features.shape[1], targets.shape[1])
+    pull, weigh = precision.astype(np.float32)[:, None], weights.astype(np.float32)[:, None]
+
+    def weights_at(seen: Array) -> Singles:
+        return np.asarray(strsm(1.0, factor, seen.reshape(shape).astype(np.float32), lower=1, trans_a=1))
+
+    def loss(seen: Array) -> tuple[float, Array]:
+        found = weights_at(seen)
+        scores = features @ found
+        if shape[1] == 1:
+            total, chances = np.logaddexp(np.float32(0), scores), expit(scores)
+        else:
+            total = logsumexp(scores, axis=1, keepdims=True)
+            chances = np.exp(scores - total)
+        each = total.sum(axis=1, dtype=np.float64) - (scores * targets).sum(axis=1, dtype=np.float64)
+        pulled = pull * found
+        slope = features.T @ (weigh * (chances - targets)) + pulled
+        value = weights @ each + 0.5 * (found * pulled).sum(dtype=np.float64)
+        return float(value), np.asarray(strsm(1.0, factor, slope, lower=1), np.float64).ravel()
+
+    options = {"maxiter": rules.steps, "ftol": 1e-7, "gtol": 1e-3}
+    seen = minimize(loss, np.zeros(np.prod(shape)), jac=True, method="L-BFGS-B", options=options).x
+    return weights_at(seen)
+
+
+def _curvature_factor(features: Singles, curvature: Array, precision: Array) -> Singles:
+    """Lower factor of Σ curvature·φφᵀ + precision."""
+    scaled = np.sqrt(curvature).astype(np.float32)[:, None] * features
+    total = ssyrk(1.0, scaled.T, lower=1)
+    diagonal = np.diag_indices(len(total))
+    total[diagonal] += precision.astype(np.float32)
+    for ridge in RIDGES:
+        ridged = total.copy(order="F")
+        ridged[diagonal] *= np.float32(1 + ridge)
+        factor, failed = spotrf(ridged, lower=1, overwrite_a=1, clean=1)
+        if not failed:
+            return np.asarray(factor)
+    raise ArithmeticError("the features of the rows are too much alike for their classes to be told apart")
+
+
+def _left_out(
+    features: Singles,
+    found: Singles,
+    targets: Singles,
+    weights: Array,
+    precision: Array,
+    groups: Numbers | None,
+    rules: ClassRules,
+) -> Array:
+    """Scores of rows without them, or without their group: one Newton step from the weights of all rows."""
+    scores = (features @ found).astype(np.float64)
+    chances, left_out = _probabilities(scores), scores.copy()
+    for k in range(scores.shape[1]):
+        curvature = weights * np.maximum(_steepness(targets) * chances[:, k] * (1 - chances[:, k]), 1e-6)
+        factor = _curvature_factor(features, curvature, precision)
+        seen = strsm(1.0, factor, features.T, lower=1)  # (features, rows): their products are leverages
+        errors = weights * (targets[:, k] - chances[:, k])
+        if groups is None:
+            leverage = np.einsum("ij,ij->j", seen, seen).astype(np.float64)
+            left_out[:, k] -= errors * leverage / np.maximum(1 - curvature * leverage, rules.least_rest)
+            continue
+        for own in _members(groups):
+            among = (seen[:, own].T @ seen[:, own]).astype(np.float64)
+            rest = np.eye(len(own)) - curvature[own, None] * among
+            left_out[own, k] -= among @ np.linalg.solve(rest, errors[own])
+    return left_out
+
+
+def _members(groups: Numbers) -> list[Numbers]:
+    """Numbers of the rows of each group."""
+    order = np.argsort(groups, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(groups[order])) + 1)
+
+
+def _scores_within(
+    cone: Cone,
     phi: Array,
     labels: Array,
     weights: Array,
     precision: Array,
-    fold: Numbers,
-    run: Mapper,
-    cone: Cone | None = None,
-) -> tuple[float, float, float]:
-    """Lowest mean cross-entropy on rows set aside, the factor of the scores and the strength of the prior."""
-    rows = phi, labels, weights, fold, run, cone
-    entropy, sharpness, first = set_aside(*rows, FIRST_STRENGTH * precision, [None] * FOLDS)
-    best = (entropy, sharpness, FIRST_STRENGTH)
-    for side in (WEAKER, STRONGER):
-        found = first
-        for strength in side:
-            entropy, sharpness, found = set_aside(*rows, strength * precision, found)
-            if entropy >= best[0]:
-                break
-            best = (entropy, sharpness, strength)
-        if best[2] != FIRST_STRENGTH:
-            break
-    return best
-
-
-def set_aside(
-    phi: Array,
-    labels: Array,
-    weights: Array,
-    fold: Numbers,
-    run: Mapper,
-    cone: Cone | None,
-    precision: Array,
-    starts: Sequence[Array | None],
-) -> tuple[float, float, list[Array]]:
-    """Calibrated cross-entropy of each fold without itself, the factor, and the weights without each fold.
-
-    They start from weights that are near, those for another precision, or else from zero.
-    """
-
-    def without_fold(k: int) -> Array:
-        learned = fold != k
-        rows = phi[learned], labels[learned], weights[learned]
-        return most_likely(*rows, precision, JUDGING_STEPS, starts[k], cone)
-
-    found, scores = list(run(without_fold, range(FOLDS))), np.zeros_like(labels)
-    for k, W in enumerate(found):
-        scores[fold == k] = phi[fold == k] @ W
-    return *calibrated(scores, labels, weights), found
-
-
-def calibrated(scores: Array, labels: Array, weights: Array) -> tuple[float, float]:
-    """Lowest mean cross-entropy that a common factor of the scores reaches, and that factor."""
-    found = minimize_scalar(
-        lambda log_factor: mean_entropy(np.exp(log_factor) * scores, labels, weights),
-        bounds=(-np.log(SHARPEST), np.log(SHARPEST)),
-        method="bounded",
-    )
-    return float(found.fun), float(np.exp(found.x))
+    groups: Numbers | None,
+    rules: ClassRules,
+) -> ClassScores:
+    """The same with weights in a cone, and out-of-fold scores."""
+    fold = np.arange(len(phi)) if groups is None else groups
+    left_out = np.empty_like(labels)
+    for k in range(rules.folds):
+        own = fold % rules.folds == k
+        if own.any() and not own.all():
+            rest = most_likely(phi[~own], labels[~own], weights[~own], precision, cone=cone)
+            left_out[own] = phi[own] @ rest
+    found = most_likely(phi, labels, weights, precision, cone=cone)
+    return ClassScores(found, left_out)
 
 
 def mean_entropy(scores: Array, labels: Array, weights: Array) -> float:
@@ -189,13 +313,9 @@ def most_likely(
     weights: Array,
     precision: Array,
     steps: int = STEPS,
-    start: Array | None = None,
     cone: Cone | None = None,
 ) -> Array:
-    """Weights of least cross-entropy plus ½ Σ precision·W², in a cone if there is one: (features, classes).
-
-    Starts from weights that may be near, or else from zero.
-    """
+    """Weights of least cross-entropy plus ½ Σ precision·W², in a cone if there is one (features, classes)."""
     shape = (phi.shape[1], labels.shape[1])
     curvature = phi.T @ (phi * (weights / 2)[:, None])
     curvature[np.diag_indices(shape[0])] += precision
@@ -209,10 +329,9 @@ def most_likely(
         slope = phi.T @ (weights[:, None] * (np.exp(scores - total) - labels)) + pull
         return float(value), view.pulled_back(slope).ravel()
 
-    first = np.zeros(shape) if start is None else view.seen_of(start)
     found = minimize(
         loss,
-        first.ravel(),
+        np.zeros(shape).ravel(),
         jac=True,
         method="L-BFGS-B",
         bounds=view.bounds,
@@ -233,10 +352,6 @@ class FreeView:
     def weights_of(self, seen: Array) -> Array:
         """Weights of variables."""
         return np.asarray(solve_triangular(self.factor, seen, lower=True, trans="T", check_finite=False))
-
-    def seen_of(self, weights: Array) -> Array:
-        """Variables of weights."""
-        return np.asarray(self.factor.T @ weights)
 
     def pulled_back(self, slopes: Array) -> Array:
         """Slopes with respect to variables, of slopes with respect to weights."""
@@ -270,10 +385,6 @@ class ConeView:
     def weights_of(self, seen: Array) -> Array:
         """Weights of variables."""
         return self.cone.weights_of(self.steps @ seen)
-
-    def seen_of(self, weights: Array) -> Array:
-        """Variables of weights."""
-        return np.asarray(np.linalg.solve(self.steps, self.cone.steps_of(weights)))
 
     def pulled_back(self, slopes: Array) -> Array:
         """Slopes with respect to variables, of slopes with respect to weights."""

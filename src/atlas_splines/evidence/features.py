@@ -23,10 +23,12 @@ __all__ = ["COARSE", "FINEST", "SIDED", "Bumps", "Features"]
 
 Array = NDArray[np.float64]
 
+LINEAR = -1  # in place of a density: the one function that is the coordinate itself
 COARSE = 0  # density of the splines that inputs have
 FINEST = 6  # density of the splines that an input may have on top
 SIDED = 3  # density whose knots the centres of bumps with one side lie on
 STEEPEST = (4 / 3) ** (1 / 3)  # distance in length scales from a centre at which a side is steepest
+CLOSE = 1e-6  # difference of coordinates in float32 that rounding explains
 LONGEST_SIDE = 2.0  # length scale: on the unit cube such a side is almost a line
 
 
@@ -104,6 +106,8 @@ class Features:
     levels
         Inputs whose coordinates are levels of a column with many categories: besides the features, which take
         them for places along an axis, each level has an effect of its own.
+    linear
+        Inputs that have one function, the coordinate itself: those of two values, and most of a wide table.
 
     Examples
     --------
@@ -120,13 +124,18 @@ class Features:
     bumps: tuple[Bumps, ...]
     signs: Signs = ()
     levels: tuple[int, ...] = ()
+    linear: tuple[int, ...] = ()
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Number of features in each group: the constant, coarse splines, finer ones, and bumps."""
+        """Number of features in each group: the constant, coarse splines, linear ones, finer ones, and bumps.
+
+        Without linear ones there is no such group: files of earlier releases have none.
+        """
         coarse = len(self.coarse) * splines.basis_size(COARSE)
+        linear = (len(self.linear),) if self.linear else ()
         fine = (splines.basis_size(density) for _, density in self.fine)
-        return (1, coarse, *fine, *(len(group.centres) for group in self.bumps))
+        return (1, coarse, *linear, *fine, *(len(group.centres) for group in self.bumps))
 
     def __len__(self) -> int:
         """Number of features."""
@@ -140,16 +149,14 @@ class Features:
 
     def write(self, points: NDArray[np.floating], values: Array) -> None:
         """Write the features of points to a table, shape (points, features): the largest array of all."""
-        inside = np.asarray(points, np.float64).clip(0, 1)
-        sizes = self.sizes
-        starts = np.cumsum([0, *sizes]).tolist()
+        inside = np.ascontiguousarray(points, np.float64).clip(0, 1)
         values[:, 0] = 1
-        every = splines.active(inside[:, self.coarse], COARSE)[1]
-        values[:, 1 : starts[2]] = every.reshape(len(inside), -1)  # (points, inputs, 4): all are active
-        for (j, density), begin in zip(self.fine, starts[2:], strict=False):
-            values[:, begin : begin + splines.basis_size(density)] = spline_values(inside[:, j], density)
-        for bumps, begin in zip(self.bumps, starts[2 + len(self.fine) :], strict=False):
-            bumps.write(inside, values, begin)
+        table = [(j, density, functions.start) for j, density, functions in self._splines()]
+        kernels.write_splines(inside, *np.array(table, np.int64).reshape(-1, 3).T.copy(), values)
+        begin = len(self) - sum(len(group.centres) for group in self.bumps)
+        for group in self.bumps:
+            group.write(inside, values, begin)
+            begin += len(group.centres)
 
     def keys(self, points: NDArray[np.floating]) -> Keys:
         """Keys of the levels of points, shape (points, columns with levels)."""
@@ -169,8 +176,10 @@ class Features:
         ways = np.array(self.signs, np.int8).T  # (inputs, outputs)
         signs = np.zeros((len(self), ways.shape[1]), np.int8)
         ranges = []
-        for j, functions in self._splines():
-            if ways[j].any():
+        for j, density, functions in self._splines():
+            if density == LINEAR:
+                signs[functions] = ways[j]
+            elif ways[j].any():
                 ranges.append(functions)
                 signs[functions.start + 1 : functions.stop] = ways[j]
         begin = len(self)
@@ -180,13 +189,20 @@ class Features:
                 signs[begin : begin + len(group.centres)] = group.sides[j] * ways[j]
         return Cone(tuple(ranges), signs)
 
-    def _splines(self) -> Iterator[tuple[int, slice]]:
-        """Input and features of each spline."""
+    def _splines(self) -> Iterator[tuple[int, int, slice]]:
+        """Input, density and features of each spline, linear ones among them."""
         begin = 1
-        for j, density in (*((j, COARSE) for j in self.coarse), *self.fine):
-            end = begin + splines.basis_size(density)
-            yield j, slice(begin, end)
+        coarse, linear = ((j, COARSE) for j in self.coarse), ((j, LINEAR) for j in self.linear)
+        for j, density in (*coarse, *linear, *self.fine):
+            end = begin + (1 if density == LINEAR else splines.basis_size(density))
+            yield j, density, slice(begin, end)
             begin = end
+
+    @property
+    def used(self) -> set[int]:
+        """Inputs that a feature depends on."""
+        finite = [np.flatnonzero(np.isfinite(group.lengths)).tolist() for group in self.bumps]
+        return {j for j, *_ in self._splines()}.union(*finite)
 
     def with_bumps(self, more: Sequence[Array]) -> Features:
         """The features with more centres, shape (bumps, inputs), at the end of each group of bumps."""
@@ -214,6 +230,28 @@ class Features:
         masks = np.split(kept[len(kept) - cuts[-1] :], cuts[:-1])
         groups = (replace(g, centres=g.centres[mask]) for g, mask in zip(self.bumps, masks, strict=True))
         return replace(self, bumps=tuple(group for group in groups if len(group.centres)))
+
+    def away_from(self, points: Array, others: Array) -> NDArray[np.bool_]:
+        """Which features are no bump around one of some points and none of others, shape (features,).
+
+        Inputs that a bump does not depend on do not matter; centres may have been rounded.
+
+        Examples
+        --------
+        >>> features = Features(1, (0,), (), (Bumps(np.array([[0.1], [0.9]]), np.array([0.2])),))
+        >>> features.away_from(np.array([[0.1], [0.9]]), np.array([[0.2], [0.9]]))
+        array([ True,  True,  True,  True,  True, False,  True])
+        """
+        away = [np.ones(len(self) - sum(len(group.centres) for group in self.bumps), np.bool_)]
+        for group in self.bumps:
+            used = np.isfinite(group.lengths)
+            centres, near = group.centres[:, used], np.zeros(len(group.centres), np.bool_)
+            for point in points[:, used]:
+                near |= (np.abs(centres - point) < CLOSE).all(axis=1)
+            for k in np.flatnonzero(near):
+                near[k] = not (np.abs(others[:, used] - centres[k]) < CLOSE).all(axis=1).any()
+            away.append(~near)
+        return np.concatenate(away)
 
     def places_in(self, larger: Features) -> NDArray[np.intp]:
         """Number of each feature among those with more bumps."""
@@ -243,12 +281,3 @@ class Features:
         )
         inside = (((centres >= low) & (centres <= high)) | ignored).all(axis=1)
         return float(seen[inside].sum() / max(seen.sum(), 1e-12))
-
-
-def spline_values(column: Array, density: int) -> Array:
-    """Values of all basis functions of one input, shape (points, λ); a faster `splines.basis`."""
-    cells, weights = splines.active(column, density)
-    values, rows = np.zeros((len(column), splines.basis_size(density))), np.arange(len(column))
-    for k in range(splines.ACTIVE):
-        values[rows, cells + k] = weights[:, k]
-    return values

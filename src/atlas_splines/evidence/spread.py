@@ -201,9 +201,4 @@ def telling_inputs(features: Features) -> list[int]:
     lengths = np.full(features.inputs, np.inf)
     for group in features.bumps:
         lengths = np.minimum(lengths, group.lengths)
-    used = (
-        set(features.coarse)
-        | {j for j, _ in features.fine}
-        | set(np.flatnonzero(np.isfinite(lengths)).tolist())
-    )
-    return sorted(used, key=lambda j: (lengths[j], j))
+    return sorted(features.used, key=lambda j: (lengths[j], j))

@@ -220,6 +220,18 @@ class Statistics:
         plain._levels = NO_LEVELS
         return plain
 
+    def with_levels_of(self, least: int) -> Statistics:
+        """The same sums, but by level only where a level has at least so many rows."""
+        fewer = self.copy()
+        fewer._levels = self._levels.with_rows(least * UNIT**2)
+        return fewer
+
+    def without_levels_at(self, keys: Keys) -> Statistics:
+        """The same sums, but none by these levels."""
+        fewer = self.copy()
+        fewer._levels = self._levels.without(keys)
+        return fewer
+
     def with_outputs(self, places: NDArray[np.intp], outputs: int) -> Statistics:
         """Statistics of more targets, which were zero in all rows so far; the old ones get these places.
 

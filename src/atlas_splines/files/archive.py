@@ -22,17 +22,19 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as deserialize
 from safetensors.numpy import save as serialize
 
+from atlas_splines.files.compression import MOST_INFLATED, compressed, decompressed
 from atlas_splines.files.errors import StorageError, naming
 from atlas_splines.files.fields import Fields
 from atlas_splines.files.parts import SHORT, digests_of
-from atlas_splines.files.tables import MOST_SPREAD, joined_tables, spread_tables
+from atlas_splines.files.tables import joined_tables, spread_tables
 from atlas_splines.files.writer import replace_file
 
 __all__ = ["Archive", "altered_parts", "parse", "read_archive", "sealed", "write_archive"]
 
-FORMAT, VERSION = "atlas-splines", 5
+FORMAT, VERSION = "atlas-splines", 6
 ENVELOPE = ("format", "version", "sha256", "kind", "header")
 PARTS = "parts"  # of the envelope: digests of the parts; files from before they were written lack it
+PACKED = "packed"  # of the envelope: dtypes and shapes of compressed tensors; files without any lack it
 DTYPES = ("F32", "F64", "I32", "I64", "U8", "BOOL")
 
 # Bytes of a header: enough for the logs of old files, of some ten thousand updates.
@@ -45,11 +47,12 @@ MOST_VALUES = 700_000
 MOST_DIGITS = 308
 
 # What is made of a file may take so many times the bytes of its tensors, and so many bytes more: those of
-# tables that are written by their columns, and what is made of these, twice for charts. Rows of tables are
-# padded to whole vectors of the processor: very short ones could take sixteen times their bytes.
-GROWTH, ALLOWANCE = 6, 4 * MOST_SPREAD
+# tensors that are compressed or written by their columns, and what is made of these, twice for charts. Rows
+# of tables are padded to whole vectors of the processor: very short ones could take 16 times their bytes.
+GROWTH, ALLOWANCE = 6, 4 * MOST_INFLATED
 
 BY_COLUMNS = 5  # format version from which on tables can be written by their columns
+COMPRESSED = 6  # format version from which on tensors can be compressed
 
 # Letters of the name of a tensor: those that are written have some sixty. Whoever takes a name apart word by
 # word does not have to fear one of millions.
@@ -141,10 +144,6 @@ class Archive:
             raise ValueError(f"tensor {left[0]!r} has no place in it")
 
 
-def _bytes_of(tensors: dict[str, NDArray[Any]]) -> int:
-    return sum(array.nbytes for array in tensors.values())
-
-
 # --- reading ------------------------------------------------------------------------------------------
 
 
@@ -176,7 +175,7 @@ def altered_parts(path: str | os.PathLike[str]) -> list[str] | None:
     """
     with naming(path), _open_regular(path) as file:
         head = _read_head(file, path, os.fstat(file.fileno()).st_size)
-        archive = _archive_of(_read_envelope(head, path)[0], head + file.read())
+        archive = _archive_of(_read_envelope(head, path)[0], head + file.read(), is_damaged=True)
     if archive.parts is None:
         return None
     now = _short_digests(archive, archive.version)
@@ -189,13 +188,18 @@ def _short_digests(archive: Archive, version: int) -> dict[str, str]:
     return {name: digest[:SHORT] for name, digest in (archive.digests | beside).items()}
 
 
-def _archive_of(envelope: Fields, content: bytes) -> Archive:
+def _archive_of(envelope: Fields, content: bytes, is_damaged: bool = False) -> Archive:
     kind, header, version = envelope.text("kind"), envelope.mapping("header"), envelope.whole("version")
     written = _tensors(content)
-    tensors, stored = spread_tables(written) if version >= BY_COLUMNS else written, _bytes_of(written)
-    spread = _bytes_of({name: tensors[name] for name in tensors.keys() - written.keys()})
+    stored = sum(array.nbytes for array in written.values())
+    packed = envelope.mapping(PACKED) if PACKED in envelope.value else {}
+    tensors = decompressed(written, packed, is_damaged)
+    made = sum(tensors[name].nbytes for name in packed)
+    if version >= BY_COLUMNS:
+        joined, tensors = tensors, spread_tables(tensors, MOST_INFLATED - made)
+        made += sum(tensors[name].nbytes for name in tensors.keys() - joined.keys())
     parts = _read_parts(envelope)
-    return Archive(kind, header, tensors, version=version, stored=stored, reserved=spread, parts=parts)
+    return Archive(kind, header, tensors, version=version, stored=stored, reserved=made, parts=parts)
 
 
 def _read_parts(envelope: Fields) -> dict[str, str] | None:
@@ -242,8 +246,8 @@ def _read_envelope(head: bytes, path: str | os.PathLike[str]) -> tuple[Fields, i
             f"{path} was written by a newer atlas-splines (format {shortened(version)}); "
             f"this one reads up to {VERSION}: upgrade"
         )
-    has_parts = isinstance(value, dict) and PARTS in value
-    envelope = Fields(value, "the file", (*ENVELOPE, PARTS) if has_parts else ENVELOPE)
+    optional = (PARTS, PACKED) if type(version) is int and version >= COMPRESSED else (PARTS,)
+    envelope = Fields.with_optional(value, "the file", ENVELOPE, *optional)
     envelope.choice("format", [FORMAT])
     envelope.whole("version", least=1)
     return envelope, max((_end_of_tensor(name, entry) for name, entry in entries.items()), default=0)
@@ -357,9 +361,14 @@ def _seal(archive: Archive) -> tuple[bytes, memoryview]:
     parts = _short_digests(archive, VERSION)
     values = (FORMAT, VERSION, UNSEALED.decode(), archive.kind, archive.header, parts)
     named = dict(zip((*ENVELOPE, PARTS), values, strict=True))
+    joined = joined_tables(archive.tensors)
+    by_columns = sum(archive.tensors[name].nbytes for name in archive.tensors.keys() - joined.keys())
+    packed, shapes = compressed(joined, MOST_INFLATED - by_columns)
+    named |= {PACKED: shapes} if shapes else {}
     envelope = json.dumps(named, allow_nan=False, separators=(",", ":"))
-    tensors = {name: np.ascontiguousarray(array) for name, array in joined_tables(archive.tensors).items()}
-    content = serialize(tensors, {FORMAT: envelope})
+    content = serialize(
+        {name: np.ascontiguousarray(array) for name, array in packed.items()}, {FORMAT: envelope}
+    )
     start = 8 + int.from_bytes(content[:8], "little")
     head, body = content[:start], memoryview(content)[start:]
     name = rb"\"sha256\":\""

@@ -16,18 +16,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MOST_SPREAD", "joined_tables", "spread_tables"]
+from atlas_splines.files.compression import MOST_INFLATED
+
+__all__ = ["joined_tables", "spread_tables"]
 
 Array = NDArray[Any]
 
 # Rows of a block: a shorter one finds more columns that agree, and costs a number for each column. Of 16 to
 # 256 this gives the smallest tables for 40 and 200 classes; for 2 and 10 they differ by less than 0.6 MB.
 HEIGHT = 128
-
-# Bytes of all tables of a file that are written by their columns: reading them takes so much, whatever the
-# size of the file. A classifier of 200 classes has one table of a third of it, and after an update, which
-# mixes that with what was solved for, one of two thirds as well.
-MOST_SPREAD = 320 * 2**20
 
 # Smaller tables, in bytes and in columns, are written as they are: nothing is gained, and rows of few columns
 # would be padded to far more than what was written.
@@ -59,7 +56,7 @@ def joined_tables(tensors: Mapping[str, Array]) -> dict[str, Array]:
     """
     tables = [name for name, array in tensors.items() if name.endswith(TABLE) and _is_large(array)]
     found = {name: array for name, array in tensors.items() if name not in tables}
-    room = MOST_SPREAD
+    room = MOST_INFLATED
     for k, name in enumerate(tables):
         array = tensors[name]
         other = next((each for each in tables[:k] if _are_same(tensors[each], array)), None)
@@ -134,16 +131,17 @@ def _bits(block: Array) -> Array:
 # --- reading ------------------------------------------------------------------------------------------
 
 
-def spread_tables(tensors: Mapping[str, Array]) -> dict[str, Array]:
+def spread_tables(tensors: Mapping[str, Array], room: int | None = None) -> dict[str, Array]:
     """The tensors that `joined_tables` was given; a ValueError says what is wrong with the parts of a table.
 
-    All sizes are checked before any table is made.
+    All sizes are checked before any table is made: they may take so much `room`, in bytes.
     """
+    room = MOST_INFLATED if room is None else room
     end = f"{TABLE}.{PARTS[-1]}"
     names = [name.removesuffix(f".{PARTS[-1]}") for name in tensors if name.endswith(end)]
     shapes = {name: _shape_of(name, tensors) for name in names}
-    if sum(rows * columns * size for rows, columns, size in shapes.values()) > MOST_SPREAD:
-        raise ValueError(f"its tables would take more than {MOST_SPREAD:,} bytes of memory")
+    if sum(rows * columns * size for rows, columns, size in shapes.values()) > room:
+        raise ValueError(f"its tables would take more than {room:,} bytes of memory")
     parts = {f"{name}.{part}" for name in names for part in PARTS}
     whole = {name: array for name, array in tensors.items() if name not in parts}
     whole |= {name: _table_of(name, tensors) for name in names}

@@ -19,6 +19,7 @@ from atlas_splines.core.records import next_id
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.training import Seed
 from atlas_splines.memory.log import Consolidation
+from atlas_splines.memory.owners import evidence_of
 from atlas_splines.memory.sampling import points_in
 
 __all__ = ["consolidate"]
@@ -49,7 +50,7 @@ def consolidate(
     A model of the chosen size learns what the present one says, on points of the whole domain and of each
     chart. It takes its place only if the mean absolute change is at most the tolerance: on new points over
     the domain, on new points of each chart's box, and on X. Its charts are then gone, and can no longer be
-    reverted.
+    reverted. A model that keeps rows keeps its charts: the next update would derive it from the rows alone.
 
     Parameters
     ----------
@@ -84,6 +85,12 @@ def consolidate(
     check_number("tolerance", tolerance, least=0)
     if not model.charts:
         raise ValueError("the model has no charts to fold in")
+    pool = evidence_of(state_of(model))
+    if pool is not None and pool.memory is not None:
+        raise ValueError(
+            "this model keeps rows, and each update derives it from them anew, without charts that were "
+            "folded in; keep its charts, or fit all data again"
+        )
     random = np.random.default_rng(random_state)
     successor = _larger_without_charts(model, density, terms)
     matters = [] if X is None else [check_inputs(X, model.domain, model.dtype)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -11,8 +12,11 @@ from atlas_splines.core.model import Atlas, model_in, state_of
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import Signs, State
 from atlas_splines.evidence.design import Solved, solve_first
+from atlas_splines.evidence.held_rows import HeldRows
+from atlas_splines.evidence.local_memory import LocalMemory
 from atlas_splines.evidence.pool import HALF_LIVES, Pool
 from atlas_splines.evidence.presence import Presence
+from atlas_splines.evidence.readout import solve
 from atlas_splines.evidence.spread import Spread, telling_inputs
 from atlas_splines.evidence.statistics import HEAVIEST
 from atlas_splines.memory.owners import as_doubles, needed_pool
@@ -39,13 +43,17 @@ def solve_rows(
     features: int = FEATURES,
     seed: int = 0,
     signs: Signs = (),
-    looks_ahead: bool = True,
     pairs: bool = True,
     tolerance: float = 0.0,
     levels: tuple[int, ...] = (),
+    fewest: int = 1,
 ) -> Solved:
-    """Features for the first rows, and the readout of these; parameters are those of `solve_first`."""
-    return solve_first(*as_first_rows(rows), features, seed, signs, looks_ahead, pairs, tolerance, levels)
+    """Features for the first rows, and the readout that a pool of their sums has.
+
+    Parameters are those of `solve_first`.
+    """
+    solved = solve_first(*as_first_rows(rows), features, seed, signs, False, pairs, tolerance, levels, fewest)
+    return replace(solved, readout=solve(solved.statistics, solved.readout.prior), prior=solved.readout.prior)
 
 
 def as_first_rows(rows: Rows) -> tuple[Array, Array, Array]:
@@ -62,6 +70,8 @@ def start_pool(
     unit: float = 1.0,
     half_life: float | None = None,
     spread: Spread | None = None,
+    memory: LocalMemory | None = None,
+    fewest: int = 1,
 ) -> Atlas:
     """The model, which was fitted to some rows, with their evidence; its predictions stay as they are.
 
@@ -79,11 +89,15 @@ def start_pool(
         Rows after which evidence counts half; by default several memories are kept and mixed.
     spread
         How far off the model is on rows that it has not learned.
+    memory
+        The rows that it keeps.
+    fewest
+        Rows of which sums are kept apart, at least.
     """
     lives = HALF_LIVES if half_life is None else (half_life,)
     pool = Pool.of_sums(
         solved.features,
-        solved.readout.prior,
+        solved.readout.prior if solved.prior is None else solved.prior,
         solved.statistics,
         lives,
         state_of(model),
@@ -91,7 +105,9 @@ def start_pool(
         model.dtype.name,
         unit=unit,
     )
-    pool = replace(pool, spread=spread)
+    if memory is not None:
+        pool = replace(pool, fitted=None, memory=memory).derived_as(state_of(model))
+    pool = replace(pool.with_spread(spread), fewest=fewest)
     if half_life is not None:
         pool = pool.with_voice("fading")
     return model_in(replace(state_of(model), evidence=pool))
@@ -135,10 +151,16 @@ def first_spread(
     )
 
 
-def add_first_rows(state: State, rows: Rows) -> State:
-    """The state of all first data, of which a part was fitted: the readout of the exact memory."""
-    pool = needed_pool(state).extended_by(*as_doubles(rows))
-    return pool.with_voice("exact").state_like(state)
+def add_first_rows(state: State, pieces: Iterable[Rows], held: HeldRows | None = None) -> State:
+    """The state of all first data, of which a part was fitted: the readout of the exact memory.
+
+    The model is derived once, after the last piece. With a local memory, `held` may be all rows of the first
+    data that it keeps; otherwise those of the pieces come after those that it has.
+    """
+    before = pool = needed_pool(state)
+    for rows in pieces:
+        pool = pool.extended_by(*as_doubles(rows), judge=before)
+    return pool.keeping_of(0, held).with_voice("exact").state_like(state)
 
 
 def speak_as_fitted(state: State) -> State:

@@ -6,6 +6,7 @@ all rows, equation (32) in docs/math.md. Charts that are trained hold rows out.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 
@@ -58,8 +59,9 @@ class Ahead:
 def judge_pooled(state: State, update: int, rows: Rows, loss: str) -> HeldOut | None:
     """How well the rows of an update by evidence are predicted by all others: parts of them in turn.
 
-    The shares of memories are those of now; the model of the first fit, if it speaks, has learned none of
-    the rows anyway, unless levels have effects that were learned from them.
+    The shares of memories are those of now. The model of the first fit has learned none of the rows, unless
+    levels have effects that were learned from them; that of kept rows predicts without the rows of the same
+    turn, or, of classes, without the update.
 
     Parameters
     ----------
@@ -106,10 +108,21 @@ def known_by_itself(part: Part, turn: NDArray[np.intp]) -> Array:
     turns = [np.flatnonzero(own_turn == k) for k in np.unique(own_turn)]
     pool, counted = part.pool, part.pool.counted(part.weights)
     change, rows = np.zeros_like(part.targets), (part.phi, part.targets, counted, turns, part.levels)
-    if pool.base_share > 0 and pool.base_effects is not None:
+    if pool.base_share > 0 and pool.memory is not None:
+        change += pool.base_share / pool.sharpness * known_by_rows(part, counted, turns)
+    elif pool.base_share > 0 and pool.base_effects is not None:
         change += pool.base_share * pool.first.effects_in_turn(*rows)
     for share, readout in zip(pool.trust, pool.readouts, strict=False):
         if share > 0:
             left = readout.left_in_turn(*rows)
             change += share * (left - (part.targets - readout.predict(part.phi, part.levels)))
     return np.asarray(pool.sharpness * change)
+
+
+def known_by_rows(part: Part, counted: Array, turns: Sequence[NDArray[np.intp]]) -> Array:
+    """What the rows of the same turn add to predictions of the model of kept rows: shape (rows, outputs)."""
+    pool = part.pool
+    said = pool.base_outputs(part.points)
+    if pool.loss != "cross-entropy":
+        return said - pool.base_in_turn(part.phi, part.points, part.targets, counted, turns)
+    return said - pool.without(part.update).base_outputs(part.points)

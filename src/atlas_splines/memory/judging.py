@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,27 +43,6 @@ class HeldOut:
     baseline: float
     score: float
     later: bool = False
-
-    def controlled_by(self, sample: HeldOut, whole: HeldOut) -> HeldOut:
-        """The judgement by a sample of rows, without the luck of the draw: as all rows would judge.
-
-        A ratio estimator (Cochran, 1977): another model was judged by the same `sample`, and by the `whole`.
-        On 5,282 rows of telco the log loss that is told is 0.405 to 0.415 over five splits; a tenth of the
-        rows, held out, told 0.402 and 0.435 on two of them.
-
-        Examples
-        --------
-        >>> lucky, sample = HeldOut(100, False, 0.9, 1.8, 0.75), HeldOut(100, False, 1.0, 1.8, 0.7)
-        >>> lucky.controlled_by(sample, HeldOut(1000, True, 1.2, 2.0, 0.63))
-        HeldOut(rows=1000, crossed=True, error=1.08, baseline=2.0, score=0.69..., later=False)
-        """
-        if not (sample.error > 0 and sample.score < 1):
-            return self
-        return replace(
-            whole,
-            error=self.error * whole.error / sample.error,
-            score=1 - (1 - self.score) * (1 - whole.score) / (1 - sample.score),
-        )
 
 
 def judge(

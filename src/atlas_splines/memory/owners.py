@@ -14,6 +14,7 @@ from atlas_splines.core.offsets import Keys
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import State
 from atlas_splines.evidence.growth import missing_bumps
+from atlas_splines.evidence.local_memory import LocalMemory
 from atlas_splines.evidence.pool import Pool
 from atlas_splines.evidence.verdicts import surprise
 
@@ -26,6 +27,7 @@ __all__ = [
     "chart_of",
     "evidence_of",
     "local_rows",
+    "memory_of",
     "needed_pool",
     "owners_of",
     "parts_of",
@@ -50,6 +52,12 @@ def needed_pool(state: State) -> Pool:
     if pool is None:
         raise ValueError("this model keeps no evidence to add to; fit it anew, or use retention='chart'")
     return pool
+
+
+def memory_of(state: State) -> LocalMemory | None:
+    """The rows that a model keeps, if it keeps any."""
+    pool = evidence_of(state)
+    return None if pool is None else pool.memory
 
 
 def owners_of(state: State, rows: Rows) -> NDArray[np.intp]:

@@ -5,6 +5,7 @@ Rows that noise explains are pooled. Rows that contradict what is known may get 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -18,7 +19,7 @@ from atlas_splines.core.model import state_of
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import State
 from atlas_splines.evidence.batches import Voice
-from atlas_splines.evidence.pool import UNSEEN
+from atlas_splines.evidence.pool import FEWEST_ROWS, UNSEEN
 from atlas_splines.memory.contradictions import charts_for, with_rim
 from atlas_splines.memory.covers import Count, Cover
 from atlas_splines.memory.first_rows import FEATURES
@@ -35,9 +36,10 @@ from atlas_splines.memory.owners import (
     parts_of,
 )
 
-__all__ = ["POOLED", "Pooled", "forget_rows", "pool_rows", "with_classes"]
+__all__ = ["POOLED", "TOO_FEW", "Pooled", "forget_rows", "pool_rows", "settled", "with_classes"]
 
 POOLED = "pooled with all rows before"
+TOO_FEW = f"sums of fewer than {FEWEST_ROWS} rows are not kept apart, so it cannot be taken back"
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,8 +103,13 @@ def pool_rows(
     joins = int((owners >= 0).sum())
     grown = joined(state, parts)
     grown = grown.with_charts((*grown.charts, *new))
-    grown, further = joined_by_rest(grown, update, rest, len(state.charts))
-    joins += further
+    counts = Counter(owners[owners != ELSEWHERE].tolist())
+    grown, further = joined_by_rest(grown, update, rest)
+    counts += further
+    joins += sum(further[k] for k in range(len(state.charts)))
+    if any(count < pool.fewest for count in counts.values()):
+        grown = settled(grown, update)
+        reason += f"; {TOO_FEW}"
     said = needed_pool(grown)
     stays = said is pool  # then who speaks stays too: the update can be taken back with its charts
     return Pooled(
@@ -114,15 +121,28 @@ def pool_rows(
     )
 
 
-def joined_by_rest(state: State, update: int, rest: Iterable[Rows], charts: int) -> tuple[State, int]:
-    """The state with further rows of an update, and how many of them have joined one of the first charts."""
-    joins = 0
+def joined_by_rest(state: State, update: int, rest: Iterable[Rows]) -> tuple[State, Counter[int]]:
+    """The state with further rows of an update, and how many of them have joined each owner."""
+    counts: Counter[int] = Counter()
     for piece in rest:
         inside = piece.inside(state.lattice.domain)
         owners = owners_of(state, inside)
         state = joined(state, parts_of(state, update, inside, owners))
-        joins += int(((owners >= 0) & (owners < charts)).sum())
-    return state, joins
+        counts += Counter(owners.tolist())
+    return state, counts
+
+
+def settled(state: State, update: int) -> State:
+    """The state in which sums of an update are not kept apart: it cannot be taken back without its rows."""
+    charts = list(state.charts)
+    for k, chart in enumerate(charts):
+        pool = evidence_of(state_of(chart.content))
+        if pool is not None and pool.holds(update):
+            charts[k] = chart_of(chart, pool.settling(update))
+    model = evidence_of(state)
+    return replace(
+        state.with_charts(charts), evidence=state.evidence if model is None else model.settling(update)
+    )
 
 
 def joined(state: State, parts: Sequence[Part]) -> State:
@@ -142,8 +162,19 @@ def with_classes(state: State, places: NDArray[np.intp], outputs: int) -> State:
 
 
 def forget_rows(state: State, rows: Rows) -> State:
-    """The state without rows that were learned by evidence, of the model or of the chart they fall into."""
-    owners = owners_of(state, rows)
+    """The state without rows that were learned by evidence, of the model or of the chart they fall into.
+
+    Rows that the model keeps are its own, also where a later chart stands. A row that it never learned is
+    refused as long as it keeps all that it has learned; otherwise nobody can know.
+    """
+    pool, owners = needed_pool(state), owners_of(state, rows)
+    is_kept = pool.updates_of(*as_doubles(rows)) >= 0
+    owners[is_kept] = MODEL
+    strange = int((~is_kept & (owners == MODEL)).sum())
+    if strange and pool.keeps_all:
+        raise ValueError(
+            f"{strange:,} of the rows are not among those that the model has learned; check them"
+        )
     state = state.with_charts(
         chart_without(chart, rows.take(owners == k)) if (owners == k).any() else chart
         for k, chart in enumerate(state.charts)
@@ -151,8 +182,7 @@ def forget_rows(state: State, rows: Rows) -> State:
     rest = rows.take(owners == MODEL)
     if not len(rest):
         return state
-    pool = needed_pool(state).forgotten(*as_doubles(rest))
-    return pool.with_voice("exact").state_like(state)
+    return pool.forgotten(*as_doubles(rest)).with_voice("exact").state_like(state)
 
 
 def chart_without(chart: Chart, rows: Rows) -> Chart:

@@ -19,6 +19,7 @@ from atlas_splines.core.offsets import Keys
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import State
 from atlas_splines.evidence.features import Features
+from atlas_splines.evidence.held_rows import HeldRows, NewestRows
 from atlas_splines.evidence.pool import Pool
 from atlas_splines.evidence.statistics import HEAVIEST, Statistics
 from atlas_splines.memory.doubt import spread_of
@@ -27,6 +28,7 @@ from atlas_splines.memory.held_out import judge_pooled
 from atlas_splines.memory.known_rows import with_known_rows
 from atlas_splines.memory.log import Update, learned_before
 from atlas_splines.memory.owners import MODEL, as_doubles, chart_of, evidence_of, local_rows, needed_pool
+from atlas_splines.memory.pooling import TOO_FEW, settled
 from atlas_splines.memory.row_digest import RowDigest
 
 __all__ = ["RowSums", "Summer", "add_first_sums", "add_to_newest_update", "of_all_rows", "without_sums"]
@@ -85,6 +87,11 @@ class Owner:
     fence: Fence | None = None  # of a chart
     size: NDArray[np.floating] | None = None  # (outputs,) of a chart
 
+    def held(self, rows: Rows) -> HeldRows:
+        """Rows as a local memory of the owner keeps them."""
+        points, targets, weights = as_doubles(rows)
+        return HeldRows.of(points, targets, np.minimum(weights / self.unit, HEAVIEST))
+
     def sums(self, rows: Rows) -> Statistics:
         """Sums of rows, none of which depends on which others come with it."""
         rows = padded(rows)
@@ -126,19 +133,43 @@ class Summer:
     """
 
     def __init__(self, state: State) -> None:
-        self._owners: dict[int, Owner] = {MODEL: owner_of(needed_pool(state))}
+        pool = needed_pool(state)
+        self._owners: dict[int, Owner] = {MODEL: owner_of(pool)}
+        self._kept = 0 if pool.memory is None else pool.memory.budget  # rows, at most
+        self._sizes = state.lattice.inputs, state.outputs
         for k, chart in enumerate(state.charts):
-            pool = evidence_of(state_of(chart.content))
-            if chart.replaces and pool is not None:
-                self._owners[k] = replace(owner_of(pool), fence=chart.fence, size=chart.size)
+            own = evidence_of(state_of(chart.content))
+            if chart.replaces and own is not None:
+                self._owners[k] = replace(owner_of(own), fence=chart.fence, size=chart.size)
 
-    @ONE_THREAD_EACH
-    def __call__(self, rows: Rows) -> RowSums:
-        """Sums of rows of each owner."""
+    @property
+    def no_rows(self) -> NewestRows:
+        """None of the rows that the model keeps."""
+        return NewestRows.none(*self._sizes, self._kept)
+
+    def newest(self, rows: Rows, numbers: NDArray[np.int64] | None) -> NewestRows:
+        """Those of rows with these numbers in a table that the model keeps; none without numbers."""
+        if numbers is None or not self._kept:
+            return self.no_rows
+        newest = slice(-self._kept, None)
+        own = np.flatnonzero(self._owners_of(rows) == MODEL)[newest]
+        return NewestRows(self._owners[MODEL].held(rows.take(own)), numbers[own], self._kept)
+
+    def held(self, rows: Rows) -> HeldRows:
+        """Rows as the model keeps them, but for those of charts."""
+        return self._owners[MODEL].held(rows.take(self._owners_of(rows) == MODEL))
+
+    def _owners_of(self, rows: Rows) -> NDArray[np.intp]:
         owners = np.full(len(rows), MODEL)
         for k, owner in self._owners.items():
             if owner.fence is not None:
                 owners[owner.fence.window(rows.points) == 1] = k
+        return owners
+
+    @ONE_THREAD_EACH
+    def __call__(self, rows: Rows) -> RowSums:
+        """Sums of rows of each owner."""
+        owners = self._owners_of(rows)
         masks = {k: owners == k for k in self._owners}
         present = {k: mask for k, mask in masks.items() if mask.any()}
         return RowSums(
@@ -161,32 +192,45 @@ def without_sums(state: State) -> State:
 
 
 @ONE_THREAD_EACH
-def of_all_rows(state: State, sums: RowSums, judged: Rows, loss: str) -> tuple[State, State]:
+def of_all_rows(
+    state: State, sums: RowSums, judged: Rows, loss: str, held: HeldRows | None = None
+) -> tuple[State, State]:
     """The state of all first data, of which a part was fitted; the sums are those of all rows.
 
     The evidence of all rows takes the place of the fitted model, unless that predicts the judged rows better,
     which it has not learned, than the evidence of all others does. The second state has not learned them.
+    With a local memory, `held` are the rows that it keeps, and the model is derived from these and the sums.
     """
-    pool, rest = needed_pool(state), sums - Summer(state)(judged)
-    without = pool.of_all(rest.statistics[MODEL]).without_base()
+    summer = Summer(state)
+    pool, rest = needed_pool(state), sums - summer(judged)
+    others = None if held is None else held.without(summer.held(judged))
+    without = pool.of_all(rest.statistics[MODEL]).without_base().keeping_of(0, others)
     ahead = without.state_like(state)
-    whole = pool.of_all(sums.statistics[MODEL])
-    if judged.loss(model_in(ahead), loss) > judged.loss(model_in(state), loss):
+    whole = pool.of_all(sums.statistics[MODEL]).keeping_of(0, held)
+    is_derived = pool.memory is not None
+    if not is_derived and judged.loss(model_in(ahead), loss) > judged.loss(model_in(state), loss):
         return whole.state_like(state), state
     whole = replace(whole.without_base(), spread=without.judged_by(*as_doubles(judged)))
     return whole.state_like(state), ahead
 
 
 @ONE_THREAD_EACH
-def add_first_sums(state: State, sums: RowSums) -> State:
+def add_first_sums(state: State, sums: RowSums, held: HeldRows | None = None) -> State:
     """The state of more first data, of which only the sums are known: as `add_first_rows`."""
     pool = needed_pool(state)
-    return pool.of_all(pool.total + sums.statistics[MODEL]).with_voice("exact").state_like(state)
+    pool = pool.of_all(pool.total + sums.statistics[MODEL]).keeping_of(0, held)
+    return pool.with_voice("exact").state_like(state)
 
 
 @ONE_THREAD_EACH
 def add_to_newest_update(
-    model: Atlas, judged: Rows, sums: RowSums, loss: str, data: str = "", accept: bool = True
+    model: Atlas,
+    judged: Rows,
+    sums: RowSums,
+    loss: str,
+    data: str = "",
+    accept: bool = True,
+    held: HeldRows | None = None,
 ) -> Update | None:
     """Let further rows of the newest update join it, in place, of which only the sums are known.
 
@@ -204,6 +248,8 @@ def add_to_newest_update(
         Digest of all rows, if someone has seen them all.
     accept
         Whether they may be those of an earlier update.
+    held
+        All rows of the update that a local memory keeps, if there is one.
 
     Returns
     -------
@@ -218,13 +264,18 @@ def add_to_newest_update(
         known = learned_before(model.updates[:-1], done.before, sample, data)
         if known is not None:
             return known
-    draft = model_in(joined_by(state_of(model), done.id, sums))
+    state = joined_by(state_of(model), done.id, sums, held)
+    if TOO_FEW in done.reason or has_few(state_of(model), done.id, sums):
+        state = settled(state, done.id)
+        state = needed_pool(state).state_like(state)
+        done.reason += "" if TOO_FEW in done.reason else f"; {TOO_FEW}"
+    draft = model_in(state)
     joins = sum(sums.rows[k] for k in sums.rows if k != MODEL and model.charts[k].update != done.id)
     done.rows += sum(sums.rows.values())
     done.reason += f"; {joins} rows joined a chart" if joins else ""
     if done.settings.get("retention") == "auto":
         done.reason += f"; decided on a sample of {len(judged):,} of {done.rows:,} rows, all learned"
-    done.data = data
+    done.data = data if not data or done.data else ""
     done.after = draft.fingerprint()
     done.footprint = with_known_rows(state_of(model), RestFootprint(draft.domain, draft.dtype, ()))
     done.error_after = judged.inside(draft.domain).loss(draft, loss)
@@ -233,7 +284,18 @@ def add_to_newest_update(
     return None
 
 
-def joined_by(state: State, update: int, sums: RowSums) -> State:
+def has_few(state: State, update: int, sums: RowSums) -> bool:
+    """Whether sums of too few rows would be kept apart, of an owner that had none of the update before."""
+    fewest = needed_pool(state).fewest
+    pools = {MODEL: evidence_of(state)}
+    pools |= {k: evidence_of(state_of(chart.content)) for k, chart in enumerate(state.charts)}
+    return any(
+        count < fewest and (pool := pools[k]) is not None and not pool.holds(update)
+        for k, count in sums.rows.items()
+    )
+
+
+def joined_by(state: State, update: int, sums: RowSums, held: HeldRows | None) -> State:
     """The state with further rows of its newest update."""
     charts = list(state.charts)
     for k in sorted(sums.statistics.keys() - {MODEL}):
@@ -244,4 +306,4 @@ def joined_by(state: State, update: int, sums: RowSums) -> State:
     state = state.with_charts(charts)
     if MODEL not in sums.statistics:
         return state
-    return needed_pool(state).joined_by(update, sums.statistics[MODEL]).state_like(state)
+    return needed_pool(state).joined_by(update, sums.statistics[MODEL], held).state_like(state)

@@ -34,6 +34,7 @@ from atlas_splines.memory.judging import HeldOut
 from atlas_splines.memory.known_rows import with_known_rows
 from atlas_splines.memory.log import Update, learned_before
 from atlas_splines.memory.options import UpdateOptions, known_seed, settings_of
+from atlas_splines.memory.owners import evidence_of
 from atlas_splines.memory.plans import BY_EVIDENCE, Retention, UpdatePlan, plan_update
 from atlas_splines.memory.pooling import pool_rows
 from atlas_splines.memory.refusal import Origin, refuse_faulty
@@ -161,6 +162,7 @@ def update(
     rows = _checked(trainer, X, y, sample_weight, extend=extend)
     rows = rows.take(rows.weights > 0)
     plan = plan_update(state_of(model), rows.points, retention, cover, charts)
+    refuse_few(state_of(model), rows, plan)
     id = next_id(model.updates)
     if digest is None and not accept:
         origin = Origin.of_points(rows.points, rows.targets, loss)
@@ -192,7 +194,7 @@ def update(
         reason=learned.reason,
         held_out=learned.held_out,
         settings=settings_of(options, retention=retention, extend=extend, random_state=random_state),
-        data=digest.text,
+        data=digest.text if digest.distinct >= fewest_of(state_of(model)) else "",
         author=author,
         message=message,
     )
@@ -202,6 +204,24 @@ def update(
         warn_of(f"update {id}: {done.caution}")  # before it counts: whoever makes it an error has no update
     commit(model, state_of(draft), done)
     return done
+
+
+def fewest_of(state: State) -> int:
+    """Rows of which anything is kept apart, at least."""
+    pool = evidence_of(state)
+    return 1 if pool is None else pool.fewest
+
+
+def refuse_few(state: State, rows: Rows, plan: UpdatePlan) -> None:
+    """Refuse a chart of rows that are so few that it would tell them, where none may be kept."""
+    fewest = fewest_of(state)
+    for fence in plan.fences if fewest > 1 else ():
+        count = int((fence.window(rows.points) == 1).sum())
+        if count < fewest:
+            raise ValueError(
+                f"a chart of {count} rows would tell them, and a model that keeps sums alone has none of "
+                f"fewer than {fewest}; use retention='pool'"
+            )
 
 
 def _checked(

@@ -184,7 +184,9 @@ class Leverage(nn.Module):
         super().__init__()
         inverse = solve_triangular(readout.factor, np.eye(len(readout.factor)), lower=True)
         white = inverse.T if readout.face is None else readout.face.basis @ inverse.T  # (features, steps)
-        arrays = {"coarse": np.array(features.coarse, np.int64), "white": np.ascontiguousarray(white)}
+        arrays = {"white": np.ascontiguousarray(white)}
+        for name in ("coarse", "linear"):
+            arrays[name] = np.array(getattr(features, name), np.int64)
         for k, group in enumerate(features.bumps):
             both = group.both_sides
             arrays |= {
@@ -199,6 +201,7 @@ class Leverage(nn.Module):
         """The leverage of each point of the unit cube: (points,)."""
         _, weights = locate(inside[:, self.exact["coarse"]], 1)  # density 0: all four functions are active
         parts = [torch.ones_like(inside[:, :1]), weights.transpose(1, 2).flatten(1)]
+        parts += [inside[:, self.exact["linear"]]]
         parts += [basis_at(inside[:, j], 2 ** (density + 2)) for j, density in self.fine]
         parts += [self._bumps(inside, k) for k in range(len(self.bumps))]
         return (torch.cat(parts, dim=1) @ self.exact["white"]).square().sum(1)

@@ -14,6 +14,7 @@ from atlas_splines.core.offsets import LEVEL_STEPS
 from atlas_splines.estimators.counts import ROOT_OF_ZERO, least_count
 from atlas_splines.evidence.random_effects import LATER, STEPS
 from atlas_splines.nn.doubt import Doubt
+from atlas_splines.nn.later import levelled
 from atlas_splines.nn.module import AtlasModule
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ class EstimatorModule(nn.Module):
     With `coverage` or `support` the output is a tuple, named by `output_names`: the same as "y"; then for a
     regressor "low" and "high", the ends of `predict_interval`, and for a classifier "set", the truth values
     of `predict_set`; and "support".
+
+    A model with memory="rows" has its rows in the module, in its checkpoints and in its exports: their
+    coordinates are the centres of local terms. With memory="sums" there are none.
 
     Parameters
     ----------
@@ -85,7 +89,6 @@ class EstimatorModule(nn.Module):
     ) -> None:
         from atlas_splines.estimators.classifier import AtlasClassifier  # needs scikit-learn
         from atlas_splines.estimators.column_footprint import SLOPE_STEPS
-        from atlas_splines.estimators.extrapolating import STRAIGHT
         from atlas_splines.estimators.regressor import AtlasRegressor
         from atlas_splines.estimators.uncertainty import checked_coverages
 
@@ -111,7 +114,7 @@ class EstimatorModule(nn.Module):
         self.classifies = isinstance(estimator, AtlasClassifier)
         self.one_column = not self.classifies and estimator._one_column
         self.counts = not self.classifies and estimator._counts
-        self.steps, self.straight = SLOPE_STEPS, STRAIGHT
+        self.steps = SLOPE_STEPS
         self.has_ends, self.has_support = coverage is not None, support
         if coverage is not None:
             coverage = float(checked_coverages(coverage)[0])
@@ -145,6 +148,8 @@ class EstimatorModule(nn.Module):
         points = self.to_unit(X.to(torch.float64))
         inside = points.clamp(self.ends[0], self.ends[1])
         out = self.model(inside).to(torch.float64)
+        if self.model.later is not None:
+            out = out + self.model.later.continued(points, inside)
         if self.extrapolation == "linear":
             out = self._continued(out, points, inside)
         elif self.extrapolation == "error":
@@ -224,10 +229,8 @@ class EstimatorModule(nn.Module):
             length = torch.where(high, self.lengths[k, 1], self.lengths[k, 0])[..., None]
             slopes.append((out[:, None] - self.model(inward).to(out.dtype)) / length)
         agreed = slopes[0].minimum(slopes[1]).clamp(min=0) + slopes[0].maximum(slopes[1]).clamp(max=0)
-        near = beyond.abs() * torch.where(high, self.stretch[1], self.stretch[0])
-        near = near.clamp(max=2 - self.straight)
-        near = near - (near - self.straight).clamp(min=0) ** 2 / (4 * (1 - self.straight))
-        room = near * torch.where(high, self.room[1], self.room[0])
+        room = levelled(beyond.abs() * torch.where(high, self.stretch[1], self.stretch[0]))
+        room = room * torch.where(high, self.room[1], self.room[0])
         return out + (agreed * room[..., None]).sum(1)
 
 

@@ -29,6 +29,8 @@ from atlas_splines.core.model import (
 from atlas_splines.core.records import Record
 from atlas_splines.memory.covers import Cover, plan_fences
 from atlas_splines.nn.charts import AtlasChart
+from atlas_splines.nn.later import LaterModule
+from atlas_splines.nn.local_terms import LocalModule
 from atlas_splines.nn.offsets import LevelOffsets
 from atlas_splines.nn.tables import Table, as_numpy, numpy_dtype, working_dtype
 
@@ -42,7 +44,9 @@ class AtlasModule(nn.Module):
 
     Gradients reach the coefficients and the inputs, to any order. Inputs outside the unit cube count as the
     nearest point of it; NaN gives NaN. Leading dimensions of the input are kept. A module made by
-    `from_model` has the domain of that model, maybe beyond the unit cube: ``domain``, shape (inputs, 2).
+    `from_model` has the domain of that model, maybe beyond the unit cube: ``domain``, shape (inputs, 2), and
+    its local terms, equation (47), which no optimiser trains. These have the rows of the training data in
+    them, and so has every checkpoint and export of such a module.
 
     Parameters
     ----------
@@ -64,6 +68,7 @@ class AtlasModule(nn.Module):
       (tables): ModuleDict(
         (1): Table(16 rows, 7 channels, trained)
       )
+      (local): ModuleList()
       (charts): ModuleList()
     )
     >>> module(torch.rand(5, 2)).shape
@@ -94,6 +99,8 @@ class AtlasModule(nn.Module):
             raise TypeError(f"dtype must be a floating type such as torch.float32, not {dtype}")
         self.tables = nn.ModuleDict()  # from coarse to fine; a density without a table is all zero
         self.offsets: LevelOffsets | None = None  # of levels, below the charts
+        self.local = nn.ModuleList()  # local terms, below the charts
+        self.later: LaterModule | None = None  # what predicts beyond the end of a clock, below the charts
         self.charts = nn.ModuleList()
         self.updates: list[Record] = []  # the log of the NumPy model, carried along
         like = torch.empty(0, device=device, dtype=dtype)
@@ -159,6 +166,9 @@ class AtlasModule(nn.Module):
         with torch.no_grad():
             for table in self._all_tables():
                 table.coefficients.zero_()
+            for module in self.modules():
+                if isinstance(module, LevelOffsets | LocalModule | LaterModule):
+                    module.clear()
 
     def _all_tables(self) -> Iterator[Table]:
         return (module for module in self.modules() if isinstance(module, Table))
@@ -200,12 +210,16 @@ class AtlasModule(nn.Module):
         out = self._evaluate(points)
         if self.offsets is not None:
             out = self.offsets(points, out)
+        for terms in self.local:
+            out = terms(points, out)
+        if self.later is not None:
+            out = self.later(points, out)
         for chart in self.charts:
             out = chart(points, out)
         return out.to(self._like.dtype).reshape(*x.shape[:-1], self.outputs)
 
     def _evaluate(self, points: Tensor) -> Tensor:
-        """The model without charts: (points, outputs)."""
+        """The coefficient tables alone: (points, outputs)."""
         # density by density, so that one more, all zero, changes no bit, equation (8); for the same reason
         # pairs of terms in groups of one size, filled up with zeros: a matrix product rounds anew
         parts = [cast(Table, table).sums(points) for table in self.tables.values()]
@@ -260,6 +274,7 @@ class AtlasModule(nn.Module):
             (0): Table(8 rows, 5 channels, frozen)
             (1): Table(16 rows, 5 channels, trained)
           )
+          (local): ModuleList()
           (charts): ModuleList()
         )
         >>> optimizer.param_groups[0]["params"][0].shape
@@ -389,7 +404,7 @@ class AtlasModule(nn.Module):
     def from_model(
         cls, model: Atlas, *, sparse: bool = False, device: torch.device | str | None = None
     ) -> AtlasModule:
-        """Return a module with the coefficients and charts of an `Atlas`; its charts are frozen.
+        """Return a module with all parts of an `Atlas`; charts, and the model beyond a clock, are frozen.
 
         Examples
         --------
@@ -416,11 +431,15 @@ class AtlasModule(nn.Module):
             module.charts.append(AtlasChart.from_chart(chart, content, module.is_extended))
         if state.offsets is not None:
             module.offsets = LevelOffsets(state.offsets)
+        module.local.extend(LocalModule(terms) for terms in state.local)
+        if state.later is not None:
+            beyond = cls.from_model(model_in(state.later.state), sparse=sparse).freeze()
+            module.later = LaterModule(state.later, beyond)
         module.updates = list(model.updates)
         return module.to(device)
 
     def to_model(self) -> Atlas:
-        """Return an `Atlas` with the coefficients and charts of the module; bfloat16 becomes float32.
+        """Return an `Atlas` with all parts of the module; bfloat16 becomes float32.
 
         Examples
         --------
@@ -436,8 +455,10 @@ class AtlasModule(nn.Module):
         for rho, table in self.tables.items():
             rows = state.lattice.rows(int(rho))
             state.table[rows, : self.channels] = cast(Table, table).rows_for(state.lattice)
-        if self.offsets is not None:
-            state = replace(state, offsets=self.offsets.to_offsets())
+        local = tuple(cast(LocalModule, terms).to_terms() for terms in self.local)
+        offsets = None if self.offsets is None else self.offsets.to_offsets()
+        later = None if self.later is None else self.later.to_later()
+        state = replace(state, offsets=offsets, local=local, later=later)
         model = model_in(state, self.updates)
         for chart in self.charts:
             cast(AtlasChart, chart).add_to(model)

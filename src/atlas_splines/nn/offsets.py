@@ -53,6 +53,10 @@ class LevelOffsets(nn.Module):
             start += count
         return out
 
+    def clear(self) -> None:
+        """Set all offsets to zero."""
+        self.values.zero_()
+
     def to_offsets(self) -> Offsets:
         """The same as a state has them; bfloat16 becomes float32."""
         values = self.values.cpu()

@@ -32,6 +32,10 @@ def export_onnx(
     The output is named "y"; an `EstimatorModule` may have more, its `output_names`. The input of an
     `EstimatorModule` is float64, of others what the module has. Needs ``pip install 'atlas-splines[onnx]'``.
 
+    A model with memory="rows" has its rows in the file: their coordinates are the centres of its local terms,
+    with weights that depend on their targets. A runtime then needs memory for some arrays of (rows, terms of
+    a box) numbers, at most 1,000 terms for most tables: give it some thousand rows at a time.
+
     Parameters
     ----------
     module

@@ -296,6 +296,10 @@ def like(value: float | None) -> Callable[..., str]:
     return record
 
 
+def gather(recorder: Recorder, result: Tensor, x: Tensor, dim: int, index: Tensor) -> str:
+    return recorder.graph.node("GatherElements", recorder.known(x), recorder.known(index), axis=dim)
+
+
 def embedding_bag(
     recorder: Recorder, result: Tensor, rows: Tensor, table: Tensor, *, per_sample_weights: Tensor, **_: Any
 ) -> str:
@@ -351,6 +355,7 @@ OPERATIONS: dict[str, Callable[..., str | list[str]]] = {
     "flatten": reshape,
     "floor": unary("Floor"),
     "full_like": like(None),
+    "gather": gather,
     "ge": comparison("GreaterOrEqual"),
     "gt": comparison("Greater"),
     "isnan": unary("IsNaN"),

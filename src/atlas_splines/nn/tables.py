@@ -16,7 +16,10 @@ from atlas_splines.core import splines
 from atlas_splines.core.lattice import Lattice
 from atlas_splines.nn.gather import gather
 
-__all__ = ["Table", "as_numpy", "locate", "locate_beyond", "numpy_dtype", "working_dtype"]
+__all__ = [
+    *("Table", "as_bits", "as_numpy", "from_bits"),
+    *("locate", "locate_beyond", "numpy_dtype", "working_dtype"),
+]
 
 
 def locate(points: Tensor, cells: Tensor | int) -> tuple[Tensor, Tensor]:
@@ -140,3 +143,19 @@ def as_numpy(values: Any) -> NDArray[Any]:
         return np.asarray(values)
     values = values.detach().cpu()
     return np.asarray(values.to(working_dtype(values.dtype)) if values.is_floating_point() else values)
+
+
+def as_bits(values: NDArray[np.float32]) -> Tensor:
+    """Numbers as whole ones with the same bits, which no change of a module's dtype rounds."""
+    return torch.tensor(np.ascontiguousarray(values, np.float32)).view(torch.int32)
+
+
+def from_bits(bits: Tensor) -> Tensor:
+    """The numbers in float32 that `as_bits` was given.
+
+    Examples
+    --------
+    >>> from_bits(as_bits(np.array([0.1, -2.0])))
+    tensor([ 0.1000, -2.0000])
+    """
+    return bits.view(torch.float32)

@@ -20,6 +20,7 @@ __all__ = [
     "Array",
     "Column",
     "check_fitted",
+    "has_local_terms",
     "number_of",
     "numbered",
     "places_along",
@@ -36,6 +37,11 @@ def check_fitted(estimator: AtlasEstimator) -> None:
     """Raise if an estimator has nothing to draw."""
     if not hasattr(estimator, "model_"):
         raise ValueError("the estimator has learned nothing yet; call fit first")
+
+
+def has_local_terms(model: Atlas) -> bool:
+    """Whether a model adds local terms to its table, so that the table alone is its smooth part."""
+    return bool(state_of(model).local)
 
 
 def numbered(kind: str, count: int) -> tuple[str, ...]:
@@ -59,7 +65,7 @@ def places_along(model: Atlas, j: int, count: int = PLACES) -> Array:
 
 
 def sums_along(model: Atlas, j: int, places: Array, output: int) -> Array:
-    """G_k, H_k and F along one input, on the lower edge of the others: shape (places, 2M + 1)."""
+    """G_k, H_k and F of the table along one input, on the lower edge of the others: (places, 2M + 1)."""
     points = np.tile(model.domain[:, 0], (places.size, 1))
     points[:, j] = places
     state = state_of(model)

@@ -17,6 +17,7 @@ from atlas_splines.plots.columns import (
     Array,
     Column,
     check_fitted,
+    has_local_terms,
     number_of,
     sums_along,
 )
@@ -45,6 +46,7 @@ __all__ = [
 SAMPLE_SIZE = 200  # points whose predictions are averaged
 BAND_PERCENTILES, BAND_LABEL = (10, 90), "effect for 80 % of points"
 MEAN_LABEL = "mean prediction"
+ADDITIVE_LABEL, SMOOTH_LABEL = "additive part", "additive part of the smooth part"
 BARS = PLACES // 3  # of the data's density
 
 
@@ -58,8 +60,9 @@ def draw_shape(
     - Band: where 80 % of these points are. Each point's own curve is first shifted to the mean of all, so
       that the band shows how much the effect differs from point to point; without interactions it has no
       width. Probabilities are cut to [0, 1].
-    - Thin dashed line: the spline f_j of F alone, shifted to the same mean, without exponentials and charts;
-      for a regressor only. Where it leaves the thick line, the exponentials or charts act.
+    - Thin dashed line: the spline f_j of F alone, shifted to the same mean, without exponentials, local terms
+      and charts; for a regressor only. Where it leaves the thick line, these act. A model with local terms
+      has only a share of the effect in it, and the legend says that it is of the smooth part.
     - Grey band: the mean interval that holds 90 % of targets, around the thick line, for a regressor.
       Dimmed: a stretch of values that no row had that was learned. A model that does not know its errors
       has neither.
@@ -117,7 +120,8 @@ def draw_effect(
     axes.plot(x, places.heights(curves.mean(axis=1)), color=MAIN, lw=2, label=MEAN_LABEL)
     if not is_classifier:
         spline = places.heights(additive_shape(estimator, j, places.units, output) + curves.mean())
-        axes.plot(x, spline, color="black", lw=0.9, ls=(0, (4, 2)), label="additive part")
+        label = SMOOTH_LABEL if has_local_terms(estimator.model_) else ADDITIVE_LABEL
+        axes.plot(x, spline, color="black", lw=0.9, ls=(0, (4, 2)), label=label)
     if rows is not None:
         draw_density(axes, rows[:, j])
     draw_doubt_along(axes, estimator, j, places, curves.mean(axis=1), sample, output)

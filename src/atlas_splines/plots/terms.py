@@ -15,6 +15,7 @@ from atlas_splines.plots.columns import (
     Array,
     Column,
     check_fitted,
+    has_local_terms,
     number_of,
     numbered,
     places_along,
@@ -36,7 +37,8 @@ def draw_terms(
     A term k⁻²·exp G_k is a product of one factor for each input. Each factor is divided by its mean along
     the input, and the legend tells the mean of the whole term over the domain, in units of the output. Terms
     are ranked by that mean times the standard deviation of the factor. Terms that are subtracted, those with
-    h_kj, are dashed; the two of a pair share a colour, and often cancel in part. Charts do not take part.
+    h_kj, are dashed; the two of a pair share a colour, and often cancel in part. Charts do not take part, and
+    neither do local terms: of a model that has them it is the smooth part, as the axis says.
 
     Parameters
     ----------
@@ -71,7 +73,8 @@ def draw_terms(
         colour = colours.setdefault(k, LINE_COLOURS[len(colours) % len(LINE_COLOURS)])
         axes.plot(x, factors[:, term], color=colour, ls="--" if negative else "-", label=label)
     axes.axhline(1, color=QUIET, lw=0.8, zorder=0)
-    axes.set(xlabel=name, ylabel="factor, relative to its mean", xlim=(x[0], x[-1]))
+    of = " (smooth part)" if has_local_terms(atlas) else ""
+    axes.set(xlabel=name, ylabel=f"factor, relative to its mean{of}", xlim=(x[0], x[-1]))
     return axes
 
 

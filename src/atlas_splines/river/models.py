@@ -28,10 +28,16 @@ class RiverAtlasRegressor(Batches[AtlasRegressor], base.MiniBatchRegressor):
     batch of them is learned at once, by `partial_fit`. In the warm-up the model is fitted anew each time that
     the rows have doubled; then they are dropped. Before the first batch it predicts the mean.
 
+    By default no rows are kept. A model that keeps them is derived from all of them with each batch: on a
+    stream with edges and waves in six columns a batch of 100 rows took 0.2 s where 2,000 to 4,000 rows were
+    kept, and 0.5 s up to 22,000, against 0.05 s with sums alone; a single row took 95 ms against 7. Its mean
+    absolute error was 0.24 against 0.60: where that is worth the time, give an estimator with
+    ``memory="rows"``.
+
     Parameters
     ----------
     estimator
-        An `AtlasRegressor` that is not fitted; by default one with ``missing="learn"`` and
+        An `AtlasRegressor` that is not fitted; by default one with ``memory="sums"``, ``missing="learn"`` and
         ``random_state=0``.
     batch
         Rows that are learned at once.
@@ -116,7 +122,7 @@ class RiverAtlasRegressor(Batches[AtlasRegressor], base.MiniBatchRegressor):
         return pd.Series(self._model.predict(self._table([(row, None) for row in rows])), index=X.index)
 
     def _new_estimator(self) -> AtlasRegressor:
-        return AtlasRegressor(missing="learn", random_state=0)
+        return AtlasRegressor(memory="sums", missing="learn", random_state=0)
 
     def _fitted(self, estimator: AtlasRegressor, X: Any, y: NDArray[Any]) -> AtlasRegressor:
         return estimator.fit(X, y)
@@ -134,8 +140,8 @@ class RiverAtlasClassifier(Batches[AtlasClassifier], base.Classifier):
     Parameters
     ----------
     estimator
-        An `AtlasClassifier` that is not fitted; by default one with ``missing="learn"`` and
-        ``random_state=0``.
+        An `AtlasClassifier` that is not fitted; by default one with ``memory="sums"``, ``missing="learn"``
+        and ``random_state=0``.
     batch
         Rows that are learned at once.
     warm_up
@@ -198,7 +204,7 @@ class RiverAtlasClassifier(Batches[AtlasClassifier], base.Classifier):
         return dict.fromkeys(waiting, 0.0) | dict(zip(self._model.classes_.tolist(), shares, strict=True))
 
     def _new_estimator(self) -> AtlasClassifier:
-        return AtlasClassifier(missing="learn", random_state=0)
+        return AtlasClassifier(memory="sums", missing="learn", random_state=0)
 
     def _fitted(self, estimator: AtlasClassifier, X: Any, y: NDArray[Any]) -> AtlasClassifier | None:
         return estimator.fit(X, y) if len(np.unique(y)) > 1 else None

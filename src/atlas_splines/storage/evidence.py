@@ -26,6 +26,7 @@ from atlas_splines.evidence.track import Track
 from atlas_splines.files.archive import Archive
 from atlas_splines.files.fields import Fields
 from atlas_splines.storage.bare_models import configuration_of, read_bare_model, table_tensors
+from atlas_splines.storage.local_memory import memory_header, memory_tensors, read_memory
 from atlas_splines.storage.spread import (
     read_seen,
     seen_header,
@@ -55,7 +56,10 @@ GREW = "grew"  # of a batch that bumps came with; others lack it
 BEFORE = "before"  # of a batch: files that do not say who spoke before an update lack it
 SIDES = "sides"  # of bumps of a model that has to rise or fall along inputs; others lack it
 SEEN = "seen"  # of a batch whose errors were watched; others lack it
+LINEAR = "linear"  # inputs of a pool that have one function; others lack it
 LEVELS = "levels"  # inputs of a pool whose coordinates are levels; others lack it
+FEWEST = "fewest"  # of a pool that keeps no sums of few rows apart; others lack it
+MEMORY = "memory"  # of a pool that keeps rows; others lack it
 SPREAD = "spread"  # of a pool whose errors were watched, and all there is of a chart without a pool
 MOST_MEMORIES = 16  # that fade: each takes as much room as the exact one
 MOST_STEPS = 100  # towards a prior: each costs time
@@ -90,12 +94,15 @@ def pool_header(evidence: Evidence | None) -> dict[str, Any] | None:
             | ({} if batch.seen is None else {SEEN: seen_header(batch.seen)})
             for batch in pool.recent
         ],
-        "base": None if pool.base is None else configuration_of(model_in(pool.base)),
+        "base": None if pool.fitted is None else configuration_of(model_in(pool.fitted)),
         "voice": pool.voice,
         "loss": pool.loss,
         "weight_unit": float(pool.weight_unit),
         **({SIDES: [list(group.sides) for group in pool.features.bumps]} if pool.features.signs else {}),
         **({LEVELS: list(pool.features.levels)} if pool.features.levels else {}),
+        **({LINEAR: list(pool.features.linear)} if pool.features.linear else {}),
+        **({FEWEST: pool.fewest} if pool.fewest > 1 else {}),
+        **({} if pool.memory is None else {MEMORY: memory_header(pool.memory)}),
     } | watched
 
 
@@ -119,8 +126,10 @@ def pool_tensors(evidence: Evidence | None, name: str) -> dict[str, NDArray[Any]
         tensors |= {} if batch.seen is None else seen_tensors(batch.seen, f"{name}.recent.{k}.seen")
     if pool.spread is not None:
         tensors |= spread_tensors(pool.spread, f"{name}.spread")
-    if pool.base is not None:
-        tensors |= table_tensors(model_in(pool.base), f"{name}.base")
+    if pool.fitted is not None:
+        tensors |= table_tensors(model_in(pool.fitted), f"{name}.base")
+    if pool.memory is not None:
+        tensors |= memory_tensors(pool.memory, f"{name}.{MEMORY}")
     return tensors
 
 
@@ -143,18 +152,22 @@ def pool_from_archive(archive: Archive, value: object, model: Atlas, name: str) 
     if value is None:
         return None
     signs = state_of(model).signs
-    more = (*([SIDES] if signs else []), *(key for key in (SPREAD, LEVELS) if _has(value, key)))
+    optional = [key for key in (SPREAD, LEVELS, LINEAR, FEWEST, MEMORY) if _has(value, key)]
+    more = (*([SIDES] if signs else []), *optional)
     fields = Fields(value, name, (*POOL, *more))
     features = _read_features(archive, fields, model.inputs, signs, name)
     shape = (len(features), model.outputs)
     half_lives = _read_half_lives(fields)
     base = None if fields.is_null("base") else _read_base(archive, fields.value["base"], model, name)
-    candidates = 1 + len(half_lives) + (base is not None)
+    loss, memory, sizes = fields.choice("loss", tuple(LOSSES)), None, (model.inputs, model.outputs)
+    if MEMORY in fields.value:
+        memory = read_memory(archive, fields.value[MEMORY], sizes, loss, f"{name}.{MEMORY}")
+        if base is not None:
+            raise ValueError(f"'base' of {name} has no place beside rows that are kept")
+    candidates = 1 + len(half_lives) + (base is not None) + (memory is not None)
     older = read_statistics(archive, shape, f"{name}.older", features.levels)
-    loss = fields.choice("loss", tuple(LOSSES))
     spread = None
     if SPREAD in fields.value:
-        sizes = (model.inputs, model.outputs)
         spread = spread_from_archive(archive, fields.value[SPREAD], sizes, loss, f"{name}.spread")
     recent = _read_recent(archive, fields, features, shape, candidates, name)
     recent = _with_seen(archive, recent, fields.items("recent"), spread, model, loss, name)
@@ -166,12 +179,14 @@ def pool_from_archive(archive: Archive, value: object, model: Atlas, name: str) 
         faded=read_faded(archive, fields, len(half_lives), older, name, features.levels),
         track=_read_track(fields.value["track"], candidates, name),
         recent=recent,
-        base=base,
+        fitted=base,
+        memory=memory,
         voice=_read_voice(fields, half_lives),
         loss=loss,
         dtype=model.dtype.name,
         weight_unit=_positive(fields, "weight_unit"),
         spread=spread,
+        fewest=fields.whole(FEWEST, least=1) if FEWEST in fields.value else 1,
     )
     _check_total(pool, name)
     return pool
@@ -294,8 +309,11 @@ def _read_features(archive: Archive, fields: Fields, inputs: int, signs: Signs, 
     levels = fields.items(LEVELS) if LEVELS in fields.value else []
     if not _are_different_inputs(levels, inputs):
         raise ValueError(f"'levels' of {name} must be different inputs")
+    linear = fields.items(LINEAR) if LINEAR in fields.value else []
+    if not _are_different_inputs([*coarse, *linear], inputs):
+        raise ValueError(f"'coarse' and 'linear' of {name} must be different inputs")
     pairs = tuple((j, density) for j, density in fine)
-    return Features(inputs, tuple(coarse), pairs, tuple(groups), signs, tuple(levels))
+    return Features(inputs, tuple(coarse), pairs, tuple(groups), signs, tuple(levels), tuple(linear))
 
 
 def _read_sides(fields: Fields, groups: int, signs: Signs) -> list[tuple[int, ...]]:

@@ -6,6 +6,7 @@ docs/format.md describes them. No pickle, and no name in a file is ever imported
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, cast
@@ -15,13 +16,14 @@ from numpy.typing import NDArray
 
 from atlas_splines.core import splines
 from atlas_splines.core.charts import Chart, Fence, chart_densities, chart_layout, chart_table
+from atlas_splines.core.extension import cropped
 from atlas_splines.core.history import History
 from atlas_splines.core.lattice import MAX_DENSITY, Domain, Lattice, cell_range
 from atlas_splines.core.model import Atlas, model_in, snapshot_of, state_of
 from atlas_splines.core.monotone import constrained, is_monotone
-from atlas_splines.core.offsets import Offsets, inputs_of
-from atlas_splines.core.records import Folded, Record
+from atlas_splines.core.records import Folded, Record, folded_of
 from atlas_splines.core.state import Signs, State
+from atlas_splines.evidence.local_memory import LocalMemory
 from atlas_splines.evidence.pool import Pool
 from atlas_splines.files.archive import Archive
 from atlas_splines.files.fields import Fields
@@ -39,6 +41,15 @@ from atlas_splines.storage.bare_models import (
     table_width,
 )
 from atlas_splines.storage.evidence import chart_evidence, pool_from_archive, pool_header, pool_tensors
+from atlas_splines.storage.local_memory import (
+    LATER,
+    LOCAL,
+    local_header,
+    local_tensors,
+    offsets_tensors,
+    read_local,
+    read_offsets,
+)
 from atlas_splines.storage.logs import (
     HASH,
     NOTES,
@@ -55,6 +66,7 @@ __all__ = ["held_out_to_json", "loss_from_json", "loss_to_json", "model_from_arc
 
 MODEL = ("configuration", "charts", "updates", "chain", "evidence")
 MONOTONE = "monotone"  # of a model that has to rise or fall along inputs; others lack it
+OPTIONAL = (MONOTONE, LOCAL, LATER)
 CHART = ("update", "replaces", "terms", "density", "filled", "fence", "evidence")
 RECORD = ("type", "id", "kind", "time", "rows", "before", "after", "reverted")
 UPDATE = ("seconds", "error_before", "error_after", "footprint", "history", "reason")
@@ -76,9 +88,8 @@ def model_to_archive(model: Atlas, name: str = "model") -> Archive:
     """
     model = snapshot_of(model)
     tensors = table_tensors(model, name) | pool_tensors(state_of(model).evidence, f"{name}.evidence")
-    offsets = state_of(model).offsets
-    if offsets is not None:
-        tensors |= {f"{name}.offsets.keys": offsets.keys, f"{name}.offsets.values": offsets.values}
+    tensors |= offsets_tensors(state_of(model).offsets, name)
+    tensors |= local_tensors(state_of(model), _memory_of(state_of(model)), name)
     for k, chart in enumerate(model.charts):
         tensors |= _chart_tensors(chart, f"{name}.charts.{k}")
     for k, record in enumerate(model.updates):
@@ -89,7 +100,7 @@ def model_to_archive(model: Atlas, name: str = "model") -> Archive:
         "updates": [_record_header(record) for record in model.updates],
         "chain": chain_header(model),
         "evidence": pool_header(state_of(model).evidence),
-    }
+    } | local_header(state_of(model))
     if state_of(model).signs:
         header[MONOTONE] = [list(ways) for ways in state_of(model).signs]
     return Archive("model", {name: header}, tensors)
@@ -97,7 +108,7 @@ def model_to_archive(model: Atlas, name: str = "model") -> Archive:
 
 def model_from_archive(archive: Archive, name: str = "model") -> Atlas:
     """Put a model together again, or raise a ValueError that says what is wrong with it."""
-    fields = Fields.with_optional(archive.header.get(name), f"{name!r} of the header", MODEL, MONOTONE)
+    fields = Fields.with_optional(archive.header.get(name), f"{name!r} of the header", MODEL, *OPTIONAL)
     bare = read_bare_model(archive, fields.value["configuration"], name)
     bare = constrained(bare, _read_signs(fields, bare))
     updates = [
@@ -109,8 +120,16 @@ def model_from_archive(archive: Archive, name: str = "model") -> Atlas:
         _read_chart(archive, value, bare, pool, f"{name}.charts.{k}")
         for k, value in enumerate(fields.items("charts"))
     ]
-    offsets = _read_offsets(archive, bare, name)
-    model = model_in(replace(state_of(bare).with_charts(charts), evidence=pool, offsets=offsets), updates)
+    memory = None if pool is None else pool.memory
+    local, later = read_local(archive, fields.value, bare, memory, name)
+    whole = replace(
+        state_of(bare).with_charts(charts),
+        evidence=pool,
+        offsets=read_offsets(archive, bare, name),
+        local=local,
+        later=later,
+    )
+    model = model_in(_derived(whole), updates)
     if not is_monotone(state_of(model)):
         raise ValueError(f"the coefficients of {name} or of its charts do not go the ways of {MONOTONE!r}")
     _check_log(model)
@@ -118,16 +137,23 @@ def model_from_archive(archive: Archive, name: str = "model") -> Atlas:
     return model
 
 
-def _read_offsets(archive: Archive, model: Atlas, name: str) -> Offsets | None:
-    """What is added to outputs by level; None if nothing is."""
-    if f"{name}.offsets.keys" not in archive.tensors:
-        return None
-    keys = archive.tensor(f"{name}.offsets.keys", "int64", (None,))
-    values = archive.tensor(f"{name}.offsets.values", model.dtype.name, (len(keys), model.outputs))
-    inputs = inputs_of(keys)
-    if not len(keys) or (np.diff(keys) <= 0).any() or inputs[0] < 0 or inputs[-1] >= model.inputs:
-        raise ValueError(f"tensor '{name}.offsets.keys' must be rising levels of inputs of the model")
-    return Offsets(keys, values)
+def _memory_of(state: State) -> LocalMemory | None:
+    """The rows that a state keeps, if it keeps any."""
+    return state.evidence.memory if isinstance(state.evidence, Pool) else None
+
+
+def _derived(state: State) -> State:
+    """The state, whose pool need not derive the model of its rows again where the state is that model."""
+    pool = state.evidence
+    if not isinstance(pool, Pool) or pool.memory is None or pool.base_share < 1:
+        return state
+    unit = np.tile([0.0, 1.0], (state.lattice.inputs, 1))
+    alone = replace(state.with_charts(()), evidence=None, offsets=None)
+    smaller = (cropped(alone, unit, density) for density in range(state.density + 1))
+    base = next(each for each in smaller if each is not None)
+    if base.later is not None:
+        base = replace(base, later=replace(base.later, state=replace(base.later.state, offsets=None)))
+    return replace(state, evidence=pool.derived_as(base))
 
 
 def _read_signs(fields: Fields, model: Atlas) -> Signs:
@@ -160,7 +186,9 @@ def _check_log(model: Atlas) -> None:
                 f"a chart belongs to update {chart.update}, which is not in the log or has no charts"
             )
         _check_recent(state_of(chart.content), kinds, after=chart.update)
+        _check_kept(state_of(chart.content), model.updates)
     _check_recent(state_of(model), kinds, after=0)
+    _check_kept(state_of(model), model.updates)
 
 
 def _check_recent(state: State, kinds: dict[int, str], after: int) -> None:
@@ -170,6 +198,17 @@ def _check_recent(state: State, kinds: dict[int, str], after: int) -> None:
             raise ValueError(
                 f"evidence belongs to update {batch.update}, which is not in the log or has none there"
             )
+
+
+def _check_kept(state: State, log: Sequence[Record]) -> None:
+    """The updates that kept rows came with stand in the log, in full or folded."""
+    memory, folded = _memory_of(state), folded_of(log)
+    if memory is None:
+        return
+    standing = {0, *(record.id for record in log if not record.reverted)}
+    for update in np.unique(memory.rows.updates).tolist():
+        if update not in standing and (folded is None or update > folded.last):
+            raise ValueError(f"rows that are kept belong to update {update}, which is not in the log")
 
 
 # --- charts and fences --------------------------------------------------------------------------------
@@ -189,6 +228,8 @@ def _chart_header(chart: Chart) -> dict[str, Any]:
 
 def _chart_tensors(chart: Chart, name: str) -> dict[str, NDArray[Any]]:
     width = table_width(chart.content.outputs, chart.content.terms)
+    if state_of(chart.content).local or state_of(chart.content).later is not None:
+        raise ValueError("a chart has local terms, which have no place in a file")
     return {
         f"{name}.table": chart_table(chart)[:, :width],
         f"{name}.slope": chart_layout(chart).slope[:width],

@@ -12,6 +12,8 @@ from atlas_splines.memory.first_rows import FEATURES
 
 __all__ = ["upgrade"]
 
+MAX_ROWS = 100_000  # the default of the parameter
+
 
 def upgrade(archive: Archive) -> None:
     """Bring the header of an archive to the newest version, in place."""
@@ -27,6 +29,9 @@ def upgrade(archive: Archive) -> None:
         archive.version = 4
     if archive.version == 4:
         archive.version = 5  # whose tables can be written by their columns: the header is the same
+    if archive.version == 5:
+        _add_memory(archive.header)
+        archive.version = 6
     _add_quantile(archive.header)
 
 
@@ -61,6 +66,14 @@ def _add_fit(header: dict[str, Any]) -> None:
     """Version 4 knows what a fit was made from, and how well it did."""
     for estimator in _objects([header.get("estimator")]):
         estimator["fit"] = None
+
+
+def _add_memory(header: dict[str, Any]) -> None:
+    """Version 6 knows rows that are kept; models of older ones keep none, and go on so."""
+    for estimator in _objects([header.get("estimator")]):
+        for parameters in _objects([estimator.get("parameters")]):
+            if not {"memory", "max_rows"} & parameters.keys():
+                parameters |= {"memory": "sums", "max_rows": MAX_ROWS}
 
 
 def _add_quantile(header: dict[str, Any]) -> None:

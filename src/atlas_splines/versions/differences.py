@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,15 +13,19 @@ from scipy.special import softmax
 from atlas_splines.core.charts import Chart, Fence, chart_layout, chart_table
 from atlas_splines.core.evaluation import evaluate
 from atlas_splines.core.extension import cropped
+from atlas_splines.core.later import Later
 from atlas_splines.core.lattice import Domain
-from atlas_splines.core.model import Atlas, state_of
+from atlas_splines.core.local_terms import LocalTerms
+from atlas_splines.core.model import Atlas, model_in, state_of
 from atlas_splines.core.offsets import Offsets
 from atlas_splines.core.records import Folded, Record
 from atlas_splines.core.state import State
 from atlas_splines.estimators.base import AtlasEstimator
 from atlas_splines.estimators.classifier import AtlasClassifier
 from atlas_splines.estimators.table_model import TableModel
+from atlas_splines.evidence.held_rows import HeldRows
 from atlas_splines.memory.footprints import BoxFootprint, Footprint, RestFootprint
+from atlas_splines.memory.owners import evidence_of
 from atlas_splines.memory.sampling import points_in
 from atlas_splines.tables.encoding import Encoding
 from atlas_splines.versions.versioned import Versioned, estimator_of, model_of
@@ -54,6 +58,9 @@ class Difference:
         How many of these have different predictions.
     mean, worst
         Absolute difference of the predictions there, in the unit of the target; of probabilities for classes.
+    parts
+        What of the models differs, in words: coefficients, effects of levels, local terms, what predicts
+        beyond the end of a clock, charts, and the rows that they keep.
     """
 
     same: bool
@@ -64,6 +71,7 @@ class Difference:
     differing: int = 0
     mean: float = 0.0
     worst: float = 0.0
+    parts: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         """Whether any prediction can differ."""
@@ -107,7 +115,8 @@ def diff(first: Versioned, second: Versioned, *, rows: ArrayLike | None = None) 
     else:
         known = common_domain(one.domain, other.domain)
         shown = [estimator._in_columns(area, known) for area in areas]
-    found = Difference(same, tuple(only_first), tuple(only_second), tuple(shown))
+    parts = tuple(differing_parts(state_of(one), state_of(other)))
+    found = Difference(same, tuple(only_first), tuple(only_second), tuple(shown), parts=parts)
     if not areas and rows is None:
         return found
     gaps = gaps_on(first, second, rows) if rows is not None else gaps_at(first, second, areas)
@@ -147,6 +156,34 @@ def encoding_of(thing: Versioned) -> Encoding | None:
     """How the columns of a table become inputs, if it knows that; whether it was a frame does not matter."""
     found = thing.encoding if isinstance(thing, TableModel) else getattr(thing, "encoding_", None)
     return None if found is None else replace(found, of_frame=False)
+
+
+# --- what -----------------------------------------------------------------------------------------------
+
+
+def differing_parts(one: State, other: State) -> Iterator[str]:
+    """What of two states differs, in words."""
+    if not same_coefficients(one, other):
+        yield "the coefficients"
+    if not same_offsets(one.offsets, other.offsets):
+        yield "the effects of levels"
+    if not same_local(one.local, other.local):
+        yield "the local terms"
+    if not same_later(one.later, other.later):
+        yield "the model beyond the end of a clock"
+    if changed_charts(one.charts, other.charts):
+        yield "the charts"
+    counts = [len(kept_rows(a).without(kept_rows(b))) for a, b in ((one, other), (other, one))]
+    if any(counts):
+        yield f"the kept rows ({counts[0]:,} only in the first, {counts[1]:,} only in the second)"
+
+
+def kept_rows(state: State) -> HeldRows:
+    """The rows that a state keeps, which may be none."""
+    pool = evidence_of(state)
+    if pool is not None and pool.memory is not None:
+        return pool.memory.rows
+    return HeldRows.of(np.zeros((0, state.lattice.inputs)), np.zeros((0, state.outputs)), np.zeros(0))
 
 
 # --- logs -----------------------------------------------------------------------------------------------
@@ -198,6 +235,12 @@ def common_domain(one: Domain, other: Domain) -> Domain:
 
 
 def same_tables(one: State, other: State) -> bool:
+    """Whether coefficients, where both domains have them, and all that is added to them are the same."""
+    same = same_coefficients(one, other) and same_offsets(one.offsets, other.offsets)
+    return same and same_local(one.local, other.local) and same_later(one.later, other.later)
+
+
+def same_coefficients(one: State, other: State) -> bool:
     """Whether the coefficients are the same, where both domains have them."""
     if (one.outputs, one.terms, one.damping) != (other.outputs, other.terms, other.damping):
         return False
@@ -205,10 +248,26 @@ def same_tables(one: State, other: State) -> bool:
     parts = [cropped(each, domain, density) for each in (one, other)]
     if parts[0] is None or parts[1] is None:
         return False
-    if not same_offsets(one.offsets, other.offsets):
-        return False
     used = one.outputs * one.width
     return np.array_equal(parts[0].table[:, :used], parts[1].table[:, :used])
+
+
+def same_local(one: Sequence[LocalTerms], other: Sequence[LocalTerms]) -> bool:
+    """Whether local terms are the same."""
+    return len(one) == len(other) and all(
+        np.array_equal(part, its)
+        for terms, others in zip(one, other, strict=True)
+        for part, its in zip(terms.parts, others.parts, strict=True)
+    )
+
+
+def same_later(one: Later | None, other: Later | None) -> bool:
+    """Whether the same is predicted beyond the end of a clock."""
+    if one is None or other is None:
+        return one is other
+    parts = [(each.clocks, each.signs, each.ends, each.slopes) for each in (one, other)]
+    same = all(np.array_equal(*pair) for pair in zip(*parts, strict=True))
+    return same and model_in(one.state).fingerprint() == model_in(other.state).fingerprint()
 
 
 def same_offsets(one: Offsets | None, other: Offsets | None) -> bool:

@@ -18,8 +18,17 @@ from atlas_splines.core.model import Atlas, is_held, model_in, snapshot_of, stat
 from atlas_splines.core.records import Record
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import State
+from atlas_splines.evidence.local_memory import LocalMemory
 from atlas_splines.evidence.pool import Pool
-from atlas_splines.memory.owners import MODEL, as_doubles, chart_of, evidence_of, local_rows, owners_of
+from atlas_splines.memory.owners import (
+    MODEL,
+    as_doubles,
+    chart_of,
+    evidence_of,
+    local_rows,
+    needed_pool,
+    owners_of,
+)
 from atlas_splines.versions.differences import overlap
 from atlas_splines.versions.learned import Data, Learned, by_digest, learn_again, learned
 from atlas_splines.versions.pools import restarted
@@ -30,19 +39,24 @@ __all__ = ["Receipt", "forget"]
 
 Array = NDArray[np.float64]
 
+FIRST_FIT = "the first fit: its features, its priors, the domain of its columns, and rows that were in it"
+CHOSEN = (
+    "what was chosen with the rows that a fit or an update had: features, length scales, shares and priors, "
+    "the domain of columns, and the places of categories"
+)
 NOT_COVERED = (
-    "the first fit: its features, its priors, the domain of its columns, and rows that were in it",
     "copies of the model, backups, patches, exports such as ONNX, and logs kept elsewhere",
     "the log, which still tells of the updates: their number, time, count of rows and digest of data",
 )
 WIDTHS = "the widths of intervals, which errors on these rows may have shaped"
 DECISIONS = "what later updates decided when these rows were known, such as whether to open a chart"
 SUBTRACTED, TAKEN_BACK, AGAIN = "taken out of the sums", "taken back", "learned again without them"
+DROPPED = "taken out of the kept rows and of the sums"
 
 
 @dataclass(frozen=True)
 class Taken:
-    """What was taken out of one update."""
+    """What was taken out of one update, or out of the fit, which has number 0."""
 
     update: int
     rows: int
@@ -99,10 +113,11 @@ def forget(
 ) -> tuple[Versioned, Receipt]:
     """The model as if its updates had never seen some rows, and a receipt; the model itself stays as it is.
 
-    All rows of one update are found by their digest, and others in the data of updates, if it is given. What
-    was pooled is subtracted from the exact sums, and charts of an update that goes are taken back. Fading
-    memories, which cannot be unlearned, start again from the exact sums. With the data of all updates every
-    one is made again without the rows: this is needed where later charts were fitted on top of them.
+    A model that keeps rows finds them there, those of its fit as well, and is derived again from the others.
+    Otherwise all rows of one update are found by their digest, and others in the data of updates, if it is
+    given. What was pooled is subtracted from the exact sums, and charts of an update that goes are taken
+    back. Fading memories, which cannot be unlearned, start again from the exact sums. With the data of all
+    updates every one is made again without the rows: this is needed where later charts were fitted on top.
 
     Parameters
     ----------
@@ -134,10 +149,12 @@ def forget(
         result, taken = made_again(model, rows, tables, first)
         open_questions: tuple[str, ...] = () if first is not None else (WIDTHS,)
     else:
-        affected = updates_with(log, rows, tables)
+        affected = updates_with(model, log, rows, tables)
         result, taken = without_rows(model, affected)
-        open_questions = (WIDTHS, DECISIONS) if log[-1].id > affected[0].record.id else ()
+        last = max((record.id for record in log), default=0)
+        open_questions = (WIDTHS, DECISIONS) if last > affected[0].update else ()
     inner = model_of(result)
+    chosen = FIRST_FIT if memory_of(model) is None else CHOSEN
     return result, Receipt(
         time=datetime.now(timezone.utc).isoformat(),
         before=version(model),
@@ -148,24 +165,70 @@ def forget(
         data=rows.digest,
         taken=tuple(taken),
         remaining=tuple(record.id for record in inner.updates if record.reverted is None),
-        not_covered=(*NOT_COVERED, *open_questions),
+        not_covered=(chosen, *NOT_COVERED, *open_questions),
     )
 
 
 @dataclass(frozen=True, eq=False)
 class Affected:
-    """An update that had some of the rows."""
+    """An update that had some of the rows, or the fit."""
 
-    record: Record
+    record: Record | None  # None for the fit
     rows: Learned
     is_whole: bool  # whether it had no others
+    is_kept: bool = False  # whether the model keeps the rows
+
+    @property
+    def update(self) -> int:
+        """Number of the update, 0 for the fit."""
+        return 0 if self.record is None else self.record.id
 
 
-def updates_with(log: Sequence[Record], rows: Learned, tables: Mapping[str, Learned]) -> list[Affected]:
-    """The updates that had the rows: one that had exactly these, or those in whose data they are."""
+def memory_of(thing: Versioned) -> LocalMemory | None:
+    """The rows that a model keeps, if it does."""
+    pool = evidence_of(state_of(model_of(thing)))
+    return None if pool is None else pool.memory
+
+
+def updates_with(
+    thing: Versioned, log: Sequence[Record], rows: Learned, tables: Mapping[str, Learned]
+) -> list[Affected]:
+    """The updates that had the rows, by number: one that had exactly these, or those that they are found in.
+
+    Rows that the model keeps are found there, and all others in the data of updates.
+    """
     exactly = [record for record in log if record.data == rows.digest]
     if exactly:
         return [Affected(exactly[-1], rows, True)]
+    kept, others = updates_with_kept(thing, log, rows)
+    if kept and not len(others.X):
+        return kept
+    return sorted([*kept, *updates_with_data(log, others, tables)], key=lambda each: each.update)
+
+
+def updates_with_kept(
+    thing: Versioned, log: Sequence[Record], rows: Learned
+) -> tuple[list[Affected], Learned]:
+    """Updates, and the fit, of which the model keeps some of the rows, and the rows that it does not keep."""
+    pool = evidence_of(state_of(model_of(thing)))
+    if pool is None or pool.memory is None:
+        return [], rows
+    updates = pool.updates_of(*as_doubles(rows_of(thing, rows)))
+    records = {record.id: record for record in log}
+    found = [
+        Affected(records.get(update), rows.take(updates == update), False, True)
+        for update in np.unique(updates[updates >= 0]).tolist()
+    ]
+    others = rows.take(updates < 0)
+    if len(others.X) and pool.keeps_all and not state_of(model_of(thing)).charts:
+        raise ValueError(
+            f"{len(others.X):,} of the rows are not among those that the model has learned; check them"
+        )
+    return found, others
+
+
+def updates_with_data(log: Sequence[Record], rows: Learned, tables: Mapping[str, Learned]) -> list[Affected]:
+    """The updates in whose data the rows are."""
     wanted, found = Counter(rows.hashes), []
     for record in log:
         if record.data in tables:
@@ -188,7 +251,7 @@ def without_rows(thing: Versioned, affected: Sequence[Affected]) -> tuple[Versio
     result, taken = thing, []
     for each in reversed(affected):
         result, how = without_rows_of(result, each)
-        taken.append(Taken(each.record.id, len(each.rows.X), how))
+        taken.append(Taken(each.update, len(each.rows.X), how))
     return result, taken[::-1]
 
 
@@ -196,6 +259,8 @@ def without_rows_of(thing: Versioned, affected: Affected) -> tuple[Versioned, st
     """The model without some rows of an update, or without all of it."""
     model, record = snapshot_of(model_of(thing)), affected.record
     changed = with_model(thing, model)
+    if affected.is_kept or record is None:
+        return without_kept_rows(changed, affected), DROPPED
     later = [other for other in model.updates if other.id > record.id and other.reverted is None]
     if affected.is_whole and not later and is_held(state_of(model), record.id):
         (estimator_of(changed) or model).revert(record.id)
@@ -210,8 +275,27 @@ def without_rows_of(thing: Versioned, affected: Affected) -> tuple[Versioned, st
     return with_model(thing, model_in(state, log)), f"{TAKEN_BACK}, and {SUBTRACTED}" if own else SUBTRACTED
 
 
+def without_kept_rows(thing: Versioned, affected: Affected) -> Versioned:
+    """The model without some rows that it keeps: it is derived again from all others."""
+    model, number = model_of(thing), affected.update
+    state = state_of(model)
+    if any(not chart.replaces for chart in state.charts if chart.update > number):
+        raise ValueError(
+            f"later charts were fitted on top of {what_of(number)}; give the data of all updates, to make "
+            "the later ones again without it"
+        )
+    pool = less(needed_pool(state), number, *as_doubles(rows_of(thing, affected.rows)))
+    return with_model(thing, model_in(pool.state_like(state), model.updates))
+
+
+def what_of(number: int) -> str:
+    """An update in words."""
+    return f"update {number}" if number else "the fit"
+
+
 def dependences(state: State, affected: Affected) -> Iterator[str]:
     """Why rows of an update cannot be taken out without the data of others."""
+    assert affected.record is not None
     number, domain = affected.record.id, state.lattice.domain
     own = [chart for chart in state.charts if chart.update == number]
     later = [chart for chart in state.charts if chart.update > number]
@@ -254,7 +338,10 @@ def chart_less(chart: Chart, update: int, rows: Rows) -> Chart:
 
 
 def less(pool: Pool, update: int, points: Array, targets: Array, weights: Array) -> Pool:
-    """The pool without rows of an update; if it is recent, what is left of it can still be taken back."""
+    """The pool without rows of an update; if it is recent, what is left of it can still be taken back.
+
+    Number 0 is the fit, whose rows are in no sums by level.
+    """
     sums = pool.summed(points, targets, weights)
     recent = [
         replace(batch, statistics=batch.statistics - sums) if batch.update == update else batch
@@ -262,7 +349,9 @@ def less(pool: Pool, update: int, points: Array, targets: Array, weights: Array)
     ]
     left = [batch for batch in recent if batch.statistics.count > 0]
     spread = None if pool.whole_spread is None else pool.whole_spread.forgotten(points)
-    return restarted(pool, pool.total - sums, left, pool.base, spread)
+    total = pool.total - sums if update else pool.less(points, targets, weights)
+    rest = restarted(pool, total, left, pool.fitted, spread)
+    return rest.dropping(pool.held(points, targets, weights), update)
 
 
 # --- with all data: by making every update again --------------------------------------------------------
@@ -271,27 +360,30 @@ def less(pool: Pool, update: int, points: Array, targets: Array, weights: Array)
 def made_again(
     thing: Versioned, rows: Learned, tables: Mapping[str, Learned], first: Versioned | None
 ) -> tuple[Versioned, list[Taken]]:
-    """The model of all updates, each made again without the rows."""
+    """The model of all updates, each made again without the rows; those that the fit keeps are dropped."""
     start = first_version(thing, tables) if first is None else first
-    built, taken = copy.deepcopy(start), []
+    events = list(timeline(model_of(thing).updates, model_of(start).updates))
     left = Counter(rows.hashes)
-    for record, is_update in timeline(model_of(thing).updates, model_of(start).updates):
+    for record, is_update in events:
+        left -= Counter(tables[record.data].hashes if is_update and record.data in tables else ())
+    kept, others = updates_with_kept(start, [], rows.split(left)[0]) if left else ([], rows.split(left)[0])
+    if len(others.X):
+        raise ValueError(f"{len(others.X):,} of the rows were in no update; check them")
+    built, taken = without_rows(copy.deepcopy(start), kept)
+    for record, is_update in events:
         if not is_update:
             if any(entry.id == record.id and not entry.reverted for entry in model_of(built).updates):
                 revert(built, record)
             continue
         if record.data not in tables:
             raise ValueError(f"the data of update {record.id} is missing; give it too")
-        gone, kept = tables[record.data].split(Counter(rows.hashes))
-        left -= Counter(gone.hashes)
+        gone, rest = tables[record.data].split(Counter(rows.hashes))
         if len(gone.X):
-            taken.append(Taken(record.id, len(gone.X), AGAIN if len(kept.X) else TAKEN_BACK))
-        if len(kept.X):
-            learn_again(built, record, kept)
+            taken.append(Taken(record.id, len(gone.X), AGAIN if len(rest.X) else TAKEN_BACK))
+        if len(rest.X):
+            learn_again(built, record, rest)
         else:
             skip(model_of(built), record)
-    if left.total():
-        raise ValueError(f"{left.total():,} of the rows were in no update; check them")
     return built, taken
 
 

@@ -58,9 +58,10 @@ class Learned:
         for k, name in enumerate(self.hashes):
             gone[k] = left[name] > 0
             left[name] -= bool(gone[k])
-        return self._take(gone), self._take(~gone)
+        return self.take(gone), self.take(~gone)
 
-    def _take(self, rows: NDArray[np.bool_]) -> Learned:
+    def take(self, rows: NDArray[np.bool_]) -> Learned:
+        """Some of the rows."""
         return Learned(self.X[rows], self.y[rows], self.weights[rows])
 
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from atlas_splines.core.linear_algebra import symmetric
 from atlas_splines.files.archive import Archive, parse
+from atlas_splines.files.compression import from_planes, inflated, planes
 from atlas_splines.versions.gram_rows import MOST_SHARE, rows_of_gram, triangle_of_gram, work_of
 
 __all__ = ["pack", "unpack"]
@@ -47,7 +48,7 @@ def pack(header: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> dict
     for name, array in tensors.items():
         few = _few_rows(name, array, MOST_WORK - work)
         work += 0 if few is None else work_of(*few[1].shape)
-        bodies.append(_planes(array if few is None else few[1]))
+        bodies.append(planes(array if few is None else few[1]))
         places[name] = [array.dtype.name, list(array.shape), None if few is None else few[0].tolist()]
     text = json.dumps({"header": header, "tensors": places}, allow_nan=False, separators=(",", ":"))
     return {
@@ -59,13 +60,13 @@ def pack(header: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> dict
 def unpack(archive: Archive, kind: str) -> Archive:
     """What was packed, as an archive of a kind; a ValueError says what is wrong with it."""
     packed = [archive.tensor(name, "uint8", (None,)) for name in ("header", "tensors")]
-    content = parse(_inflated(packed[0], MOST_TEXT).decode())
+    content = parse(inflated(packed[0], MOST_TEXT, least=0).decode())
     if not isinstance(content, dict) or content.keys() != {"header", "tensors"}:
         raise ValueError("its packed header is not one")
     places = {name: _Place.of(name, value) for name, value in dict(content["tensors"]).items()}
     _check_sizes(archive, list(places.values()))
     stored = sum(place.stored for place in places.values())
-    body = _inflated(packed[1], stored)
+    body = inflated(packed[1], stored)
     if len(body) != stored or not isinstance(content["header"], dict):
         raise ValueError("its packed tensors do not fit together")
     tensors, start = {}, 0
@@ -81,12 +82,6 @@ def _check_sizes(archive: Archive, places: list[_Place]) -> None:
     if work > max(MOST_WORK, WORK_PER_BYTE * archive.held):
         raise ValueError("its matrices would take far more time than a file of its size should")
     archive.reserve(sum(place.size + place.stored for place in places))
-
-
-def _planes(array: NDArray[Any]) -> bytes:
-    """First bytes of all numbers, then all second bytes, and so on."""
-    flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-    return np.ascontiguousarray(flat.reshape(-1, array.dtype.itemsize).T).tobytes()
 
 
 def _few_rows(
@@ -147,21 +142,8 @@ class _Place(NamedTuple):
 
     def array(self, body: bytes, start: int) -> NDArray[Any]:
         """The tensor, whose bytes begin somewhere."""
-        planes = np.frombuffer(body, np.uint8, self.stored, start).reshape(self.dtype.itemsize, -1)
-        flat = np.ascontiguousarray(planes.T).reshape(-1).view(self.dtype)
+        flat = from_planes(np.frombuffer(body, np.uint8, self.stored, start), self.dtype)
         if self.rows is None:
             return np.asarray(flat.reshape(self.shape))
         features = _side(self.shape[0])
         return triangle_of_gram(np.array(self.rows, np.int64), flat.reshape(len(self.rows), features))
-
-
-def _inflated(data: Bytes, most: int) -> bytes:
-    """Bytes as they were before they were compressed; no more than so many."""
-    try:
-        engine = zlib.decompressobj()
-        text = engine.decompress(data.tobytes(), most + 1)
-    except zlib.error:
-        raise ValueError("its packed bytes are damaged") from None
-    if len(text) > most or not engine.eof or engine.unused_data:
-        raise ValueError("its packed bytes are more or less than they should be")
-    return text

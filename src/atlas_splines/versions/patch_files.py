@@ -12,14 +12,16 @@ from datetime import datetime
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from atlas_splines.core.extension import reaching
 from atlas_splines.core.lattice import MAX_DENSITY
 from atlas_splines.core.model import Atlas, model_in, state_of
 from atlas_splines.core.monotone import constrained
+from atlas_splines.evidence.held_rows import HeldRows
 from atlas_splines.evidence.pool import Pool
 from atlas_splines.evidence.readout import sums_of
-from atlas_splines.evidence.statistics import Statistics
+from atlas_splines.evidence.statistics import HEAVIEST, Statistics
 from atlas_splines.evidence.track import Track
 from atlas_splines.files.archive import Archive
 from atlas_splines.files.fields import Fields
@@ -30,10 +32,11 @@ from atlas_splines.storage.models import model_from_archive, model_to_archive
 from atlas_splines.versions.additions import Additions, Owner
 from atlas_splines.versions.pools import PoolAdditions
 
-__all__ = ["additions_from_archive", "additions_to_archive"]
+__all__ = ["ROWS", "additions_from_archive", "additions_to_archive"]
 
 HEADER = ("model", "last", "chain", "base_density", "reverted", "pools", "digests")
 POOL = ("owner", "bumps", "evidence")
+ROWS = "rows"  # how many rows were added to a pool that keeps rows; others lack it
 
 
 def additions_to_archive(added: Additions, pools: Mapping[Owner, Pool], like: Atlas) -> Archive:
@@ -45,13 +48,14 @@ def additions_to_archive(added: Additions, pools: Mapping[Owner, Pool], like: At
     headers = []
     for k, (owner, addition) in enumerate(added.pools.items()):
         pool = _pool_of(pools[owner], addition, carrier)
-        archive.tensors |= pool_tensors(pool, f"pools.{k}")
+        archive.tensors |= pool_tensors(pool, f"pools.{k}") | rows_tensors(addition.rows, f"pools.{k}.rows")
         headers.append(
             {
                 "owner": list(owner),
                 "bumps": list(addition.bumps),
                 "evidence": pool_header(pool),
             }
+            | ({} if addition.rows is None else {ROWS: len(addition.rows)})
         )
     archive.header |= {
         "last": added.last,
@@ -62,6 +66,29 @@ def additions_to_archive(added: Additions, pools: Mapping[Owner, Pool], like: At
         "digests": [{"owner": list(owner), "digest": digest} for owner, digest in added.digests.items()],
     }
     return archive
+
+
+def rows_tensors(rows: HeldRows | None, name: str) -> dict[str, NDArray[Any]]:
+    """Rows that are kept, with the numbers of their updates."""
+    if rows is None:
+        return {}
+    parts = {"points": rows.points, "targets": rows.targets, "weights": rows.weights, "updates": rows.updates}
+    return {f"{name}.{part}": array for part, array in parts.items()}
+
+
+def read_rows(archive: Archive, count: int, carrier: Atlas, name: str) -> HeldRows:
+    """The same from an archive, or a ValueError that says what is wrong with them."""
+    points = archive.tensor(f"{name}.points", "float32", (count, carrier.inputs))
+    targets = archive.tensor(f"{name}.targets", "float32", (count, carrier.outputs))
+    weights = archive.tensor(f"{name}.weights", "float32", (count,))
+    updates = archive.tensor(f"{name}.updates", "int32", (count,))
+    if (points < 0).any() or (points > 1).any():
+        raise ValueError(f"tensor '{name}.points' leaves the unit cube")
+    if (weights <= 0).any() or (weights > HEAVIEST).any():
+        raise ValueError(f"tensor '{name}.weights' must be from 0 to {HEAVIEST:g}")
+    if (np.diff(updates) < 0).any():
+        raise ValueError(f"tensor '{name}.updates' must not fall")
+    return HeldRows(points, targets, weights, updates)
 
 
 def _carrier(like: Atlas) -> Atlas:
@@ -79,7 +106,8 @@ def _pool_of(pool: Pool, addition: PoolAdditions, carrier: Atlas) -> Pool:
         faded=tuple(sums_of(nothing) for _ in pool.half_lives),
         track=Track(np.zeros(1 + len(pool.half_lives) + addition.has_base)),
         recent=addition.batches,
-        base=state_of(_carrier(carrier)) if addition.has_base else None,
+        fitted=state_of(_carrier(carrier)) if addition.has_base else None,
+        memory=None,
         spread=addition.spread,
     )
 
@@ -94,6 +122,12 @@ def additions_from_archive(archive: Archive) -> Additions:
     last = fields.whole("last")
     numbers = {record.id for record in carrier.updates}
     batches = [batch.update for _, pool in pools for batch in pool.batches]
+    batches += [
+        update
+        for _, pool in pools
+        if pool.rows is not None
+        for update in np.unique(pool.rows.updates).tolist()
+    ]
     if min(numbers, default=last + 1) <= last or not numbers.issuperset(batches):
         raise ValueError("its updates are not those after the version that it was made for")
     return Additions(
@@ -118,7 +152,7 @@ def _read_reverted(value: dict[str, Any]) -> dict[int, datetime]:
 
 
 def _read_pool(archive: Archive, value: object, carrier: Atlas, name: str) -> tuple[Owner, PoolAdditions]:
-    fields = Fields(value, name, POOL)
+    fields = Fields.with_optional(value, name, POOL, ROWS)
     owner, bumps = fields.items("owner"), fields.items("bumps")
     pool = pool_from_archive(archive, fields.value["evidence"], carrier, name)
     if pool is None or len(owner) != 2 or not _are_counts(owner) or not _are_counts(bumps):
@@ -129,8 +163,9 @@ def _read_pool(archive: Archive, value: object, carrier: Atlas, name: str) -> tu
     ):
         raise ValueError(f"'bumps' of {name} must count bumps of each group")
     centres = tuple(group.centres[count:] for count, group in zip(bumps, groups, strict=True))
-    said = (tuple(bumps), pool.voice, pool.base is not None, pool.spread)
-    addition = PoolAdditions(pool.recent, None, centres, *said)
+    said = (tuple(bumps), pool.voice, pool.has_base, pool.spread)
+    rows = read_rows(archive, fields.whole(ROWS), carrier, f"{name}.rows") if ROWS in fields.value else None
+    addition = PoolAdditions(pool.recent, None, centres, *said, rows)
     return (owner[0], owner[1]), addition
 
 

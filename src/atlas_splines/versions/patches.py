@@ -16,13 +16,15 @@ from atlas_splines.core.records import chain_of, next_id
 from atlas_splines.files.archive import Archive, read_archive, write_archive
 from atlas_splines.files.errors import StorageError, naming
 from atlas_splines.files.fields import Fields
+from atlas_splines.memory.owners import evidence_of
 from atlas_splines.storage.logs import HASH
 from atlas_splines.storage.saving import KINDS, from_archive, to_archive
-from atlas_splines.versions.additions import Additions, additions_of, chain_at, follow, pools_of
+from atlas_splines.versions.additions import MODEL, Additions, additions_of, chain_at, follow, pools_of
 from atlas_splines.versions.differences import entry_key
 from atlas_splines.versions.merging import merged_with
 from atlas_splines.versions.packing import pack, unpack
-from atlas_splines.versions.patch_files import additions_from_archive, additions_to_archive
+from atlas_splines.versions.patch_files import ROWS, additions_from_archive, additions_to_archive
+from atlas_splines.versions.pools import check_memory
 from atlas_splines.versions.versioned import Versioned, model_of, version, with_model
 
 __all__ = ["Patch", "PatchError", "apply", "patch", "read_patch"]
@@ -58,6 +60,13 @@ class Patch:
     last: int
     chain: str
     inner: Archive
+
+    @property
+    def rows(self) -> int | None:
+        """How many rows of data it carries, besides sums; None if it is of a model that keeps none."""
+        pools = self.inner.header.get("pools", ()) if self.content == "additions" else ()
+        counts = [pool[ROWS] for pool in pools if isinstance(pool, dict) and type(pool.get(ROWS)) is int]
+        return sum(counts) if counts else None
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to a file, all at once.
@@ -240,10 +249,20 @@ def check_descent(model: Versioned, patch: Patch) -> None:
     if chain_at(log, patch.last) != patch.chain:
         raise PatchError("the patch was made for another model; check the names")
     if patch.content == "additions":
-        known = {entry_key(record) for record in log}
-        entries = additions_in(patch, model).records
-        if entries and all(entry_key(record) in known for record in entries):
+        known, added = {entry_key(record) for record in log}, additions_in(patch, model)
+        if added.records and all(entry_key(record) in known for record in added.records):
             raise PatchError("the patch is applied already: its updates are in the log")
+        check_kind(model, added)
+
+
+def check_kind(model: Versioned, added: Additions) -> None:
+    """Refuse a patch with rows for a model that keeps none, and one without for a model that keeps them."""
+    pool = evidence_of(state_of(model_of(model)))
+    if pool is not None and MODEL in added.pools:
+        try:
+            check_memory(pool, added.pools[MODEL])
+        except ValueError as error:
+            raise PatchError(f"the patch does not fit: {error}") from None
 
 
 def merged_with_patch(model: Versioned, patch: Patch) -> Versioned:

@@ -1,7 +1,8 @@
 """Evidence between versions: what was added to a pool, and pools to which rows were added apart.
 
-Exact sums commute, so what rows add up to does not depend on who merges whom. Memories that fade depend on
-the order of updates: where rows were added on both sides they start again from the exact sums.
+Exact sums commute, so what rows add up to does not depend on who merges whom. Rows that are kept stand in the
+order of their updates. Memories that fade depend on the order of updates: where rows were added on both sides
+they start again from the exact sums.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from numpy.typing import NDArray
 
 from atlas_splines.core.state import State
 from atlas_splines.evidence.batches import Batch, Voice
+from atlas_splines.evidence.held_rows import HeldRows
+from atlas_splines.evidence.local_memory import LocalMemory, Mixture
 from atlas_splines.evidence.pool import RECENT, Pool
 from atlas_splines.evidence.readout import sums_of
 from atlas_splines.evidence.spread import Spread
@@ -24,9 +27,20 @@ from atlas_splines.evidence.track import Track
 from atlas_splines.files.parts import digests_of, version_of
 from atlas_splines.storage.evidence import pool_header, pool_tensors
 
-__all__ = ["PoolAdditions", "followed", "merged", "pool_additions", "pool_digest", "renumbered", "restarted"]
+__all__ = [
+    "PoolAdditions",
+    "check_memory",
+    "followed",
+    "merged",
+    "pool_additions",
+    "pool_digest",
+    "renumbered",
+    "restarted",
+]
 
 Array = NDArray[np.float64]
+
+FORGOTTEN = "rows that the base had were forgotten; merge first, and forget afterwards"
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,9 +60,11 @@ class PoolAdditions:
     voice
         Who speaks afterwards.
     has_base
-        Whether the model as it was fitted at first is still a candidate.
+        Whether the model as it was fitted at first is still a candidate, or that of kept rows is one.
     spread
         How far off predictions were before; None if that was not watched.
+    rows
+        The rows that were added, if rows are kept.
     """
 
     batches: tuple[Batch, ...]
@@ -58,6 +74,7 @@ class PoolAdditions:
     voice: Voice
     has_base: bool
     spread: Spread | None
+    rows: HeldRows | None = None
 
     @property
     def grew(self) -> bool:
@@ -86,14 +103,28 @@ def pool_additions(
     batches = tuple(batch for batch in new.recent if batch.update > last)
     rest = rest_of(wider.total, new.total, batches)
     bumps = tuple(len(group.centres) for group in old.features.bumps)
-    return PoolAdditions(batches, rest, centres, bumps, new.voice, new.base is not None, spread)
+    rows = added_rows(old.memory, new.memory, last)
+    return PoolAdditions(batches, rest, centres, bumps, new.voice, new.has_base, spread, rows)
+
+
+def added_rows(old: LocalMemory | None, new: LocalMemory | None, last: int) -> HeldRows | None:
+    """Rows that a memory keeps from updates after the last of an older one; None if no rows are kept."""
+    if old is None or new is None:
+        return None
+    is_new = new.rows.updates > last
+    known, before = new.rows.take(~is_new).hashes, old.rows.hashes
+    if not np.array_equal(
+        known, before[len(before) - len(known) :]
+    ):  # the oldest may have left by themselves
+        raise ValueError(FORGOTTEN)
+    return new.rows.take(is_new)
 
 
 def added_bumps(old: Pool, new: Pool) -> tuple[Array, ...]:
     """Bumps of each group that only the newer pool has."""
     one, other = old.features, new.features
     kinds = [
-        (each.coarse, each.fine, each.signs, each.levels, [group.sides for group in each.bumps])
+        (each.coarse, each.linear, each.fine, each.signs, each.levels, [group.sides for group in each.bumps])
         for each in (one, other)
     ]
     same = kinds[0] == kinds[1]
@@ -114,8 +145,39 @@ def check_same_kind(old: Pool, new: Pool) -> None:
     ]
     if ways[0] != ways[1]:
         raise ValueError("its evidence counts rows in another way")
-    if new.base is not None and (old.base is None or not np.array_equal(old.base.table, new.base.table)):
+    fits = old.fitted, new.fitted
+    same = fits[1] is None or (fits[0] is not None and np.array_equal(fits[0].table, fits[1].table))
+    if not same or memory_frame(old.memory) != memory_frame(new.memory):
         raise ValueError("its evidence starts from another fit")
+
+
+def memory_frame(memory: LocalMemory | None) -> tuple[object, ...]:
+    """What the fit chose of a local memory; its rows are another matter."""
+    if memory is None:
+        return ()
+
+    def chosen(mixture: Mixture | None) -> tuple[object, ...]:
+        if mixture is None:
+            return ()
+        parts = [
+            (each.of, each.share, each.kernel.rates.tobytes(), each.kernel.noise)
+            for each in mixture.components
+        ]
+        return (mixture.smooth, mixture.linear, *parts)
+
+    return (chosen(memory.known), chosen(memory.later), memory.clocks, memory.box_rows, memory.budget)
+
+
+def check_memory(pool: Pool, added: PoolAdditions) -> None:
+    """Refuse additions with rows to a model that keeps none, and those without to one that does."""
+    if pool.memory is None and added.rows is not None:
+        raise ValueError(
+            "it carries rows, and the model keeps sums alone; use one of a model with memory='sums'"
+        )
+    if pool.memory is not None and added.rows is None:
+        raise ValueError(
+            "it carries sums alone, and the model keeps rows; use one of a model with memory='rows'"
+        )
 
 
 def rest_of(old: Statistics, new: Statistics, batches: Sequence[Batch]) -> Statistics | None:
@@ -127,24 +189,42 @@ def rest_of(old: Statistics, new: Statistics, batches: Sequence[Batch]) -> Stati
     except ValueError:
         rest = None
     if rest is None or (np.diagonal(rest.gram) < 0).any():
-        raise ValueError("rows that the base had were forgotten; merge first, and forget afterwards")
+        raise ValueError(FORGOTTEN)
     return None if rest == Statistics(rest.features, rest.outputs) else rest
 
 
 def renumbered(pool: Pool, numbers: Mapping[int, int]) -> Pool:
     """The pool with other numbers of its updates."""
-    if all(numbers.get(batch.update, batch.update) == batch.update for batch in pool.recent):
+    if all(numbers.get(update, update) == update for update in updates_in(pool)):
         return pool
     recent = [replace(batch, update=numbers.get(batch.update, batch.update)) for batch in pool.recent]
-    return replace(pool, recent=tuple(sorted(recent, key=lambda batch: batch.update)))
+    memory = pool.memory
+    if memory is not None:
+        memory = replace(memory, rows=renumbered_rows(memory.rows, numbers).in_order())
+    return replace(pool, recent=tuple(sorted(recent, key=lambda batch: batch.update)), memory=memory)
+
+
+def updates_in(pool: Pool) -> list[int]:
+    """Numbers of the updates that a pool knows of."""
+    kept = [] if pool.memory is None else np.unique(pool.memory.rows.updates).tolist()
+    return [*kept, *(batch.update for batch in pool.recent)]
+
+
+def renumbered_rows(rows: HeldRows, numbers: Mapping[int, int]) -> HeldRows:
+    """Rows with other numbers of their updates."""
+    old, place = np.unique(rows.updates, return_inverse=True)
+    new = np.array([numbers.get(update, update) for update in old.tolist()], np.int32)
+    return replace(rows, updates=new[place])
 
 
 def followed(pool: Pool, added: PoolAdditions) -> Pool:
     """The pool after the updates that were added to it, one after the other: every bit as it was there."""
+    check_memory(pool, added)
     grown = pool.widened(added.centres) if added.grew else pool
     for batch in added.batches:
         grown = replace(grown, recent=(*grown.recent, batch))
         grown = grown if len(grown.recent) <= RECENT else grown._settled()
+    grown = grown if added.rows is None else grown.keeping(added.rows)
     return grown.with_voice(added.voice)
 
 
@@ -153,6 +233,7 @@ def merged(ours: Pool, added: PoolAdditions, numbers: Mapping[int, int]) -> Pool
 
     `numbers` are those that the added updates get.
     """
+    check_memory(ours, added)
     sizes = [len(group.centres) for group in ours.features.bumps]
     grown = [size - before for size, before in zip(sizes, added.bumps, strict=True)]
     if added.grew and any(grown):
@@ -171,7 +252,12 @@ def merged(ours: Pool, added: PoolAdditions, numbers: Mapping[int, int]) -> Pool
     total = reduce(add, parts, pool.total)
     own = [replace(batch, grew=()) for batch in pool.recent]
     recent = sorted([*own, *theirs], key=lambda batch: batch.update)[-RECENT:]
-    return restarted(pool, total, recent, pool.base if added.has_base else None, added.spread)
+    both = restarted(pool, total, recent, pool.fitted if added.has_base else None, added.spread)
+    if both.memory is None or added.rows is None:
+        return both
+    rows = both.memory.rows.joined(renumbered_rows(added.rows, numbers)).in_order()
+    none = rows.take(slice(0))
+    return replace(both, memory=replace(both.memory, rows=none)).keeping(rows)
 
 
 def wide(sums: Statistics, places: NDArray[np.intp] | None, pool: Pool) -> Statistics:
@@ -180,13 +266,13 @@ def wide(sums: Statistics, places: NDArray[np.intp] | None, pool: Pool) -> Stati
 
 
 def restarted(
-    pool: Pool, total: Statistics, recent: Sequence[Batch], base: State | None, spread: Spread | None
+    pool: Pool, total: Statistics, recent: Sequence[Batch], fitted: State | None, spread: Spread | None
 ) -> Pool:
     """The pool of a total, of which some updates can be taken back: a function of these, and of no order.
 
     What updates have taught of errors fades, and so depends on their order: `spread` is what is kept.
     """
-    candidates = 1 + len(pool.half_lives) + (base is not None)
+    candidates = 1 + len(pool.half_lives) + (fitted is not None or pool.memory is not None)
     older = reduce(sub, [batch.statistics for batch in recent], total)
     voice: Voice = "fading" if pool.voice == "fading" else "exact"
     return replace(
@@ -198,7 +284,7 @@ def restarted(
         recent=tuple(
             replace(batch, errors=batch.errors[:candidates], seen=None, before=voice) for batch in recent
         ),
-        base=base,
+        fitted=fitted,
         voice=voice,
         spread=spread,
     )

@@ -201,7 +201,11 @@ def first_pool(thing: Versioned, pool: Pool, tables: Mapping[str, Learned]) -> P
         if record.data not in tables:
             raise ValueError(f"the data of update {record.id} is missing; give it too")
         total = total - sums_of_rows(pool, state, record, rows_of(thing, tables[record.data]))
-    return restarted(pool, total, (), pool.base, pool.whole_spread)
+    first = restarted(pool, total, (), pool.fitted, pool.whole_spread)
+    if first.memory is None:
+        return first
+    rows = first.memory.rows
+    return replace(first, memory=replace(first.memory, rows=rows.take(rows.updates == 0)))
 
 
 def rows_of(thing: Versioned, data: Learned) -> Rows:

@@ -19,6 +19,8 @@ NAMES = {
     "model.table": "the coefficients",
     "model.offsets.keys": "the levels",
     "model.offsets.values": "the effects of levels",
+    "model.local": "the local terms",
+    "model.later": "the model beyond the end of a clock",
     "model.domain": "the domain",
     "model.configuration": "the configuration",
     "model.chain": "the hash of the log",

@@ -5,10 +5,11 @@
  */
 
 const ARCHIVE_FORMAT = "atlas-splines";
-const ARCHIVE_VERSION = 5;
+const ARCHIVE_VERSION = 6;
 const MOST_HEADER_BYTES = 32 * 2 ** 20;
 const MOST_FILE_BYTES = 256 * 2 ** 20; // a page shares the memory of its browser
 const MOST_SPREAD_BYTES = 320 * 2 ** 20; // of tables that are written by their columns
+const MOST_INFLATED_BYTES = 128 * 2 ** 20; // of tensors that are compressed
 const TABLE_PARTS = ["cut", "level", "columns", "which"];
 const MODEL_KINDS = ["model", "regressor", "classifier"];
 const TENSOR_TYPES = {
@@ -19,6 +20,8 @@ const TENSOR_TYPES = {
   U8: Uint8Array,
   BOOL: Uint8Array,
 };
+
+const PACKED_TYPES = { float32: "F32", float64: "F64", int32: "I32", int64: "I64" };
 
 /** What is wrong with a file, or with a row, in one sentence for whoever gave it. */
 export class FileError extends Error {}
@@ -51,9 +54,55 @@ export async function readArchive(buffer) {
   }
   const checksum = await checkSeal(envelope.sha256, new Uint8Array(buffer), start);
   const tensors = new Map(names.map((name) => [name, readTensor(name, entries[name], buffer, start)]));
+  await inflateTensors(tensors, envelope.packed ?? {});
   spreadTables(tensors);
   const { kind, version, header } = envelope;
   return { kind, version, header, tensors, checksum };
+}
+
+/** Put tensors in the place of their compressed bytes. */
+async function inflateTensors(tensors, packed) {
+  let room = MOST_INFLATED_BYTES;
+  for (const [name, [dtype, shape]] of Object.entries(packed)) {
+    const [type, given] = [PACKED_TYPES[dtype], tensors.get(name)];
+    const width = TENSOR_TYPES[type]?.BYTES_PER_ELEMENT;
+    const bytes = shape.reduce((product, size) => product * size, width);
+    room -= bytes;
+    if (given?.type !== "U8" || !(room >= 0)) {
+      throw new FileError(`The file is damaged: its compressed tensor ${name} is missing or too large.`);
+    }
+    const body = await inflatedBytes(given.data, bytes);
+    if (!body) throw new FileError(`The file is damaged: its compressed tensor ${name} cannot be read.`);
+    tensors.set(name, { type, shape, data: new TENSOR_TYPES[type](fromPlanes(body, width).buffer) });
+  }
+}
+
+/** So many bytes as they were before zlib compressed them; null if they are more or less. */
+async function inflatedBytes(data, size) {
+  if (!globalThis.DecompressionStream) throw new FileError("This browser cannot read compressed files; use a newer one.");
+  const body = new Uint8Array(size);
+  let filled = 0;
+  try {
+    const reader = new Blob([data]).stream().pipeThrough(new DecompressionStream("deflate")).getReader();
+    for (let part = await reader.read(); !part.done; part = await reader.read()) {
+      if (filled + part.value.length > size) return null;
+      body.set(part.value, filled);
+      filled += part.value.length;
+    }
+  } catch {
+    return null;
+  }
+  return filled === size ? body : null;
+}
+
+/** Numbers whose first bytes stand together, then their second bytes, and so on: byte by byte. */
+function fromPlanes(body, width) {
+  const count = body.length / width;
+  const bytes = new Uint8Array(body.length);
+  for (let plane = 0; plane < width; plane++) {
+    for (let k = 0; k < count; k++) bytes[k * width + plane] = body[plane * count + k];
+  }
+  return bytes;
 }
 
 /** Put tables together that are written by their distinct columns, or as the same as another. */

@@ -1,5 +1,6 @@
 /**
- * Models of a file: a coefficient table, and charts that speak over it inside their fences, equations (22), (23).
+ * Models of a file: a coefficient table with local terms, and charts that speak over it inside their fences,
+ * equations (22), (23) and (47).
  */
 
 import { FileError, numbersOf } from "./archive.js";
@@ -13,6 +14,7 @@ import {
   upTo,
   weightsAt,
 } from "./coretables.js";
+import { addLocal, isLater, readClocks, readLocal } from "./localterms.js";
 import { cellCount } from "./splines.js";
 
 /** Read the model of a file: its table, its charts, and what they keep of their data, still in the archive. */
@@ -27,17 +29,30 @@ export function readCore(archive) {
   const charts = (header.charts ?? []).map((chart, k) => readChart(archive, chart, size, `model.charts.${k}`));
   const table = readTable(archive, "model.table", size, domain);
   const { evidence = null, monotone = null } = header;
-  const offsets = readOffsets(archive, size);
-  return { ...size, name: "model", table, domain, offsets, charts, evidence, monotone, round: roundingOf(size.dtype) };
+  const offsets = readOffsets(archive, "model", size);
+  const local = readLocal(archive, "model.local", header.local ?? 0, size);
+  const later = header.later ? readLater(archive, header.later, size) : null;
+  const round = roundingOf(size.dtype);
+  return { ...size, name: "model", table, domain, offsets, local, later, charts, evidence, monotone, round };
+}
+
+/** What predicts beyond the end of a clock: another model on the unit cube. */
+function readLater(archive, header, { inputs, outputs, dtype }) {
+  const size = { ...readConfiguration(header.configuration), inputs, outputs, dtype };
+  const unit = Float64Array.from({ length: 2 * inputs }, (_, k) => k % 2);
+  const table = readTable(archive, "model.later.table", size, unit);
+  const offsets = readOffsets(archive, "model.later", size);
+  const local = readLocal(archive, "model.later.local", header.local ?? 0, size);
+  return readClocks(archive, { table, offsets, local, later: null }, size);
 }
 
 /** Offsets of levels, equation (44): for each input that has some, those of each exact coordinate. */
-function readOffsets(archive, { inputs, outputs, dtype }) {
+function readOffsets(archive, name, { inputs, outputs, dtype }) {
   const offsets = new Map();
-  if (!archive.tensors.has("model.offsets.keys")) return offsets;
-  const keys = numbersOf(archive, "model.offsets.keys", "I64", [null]);
+  if (!archive.tensors.has(`${name}.offsets.keys`)) return offsets;
+  const keys = numbersOf(archive, `${name}.offsets.keys`, "I64", [null]);
   const shape = [keys.length, outputs];
-  const values = numbersOf(archive, "model.offsets.values", dtype === "float32" ? "F32" : "F64", shape);
+  const values = numbersOf(archive, `${name}.offsets.values`, dtype === "float32" ? "F32" : "F64", shape);
   const view = new DataView(new ArrayBuffer(4));
   keys.forEach((key, k) => {
     const input = Number(key >> 32n);
@@ -133,12 +148,24 @@ export function localPoint(fence, point) {
 export function coreOutputs(core, point) {
   const at = Float64Array.from(point, core.round);
   const out = tableOutputs(core.table, at);
-  addOffsets(core, at, out);
+  completeOutputs(core, at, out);
   for (const chart of core.charts) {
     const window = windowOf(chart.fence, at);
     if (window) speak(chart, window, tableOutputs(chart.table, localPoint(chart.fence, at)), out);
   }
   return out;
+}
+
+/** Complete the outputs of the table: offsets, local terms, or another model beyond the end of a clock. */
+function completeOutputs(core, point, out) {
+  if (core.later && isLater(core.later, point)) {
+    const inside = point.map((value) => Math.min(Math.max(value, 0), 1));
+    out.set(tableOutputs(core.later.core.table, inside));
+    completeOutputs(core.later.core, inside, out);
+    return;
+  }
+  addOffsets(core, point, out);
+  for (const terms of core.local) addLocal(terms, point, out);
 }
 
 function tableOutputs(table, point) {
@@ -170,9 +197,11 @@ export function gridOutputs(core, point, sides) {
   const at = Float64Array.from(point, core.round);
   const counts = sides.map((places) => places.length);
   const out = new Float64Array(core.outputs * counts.reduce((product, count) => product * count, 1));
+  const hasMore = core.offsets.size || core.local.length || core.later;
   eachOfGrid(core.table, at, rounded, (k, said) => {
     out.set(said, k * core.outputs);
-    if (core.offsets.size) addOffsets(core, pointOfGrid(at, rounded, k), out.subarray(k * core.outputs));
+    if (!hasMore) return;
+    completeOutputs(core, pointOfGrid(at, rounded, k), out.subarray(k * core.outputs, (k + 1) * core.outputs));
   });
   for (const chart of core.charts) {
     const windows = rounded.map((places) => places.map((place) => windowAlongAll(chart.fence, place)));

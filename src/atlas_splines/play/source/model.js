@@ -8,6 +8,7 @@ import { asFileError, FileError, numbersOf, readArchive } from "./archive.js";
 import { encodeRow, limitsOfColumn, mayMiss, rawOf, readColumns, unitPoint } from "./columns.js";
 import { coreOutputs, readCore } from "./coremodel.js";
 import { upTo } from "./coretables.js";
+import { isLater } from "./localterms.js";
 import { readDoubt } from "./spread.js";
 
 const COUNT_SHIFT = 0.375; // of Anscombe's root 2·√(y + 3/8) of counts
@@ -149,6 +150,7 @@ function outputsAt(model, point) {
     throw new FileError(`${inputName(model, away[0])} lies outside the domain of this model; choose a value inside.`);
   }
   const edge = coreOutputs(model.core, inside);
+  addLaterSlopes(model.core, point, inside, edge);
   const out = Float64Array.from(edge);
   for (const j of model.extrapolation === "linear" ? away : []) {
     const beyond = point[j] - inside[j];
@@ -158,6 +160,16 @@ function outputsAt(model, point) {
   }
   if (!out.every(Number.isFinite)) throw new FileError("The model overflows there: its prediction is no number.");
   return Array.from(out);
+}
+
+/** Let the slopes of a model beyond the end of a clock go on beyond the domain. */
+function addLaterSlopes({ later, outputs }, point, inside, out) {
+  if (!later || !isLater(later, point)) return;
+  for (let j = 0; j < point.length; j++) {
+    const beyond = point[j] - inside[j];
+    const far = Math.sign(beyond) * levelled(Math.abs(beyond));
+    for (let p = 0; p < outputs; p++) out[p] += far * later.slopes[j * outputs + p];
+  }
 }
 
 /** Slopes of the outputs from a point at the edge of the domain inwards, counted outwards. */

@@ -15,6 +15,7 @@ const SUM_UNIT = 2 ** 32; // sums are whole multiples of its inverse
 const LEAST_NOISE = 2 ** -32 / 12;
 const LEAST_PRECISION_SHARE = 1e-9;
 const MOST_PRECISION = 1e6;
+const LINEAR = -1; // in place of a density
 const PROBES = 8; // random signs for each group that estimate a trace
 
 /** The evidence of a model or a chart, ready to be asked for leverages; null if it keeps no sums. */
@@ -50,9 +51,11 @@ function readFeatures(archive, header, core, name) {
     lengths: numbersOf(archive, `${name}.bumps.${k}.lengths`, "F64", [core.inputs]),
     sides: header.sides?.[k] ?? [],
   }));
-  const splines = [...header.coarse.map((j) => [j, 0]), ...header.fine];
+  const linear = header.linear ?? []; // inputs whose one function is the coordinate itself
+  const splines = [...header.coarse.map((j) => [j, 0]), ...linear.map((j) => [j, LINEAR]), ...header.fine];
   const fine = header.fine.map(([, density]) => basisCount(density));
-  const sizes = [1, 4 * header.coarse.length, ...fine, ...header.bumps];
+  const lines = linear.length ? [linear.length] : [];
+  const sizes = [1, 4 * header.coarse.length, ...lines, ...fine, ...header.bumps];
   return { splines, bumps, sizes, count: sizes.reduce((sum, size) => sum + size, 0) };
 }
 
@@ -74,6 +77,10 @@ export function featuresAt(features, point) {
 
 /** Values of all basis functions of a density; returns how many. */
 export function splineFeatures(coordinate, density, values) {
+  if (density === LINEAR) {
+    values[0] = coordinate;
+    return 1;
+  }
   const cells = cellCount(density);
   const cell = cellOfScaled(coordinate * cells, cells);
   const weights = [0, 0, 0, 0];
@@ -224,8 +231,10 @@ function coneOf(features, monotone) {
   const signs = new Int8Array(features.count * outputs);
   let begin = 1;
   for (const [j, density] of features.splines) {
-    const end = begin + basisCount(density);
-    if (monotone.some((ways) => ways[j])) {
+    const end = begin + (density === LINEAR ? 1 : basisCount(density));
+    if (density === LINEAR) {
+      monotone.forEach((ways, p) => (signs[begin * outputs + p] = ways[j]));
+    } else if (monotone.some((ways) => ways[j])) {
       ranges.push([begin, end]);
       for (let k = begin + 1; k < end; k++) monotone.forEach((ways, p) => (signs[k * outputs + p] = ways[j]));
     }
