@@ -35,7 +35,8 @@ HOSTILE = [
     "", "0", "nan", "inf", "1e999", "model", "float16", "cross", "update", "__import__('os').abort()", "\ud800", "é" * 300,
     "2024-01-01T00:00:00", "9999-12-31T23:59:59-23:59", [], [0], [1, 1], [[]], [None] * 50, {}, {"type": "cross"},
 ]  # fmt: skip
-FEW = {"density": 1, "terms": 1, "members": 2, "max_iter": 5, "features": 30}
+# more rows than may be kept, so that what is stored of them is sums
+FEW = {"density": 1, "terms": 1, "members": 2, "max_iter": 5, "features": 30, "max_rows": 1}
 NUMBERS = [np.nan, np.inf, -np.inf, 0.0, -1.0, 1e30, 1e300, 2.0**31 - 1, -(2.0**31)]
 
 

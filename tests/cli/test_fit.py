@@ -28,7 +28,7 @@ def test_fit_tells_and_writes(work):
     model = estimator_of("a.atlas")
     size = told_bytes((work / "a.atlas").stat().st_size)
     sizes = f"{size}, with {model.model_.n_parameters:,} coefficients"
-    assert f"The model is a.atlas, {sizes}; it keeps no rows.\n" in output  # a given size is trained
+    assert f"The model is a.atlas, {sizes}; it keeps all 120 rows.\n" in output
     assert isinstance(model, AtlasRegressor)
     assert model.feature_names_in_.tolist() == [
         "size",

@@ -89,6 +89,7 @@ def test_reverting_the_newest_update_gives_the_domain_back(retention, features, 
     far = 2 + 0.5 * X[:100]
     model.partial_fit(far, 50 * far[:, 0])
     entry = model.update_log_[-1]
+    assert entry.footprint.contains(far).all()
     for change in (lambda: model.revert(entry.id), lambda: save(model, path)):
         change()
         assert model.model_.domain.tolist() == state.lattice.domain.tolist()
@@ -96,11 +97,22 @@ def test_reverting_the_newest_update_gives_the_domain_back(retention, features, 
         assert model.model_.fingerprint() == entry.before
         np.testing.assert_array_equal(model.predict(grid), said)
     np.testing.assert_array_equal(load(path).predict(grid), said)
-    assert load(path).update_log_[-1].footprint.contains(far).all()
+    assert load(path).update_log_[-2].footprint.contains(far).all()
+    assert load(path).update_log_[-1].kind == "revert"
 
 
-def test_a_later_update_keeps_the_domain():
-    model = fitted(retention="chart")
+def test_a_domain_goes_with_the_update_that_stretched_it_whatever_came_later():
+    model, never = fitted(retention="chart"), fitted(retention="chart")
+    model.partial_fit(2 + X[:60], X[:60, 0])
+    for each in (model, never):
+        each.partial_fit(X[:60] / 2, X[:60, 0])
+    model.revert(1)
+    assert model.model_.domain.tolist() == [[0, 1], [0, 1]]
+    np.testing.assert_array_equal(model.predict(4 * X - 2), never.predict(4 * X - 2))
+
+
+def test_without_its_rows_a_later_update_keeps_the_domain():
+    model = fitted(retention="chart", max_rows=1)
     model.partial_fit(2 + X[:60], X[:60, 0])
     model.partial_fit(X[:60] / 2, X[:60, 0])
     domain, inside = model.model_.domain, model.predict(X)

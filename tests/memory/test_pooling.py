@@ -268,6 +268,7 @@ def test_any_recent_update_is_taken_back_whatever_came_after_it(pooled):
 def test_older_updates_are_taken_back_by_their_rows(pooled):
     batches = [rows(50, seed) for seed in range(1, RECENT + 4)]
     model, never = copy_of(pooled), copy_of(pooled)
+    model.ledger_ = never.ledger_ = None  # as if there were more rows than are kept
     for k, batch in enumerate(batches):
         model.partial_fit(*batch)
         never = never if k == 0 else never.partial_fit(*batch)
@@ -277,6 +278,8 @@ def test_older_updates_are_taken_back_by_their_rows(pooled):
         model.revert(1)
     assert np.array_equal(model.forget(*batches[0]).predict(GRID), never.predict(GRID))
     with pytest.raises(ValueError, match="never been counted in"):
+        model.forget(*rows(5000, 9, noise=9))
+    with pytest.raises(ValueError, match="5,000 of the rows are not among those that the model has learned"):
         pooled.forget(*rows(5000, 9, noise=9))
 
 

@@ -94,9 +94,13 @@ def test_rows_that_were_taken_back_or_forgotten_can_be_learned_again():
     X = np.random.default_rng(0).random((90, 1))
     model = AtlasRegressor(retention="pool", **FEW).fit(X[:40], X[:40, 0]).partial_fit(X[40:], X[40:, 0])
     model.revert(1).partial_fit(X[40:], X[40:, 0])
-    assert [bool(done.reverted) for done in model.update_log_] == [True, False]
+    assert [(done.kind, bool(done.reverted)) for done in model.update_log_] == [
+        ("pool", True),
+        ("revert", False),
+        ("pool", False),
+    ]
     model.forget(X[40:], X[40:, 0]).partial_fit(X[40:], X[40:, 0])
-    assert len(model.update_log_) == 3
+    assert [done.kind for done in model.update_log_[3:]] == ["forget", "pool"]
 
 
 def test_a_few_rows_or_rows_all_alike_may_come_twice():

@@ -257,7 +257,8 @@ def test_rows_are_in_a_file_once(kept_bytes):
     of_rows = sum(size for name, size in sizes.items() if rows in file.entries[name]["shape"])
     state = state_of(made("clock").model_)
     local = len(state.local) + len(state.later.state.local)
-    assert of_rows == rows * (4 + 1 + 1 + local)  # inputs, target, weight, and weights of local terms
+    # as the model has them: inputs, target, weight, and weights of local terms; as they came: columns and target
+    assert of_rows == rows * (4 + 1 + 1 + local) + rows * (3 + 1 + 1)
 
 
 def test_weights_that_are_all_one_take_no_room():

@@ -121,7 +121,7 @@ def fit_table(
             check_replaceable(output)  # it may have been updated meanwhile
         save(TableModel(estimator, encoding), output)
     size = Path(output).stat().st_size
-    kept = kept_text(estimator.model_, newest)
+    kept = kept_text(estimator, newest)
     coefficients = counted(estimator.model_.n_parameters, "coefficient")
     say(f"The model is {output}, {told_bytes(size)}, with {coefficients}; it {kept}.")
     return {
@@ -133,7 +133,7 @@ def fit_table(
         "inputs": list(encoding.inputs),
         "coefficients": estimator.model_.n_parameters,
         "bytes": size,
-        "kept_rows": kept_rows(estimator.model_),
+        "kept_rows": kept_rows(estimator),
         "fit": asdict(estimator.fit_record_) if estimator.fit_record_ else None,
     }
 

@@ -65,7 +65,7 @@ def inspect_model(
     say(f"model: {ends}, {counted(model.terms, 'term')}, {size}, {charts}")
     if not isinstance(inner, Atlas):
         tell_fit(inner, say)
-        tell_rows(model, say)
+        tell_rows(loaded, say)
         tell_options(inner, say)
         tell_columns(loaded, inner, say)
         tell_intervals(inner, say)
@@ -94,8 +94,8 @@ def facts_of(path: Path, loaded: Loaded, plot: Path | None) -> Facts:
         "density": model.density,
         "coefficients": model.n_parameters,
         "charts": len(model.charts),
-        "learned_rows": learned_rows(model),
-        "kept_rows": kept_rows(model),
+        "learned_rows": learned_rows(loaded),
+        "kept_rows": kept_rows(loaded),
         "fit": asdict(estimator.fit_record_) if estimator and estimator.fit_record_ else None,
         "target": encoding and encoding.target,
         "classes": encoding and encoding.classes,
@@ -111,10 +111,12 @@ def tell_fit(estimator: Estimator, say: Say) -> None:
         say(f"fit: {record.date}, {counted(record.rows, 'row')}. {record}.")
 
 
-def tell_rows(model: Atlas, say: Say) -> None:
+def tell_rows(loaded: Loaded, say: Say) -> None:
     """How many of its rows the model keeps, and which leave first."""
-    kept, learned, memory = kept_rows(model), learned_rows(model), memory_of(state_of(model))
-    if memory is None:
+    kept, learned, memory = kept_rows(loaded), learned_rows(loaded), memory_of(state_of(model_of(loaded)))
+    if memory is None and kept:
+        say(f"rows: all {kept:,} are kept, to derive the model again from; it predicts from sums of them")
+    elif memory is None:
         say("rows: none are kept" + (", only sums of them" if learned else ""))
     elif kept == learned <= memory.budget:
         say(f"rows: all {kept:,} are kept; of more than {memory.budget:,} the oldest leave")

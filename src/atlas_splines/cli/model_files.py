@@ -52,21 +52,25 @@ def model_of(loaded: Loaded) -> Atlas:
     return inner if isinstance(inner, Atlas) else inner.model_
 
 
-def kept_rows(model: Atlas) -> int:
-    """How many rows a model keeps."""
-    memory = memory_of(state_of(model))
+def kept_rows(loaded: Loaded) -> int:
+    """How many rows a model keeps: all of its ledger, or those that it predicts from."""
+    ledger = getattr(without_table(loaded), "ledger_", None)
+    if ledger is not None:
+        return int(ledger.rows)
+    memory = memory_of(state_of(model_of(loaded)))
     return 0 if memory is None else len(memory.rows)
 
 
-def learned_rows(model: Atlas) -> int:
-    """How many rows are in the sums of a model, in rows of the mean weight of its first ones."""
-    pool = evidence_of(state_of(model))
-    return 0 if pool is None else max(round(pool.total.count), kept_rows(model))
+def learned_rows(loaded: Loaded) -> int:
+    """How many rows a model has learned, in rows of the mean weight of its first ones."""
+    pool, kept = evidence_of(state_of(model_of(loaded))), kept_rows(loaded)
+    has_ledger = getattr(without_table(loaded), "ledger_", None) is not None
+    return kept if pool is None or has_ledger else max(round(pool.total.count), kept)
 
 
-def kept_text(model: Atlas, newest: bool = True) -> str:
+def kept_text(loaded: Loaded, newest: bool = True) -> str:
     """Which of its rows a model keeps: the newest ones, or those of a sample."""
-    kept, learned = kept_rows(model), learned_rows(model)
+    kept, learned = kept_rows(loaded), learned_rows(loaded)
     if not kept:
         return "keeps no rows"
     if kept == learned:

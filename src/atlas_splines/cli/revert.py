@@ -8,6 +8,7 @@ from atlas_splines.cli.checks import check_folder, check_there
 from atlas_splines.cli.messages import Say
 from atlas_splines.cli.model_files import alone_with, model_of, without_table
 from atlas_splines.cli.output import Facts
+from atlas_splines.memory.log import Removal
 from atlas_splines.storage.saving import load_with_table, save
 from atlas_splines.tables.reading import TableError
 from atlas_splines.tables.wording import counted
@@ -27,11 +28,13 @@ def revert_update(path: Path, id: int, *, wait: float = 600, say: Say, note: Say
             raise TableError(f"{path}: {error}") from None
         save(loaded, path)
     model = model_of(loaded)
-    record = next(record for record in model.updates if record.id == id)
-    later = [r.id for r in model.updates if r.id > id and not r.reverted]
+    record = next((each for each in model.updates if each.id == id), model.updates[-1])
+    later = [r.id for r in model.updates if r.id > id and not r.reverted and not isinstance(r, Removal)]
     where = " in the domain it had" if model.is_extended else ""
     exact = f"every prediction{where} is as it was before, to the bit"
-    if later:
+    if later and any(isinstance(r, Removal) for r in model.updates):
+        exact = f"later updates were learned again without it: {', '.join(map(str, later))}"
+    elif later:
         exact = f"later updates stay: {', '.join(map(str, later))}"
     elif any(r.reverted and r.id < id and r.reverted > record.time for r in model.updates):
         exact = "updates that had been taken back before it are still gone"

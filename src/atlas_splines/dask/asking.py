@@ -93,9 +93,9 @@ def summed_rows(X: Any, y: Any, weights: Any = None, *, asked: RowsToSum) -> Sum
 
 
 def predictor(estimator: AtlasEstimator) -> AtlasEstimator:
-    """The estimator without log and sums, which predicts the same: small."""
+    """The estimator without log, sums and ledger, which predicts the same: small."""
     small = estimator._now()
-    small.model_ = model_in(without_sums(state_of(small.model_)))
+    small.model_, small.ledger_ = model_in(without_sums(state_of(small.model_))), None
     return small
 
 

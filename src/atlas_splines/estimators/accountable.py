@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from atlas_splines.core.extension import reaching
-from atlas_splines.core.linear_algebra import ONE_THREAD_EACH
 from atlas_splines.core.model import model_in, snapshot_of, state_of, take_state
 from atlas_splines.core.records import Record
 from atlas_splines.estimators.column_footprint import ColumnFootprint, seen_through
@@ -107,21 +106,8 @@ class Accountable(Uncertain):
         model = model_in(reaching(state_of(model), points))
         return now._in_columns(footprint(model, points, retention=retention), now.model_.domain)
 
-    @ONE_THREAD_EACH
-    def revert(self: Self, id: int) -> Self:
-        """Take back the update of this number in `update_log_`, exactly; see `Atlas.revert`.
-
-        If it extended the domain and was the newest, the domain is again what it was, and the model no larger
-        than before. If later updates stand, the domain stays: inside that of before, every prediction has its
-        bits again.
-
-        Parameters
-        ----------
-        id
-            Number of an update that opened charts, or of one of the latest that were pooled; the rows of
-            older ones can be given to `forget`.
-        """
-        check_is_fitted(self, "model_")
+    def _revert_sums(self: Self, id: int) -> Self:
+        """Revert an update whose sums are kept apart, or whose charts stand; the domain is given back."""
         model = snapshot_of(self.model_)  # entries of its own: readers see the old ones until it is done
         model.revert(id)
         before = next(record.before for record in model.updates if record.id == id)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, time, timedelta, timezone
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -18,7 +20,7 @@ from atlas_splines.core.growing import Grown
 from atlas_splines.core.linear_algebra import ONE_THREAD_EACH
 from atlas_splines.core.model import Atlas, model_in, state_of, take_state
 from atlas_splines.core.monotone import constrained
-from atlas_splines.core.records import next_id
+from atlas_splines.core.records import Record, next_id
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import Signs, State
 from atlas_splines.estimators.accountable import Accountable
@@ -37,11 +39,15 @@ from atlas_splines.estimators.fitting import (
 )
 from atlas_splines.estimators.groups import Groups, numbered_groups
 from atlas_splines.estimators.judging import FitRecord
+from atlas_splines.estimators.ledger import Contribution, Ledger, Removed, derive, framed_rows
 from atlas_splines.estimators.threads import run_in_threads
 from atlas_splines.evidence.design import ROWS_A_CENTRE, Solved
 from atlas_splines.evidence.features import Features
+from atlas_splines.evidence.held_rows import HeldRows
 from atlas_splines.evidence.pool import FEWEST_ROWS
-from atlas_splines.evidence.random_effects import LATER, place_levels
+from atlas_splines.evidence.random_effects import LATER, Levels, place_levels
+from atlas_splines.evidence.statistics import HEAVIEST
+from atlas_splines.memory.cautions import warn_known, warn_of
 from atlas_splines.memory.consolidation import consolidate
 from atlas_splines.memory.first_rows import (
     add_first_rows,
@@ -51,15 +57,15 @@ from atlas_splines.memory.first_rows import (
     start_pool,
 )
 from atlas_splines.memory.judging import HeldOut, judge
-from atlas_splines.memory.log import Consolidation, Update
+from atlas_splines.memory.log import LEAST_DISTINCT, Consolidation, Removal, Update, log_without
 from atlas_splines.memory.plans import Retention
 from atlas_splines.memory.pooling import forget_rows
 from atlas_splines.memory.refusal import Origin, refuse_faulty
-from atlas_splines.memory.row_digest import RowDigest
-from atlas_splines.memory.updates import update
+from atlas_splines.memory.row_digest import RowDigest, row_hashes
+from atlas_splines.memory.updates import state_after, update
 
 if TYPE_CHECKING:
-    from atlas_splines.tables.encoding import Encoding, Levels
+    from atlas_splines.tables.encoding import Encoding
     from atlas_splines.tables.survey import Elsewhere
 
 __all__ = ["Array", "AtlasEstimator"]
@@ -72,6 +78,13 @@ PLACING_FOLDS = 10  # without each of which levels are placed for its rows
 MOST_BESIDE = 60  # other inputs whose splines explain what they can before levels are placed
 FEW_ROWS = 2000  # below which a fit is judged by the same fit without some rows, fold by fold
 JUDGING_FOLDS = 5
+TICK = timedelta(microseconds=1)  # that clocks of two contributions differ by at least
+# Attributes that learning sets; others are parameters, columns and their names.
+LEARNED = (
+    *("model_", "domain_", "n_iter_", "validation_loss_", "fit_record_", "target_mean_", "target_scale_"),
+    *("dispersion_", "classes_", "class_weight_", "_one_column"),
+)
+UNLEARNED = ("random_state", "n_jobs", "verbose", "warm_start")  # parameters that a fit does not depend on
 
 
 class AtlasEstimator(Accountable):
@@ -214,12 +227,52 @@ class AtlasEstimator(Accountable):
         tolerance: float,
         encoding: Encoding | None,
     ) -> Self:
+        """Fit to the first contribution, and keep it if rows are kept."""
         self._check_parameters()
         apart = numbered_groups(groups, weights, self.validation)
-        self._start_targets(y, in_rows(weights)[0])
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=self.members).tolist()
         counted = weights > 0
-        data = FitData(X[counted], y[counted], weights[counted], apart, encoding)
+        levels = {} if encoding is None else encoding.levels
+        first = Contribution(
+            number=0,
+            time=datetime.combine(datetime.now(timezone.utc).date(), time.min, timezone.utc),
+            X=X[counted],  # a copy: whoever gave the array may change it
+            y=y[counted],
+            weights=weights[counted],
+            kind="fit",
+            options={
+                "seeds": seeds,
+                "tolerance": tolerance,
+                "levels": [[j, *each] for j, each in levels.items()],
+                "trends": [] if encoding is None else encoding.trends,
+                "announced": getattr(self, "_announced", None) is not None,
+            },
+            groups=apart,
+            fitted=int(counted.sum()),
+            classes=self._all_classes(y),
+        )
+        self._fit_contribution(first)
+        self.ledger_: Ledger | None = None
+        if self.memory == "rows" and len(first) <= self.max_rows:
+            parameters = {k: v for k, v in self.get_params(deep=False).items() if k not in UNLEARNED}
+            self.ledger_ = Ledger((first,), parameters).remembering(self._learned)
+        return self
+
+    def _all_classes(self, y: Array) -> Array | None:
+        """Classes that are announced with the first rows, whatever their weights; None for numbers."""
+        return None
+
+    def _fit_contribution(self: Self, first: Contribution) -> Self:
+        """Choose the frame from rows of the first contribution, and learn all of it.
+
+        Rows beyond those of the frame join its sums and its local memory.
+        """
+        framed, options = framed_rows(first), first.options
+        levels = {j: Levels(placed, blank) for j, placed, blank in options["levels"]}
+        data = FitData(first.X, first.y, first.weights, first.groups, levels, options["trends"]).take(framed)
+        seeds, tolerance = options["seeds"], options["tolerance"]
+        self._announced = first.classes
+        self._start_targets(data.y, in_rows(data.weights)[0])
         made = self._fit_data(data, seeds, tolerance)
         rows, solved = made.rows, made.solved
         held_out, ahead = self._judged(made, self._unseen(data, made, seeds, tolerance))
@@ -237,8 +290,166 @@ class AtlasEstimator(Accountable):
                 fewest=FEWEST_ROWS if self.memory == "sums" else 1,
             )
         self.domain_, self.model_ = made.columns, model
-        self._remember(made.fitted.members, len(rows), held_out)
+        self._remember(made.fitted.members, len(rows), held_out, first.time)
         self._look_back(rows)
+        if not framed.all():
+            rest = self._rows(*(part[~framed] for part in (first.X, first.y, first.weights)))
+            self._take_first(add_first_rows(state_of(self.model_), [rest]), len(rest))
+        return self
+
+    # --- the ledger -----------------------------------------------------------------------------------
+
+    @property
+    def _learned(self) -> dict[str, Any]:
+        """All that the estimator has learned, but for its log and its ledger."""
+        kept = {name: value for name, value in vars(self).items() if name in LEARNED}
+        return kept | {"model_": state_of(self.model_)}
+
+    def _with_learned(self: Self, learned: Mapping[str, Any]) -> Self:
+        """An estimator of these parameters and columns that has learned something else; its log is empty."""
+        draft = copy.copy(self)
+        draft.__dict__.update(learned)
+        draft.model_ = model_in(learned["model_"])
+        return draft
+
+    def _derived(self: Self, ledger: Ledger) -> Self:
+        """The estimator as its contributions are those of a ledger, with the log that it has."""
+        draft = derive(self, ledger)
+        draft.model_ = model_in(state_of(draft.model_), self.model_.updates)
+        return draft
+
+    def _without(self: Self, ledger: Ledger, kind: str, removed: Sequence[Removed]) -> Self:
+        """The estimator without contributions, or without rows of them: derived from the others, and logged.
+
+        Where a later update decides otherwise without them, that is said.
+        """
+        draft, log = self._derived(ledger), self.model_.updates
+        charted = [{chart.update for chart in each.model_.charts} for each in (self, draft)]
+        entry = Removal(
+            id=next_id(log),
+            kind=kind,
+            time=draft._clock(),
+            rows=sum(each.rows for each in removed),
+            before=self.model_.fingerprint(),
+            after=draft.model_.fingerprint(),
+            updates=tuple(each.number for each in removed),
+        )
+        whole = [each.number for each in removed if each.is_whole]
+        draft.model_ = model_in(state_of(draft.model_), log_without(log, whole, entry))
+        for number in sorted((charted[0] ^ charted[1]) & {*ledger.numbers}):
+            verb = "opens a chart now" if number in charted[1] else "is pooled now, and opened a chart before"
+            warn_of(f"update {number} was decided again without these rows: it {verb}")
+        return draft
+
+    @ONE_THREAD_EACH
+    def revert(self: Self, id: int) -> Self:
+        """Revert the update of this number in `update_log_`, whenever it came.
+
+        The model is that of a life without it, bit for bit: later updates are learned again without it, and
+        where one of them decides otherwise an `UpdateWarning` says so. With memory="sums" that holds for the
+        latest updates, as many as `Atlas.revert` can take back.
+
+        Parameters
+        ----------
+        id
+            Number of an update that stands.
+
+        Returns
+        -------
+        the estimator itself
+        """
+        check_is_fitted(self, "model_")
+        ledger = self._current_ledger
+        if ledger is None:
+            return self._revert_sums(id)
+        gone = [each for each in ledger.contributions if each.number == id and id]
+        if not gone:
+            standing = ", ".join(map(str, ledger.numbers)) or "none"
+            raise ValueError(f"update {id} cannot be reverted; of this model's updates, {standing} can")
+        removed = [Removed(id, len(gone[0]), True)]
+        return self._become(self._without(ledger.without(id), "revert", removed))
+
+    @property
+    def _current_ledger(self) -> Ledger | None:
+        """The ledger, if the model is derived from it: whoever changes `model_` directly leaves it behind."""
+        ledger: Ledger | None = getattr(self, "ledger_", None)
+        is_current = ledger is not None and ledger.fingerprint == self.model_.fingerprint()
+        return ledger if is_current else None
+
+    def _noting(self, ledger: Ledger | None, contribution: Contribution) -> Ledger | None:
+        """A ledger with what the estimator has just learned; None if there is no room for its rows."""
+        if ledger is None or ledger.rows + len(contribution) > self.max_rows:
+            return None
+        return ledger.with_(contribution).remembering(self._learned)
+
+    def _clock(self) -> datetime:
+        """Now, or just after the latest contribution if that has a later clock."""
+        now, ledger = datetime.now(timezone.utc), getattr(self, "ledger_", None)
+        return now if ledger is None else max(now, ledger.contributions[-1].time + TICK)
+
+    def _taught(self: Self, contribution: Contribution) -> Self:
+        """The estimator after one more contribution; nothing of that is assessed or logged."""
+        draft = copy.copy(self)
+        if contribution.kind == "reach":
+            larger, _ = draft._model_reaching(contribution.X, far=True)
+            draft.model_ = model_in(state_of(larger))
+            return draft
+        if contribution.classes is not None:
+            draft = draft._knowing_classes(contribution.classes)
+        if contribution.kind == "classes":
+            return draft
+        options, asked = contribution.options, draft.extrapolation
+        draft.extrapolation = options["extrapolation"]
+        model, points = draft._to_learn(contribution.X, options["retention"], options["far"])
+        extend = draft._levels_off(options["retention"])
+        state = state_after(
+            model,
+            contribution.number,
+            points,
+            draft._targets(contribution.y),
+            retention=options["retention"],
+            extend=extend,
+            features=options["features"],
+            batch_size=options["batch_size"],
+            learning_rate=options["learning_rate"],
+            loss=draft._loss,
+            sample_weight=draft._weighed(contribution.y, contribution.weights),
+            random_state=options["seed"],
+        )
+        grew = not extend and model is not draft.model_
+        if not grew or model_in(state).fingerprint() != model.fingerprint():  # else it grew for nothing
+            draft.model_ = model_in(state)
+        draft.extrapolation = asked
+        return draft
+
+    def _held_rows(self, ledger: Ledger, unit: float) -> HeldRows:
+        """Rows of a ledger as points that a local memory keeps, unless charts or placed levels changed them.
+
+        The weight `unit` counts as one row.
+        """
+        held = None
+        for each in ledger.contributions:
+            if each.kind not in ("fit", "update"):
+                continue
+            weights = self._weighed(each.y, each.weights)
+            if each.kind == "fit":
+                framed = framed_rows(each)
+                order = np.concatenate([np.flatnonzero(framed), np.flatnonzero(~framed)])
+                counted = in_rows(weights[framed])[0].astype(np.float64)
+                rest = weights[~framed].astype(np.float32).astype(np.float64) / unit
+                counted = np.concatenate([counted / counted.mean(), rest])
+            else:
+                order = np.flatnonzero(weights > 0)
+                counted = weights[order].astype(np.float32).astype(np.float64) / unit
+            points = self.domain_.to_unit(each.X[order]).astype(np.float32)
+            targets = self._targets(each.y[order]).astype(np.float64)
+            rows = HeldRows.of(points, targets, np.minimum(counted, HEAVIEST), each.number)
+            held = rows if held is None else held.joined(rows)
+        assert held is not None
+        return held
+
+    def _knowing_classes(self: Self, classes: Array) -> Self:
+        """The estimator, or a draft that knows more classes."""
         return self
 
     def _fit_data(self, data: FitData, seeds: list[int], tolerance: float, is_final: bool = True) -> Made:
@@ -384,14 +595,17 @@ class AtlasEstimator(Accountable):
         rows = Rows(points, self._targets(y), weights).take(weights > 0)
         random = np.random.default_rng(self._seed())
         member = train_on(model.copy(), rows, self._fit_options(model.outputs), random, apart)
-        self.model_ = member.model
+        self.model_, self.ledger_ = member.model, None  # what was trained on top is in no contribution
         return self._remember([member], len(rows), None)  # the model may have seen every row before
 
-    def _remember(self: Self, members: list[Grown], rows: int, held_out: HeldOut | None) -> Self:
-        """Keep what is worth knowing of a training."""
+    def _remember(
+        self: Self, members: list[Grown], rows: int, held_out: HeldOut | None, day: datetime | None = None
+    ) -> Self:
+        """Keep what is worth knowing of a training, of today or of another day."""
         self.n_iter_ = max(sum(member.epochs for member in members), 1)  # solving is one pass over the rows
         self.validation_loss_ = [member.validation for member in members]
-        self.fit_record_: FitRecord | None = FitRecord.of(rows, held_out, self._measure, self._error)
+        record = FitRecord.of(rows, held_out, self._measure, self._error)
+        self.fit_record_: FitRecord | None = record if day is None else replace(record, date=day.date())
         return self
 
     def _judge_by(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> None:
@@ -439,16 +653,28 @@ class AtlasEstimator(Accountable):
             seed = self._seed() if random_state is None else seed_of(random_state)
         digest = RowDigest()
         digest.add(X, y, weights)
+        known = None if accept or rest else self._known_update(digest)
+        if known is not None:
+            warn_known(known)
+            return self
         if not accept:  # before anything else is said of rows beyond the domain
             counted = (weights > 0) & ~self._has_later_level(X)
             if counted.any():
                 origin = self._origin(X[counted], y[counted])
                 refuse_faulty(state_of(self.model_), origin, local=retention != "chart")
-        id = next_id(self.model_.updates)
+        id, clock, ledger = next_id(self.model_.updates), self._clock(), self._current_ledger
         model, points = self._to_learn(X, retention, far)
         extend = self._levels_off(retention)
         reach = np.tile([-np.inf, np.inf], (model.inputs, 1)) if extend else model.domain
-        others = digest.watching(self._checked(*piece, None) for piece in rest)
+        further = 0
+
+        def pieces() -> Iterator[tuple[Any, Array]]:
+            nonlocal further
+            for piece in rest:
+                further += 1
+                yield piece
+
+        others = digest.watching(self._checked(*piece, None) for piece in pieces())
         done = update(
             model,
             points,
@@ -470,11 +696,40 @@ class AtlasEstimator(Accountable):
         )
         if done.id != id:  # the rows were known
             return self
-        done.settings |= {"far": far}
+        done.time, done.settings = clock, done.settings | {"far": far}
         if not extend and model is not self.model_:  # the domain grew first, as a part of the update
             self._note_growth(model, done)
         self.model_ = model
+        options = {
+            "retention": retention,
+            "far": far,
+            "seed": seed,
+            "features": self.features,
+            "batch_size": self.batch_size,
+            "learning_rate": self.learning_rate,
+            "extrapolation": self.extrapolation,
+        }
+        own = Contribution(
+            id,
+            clock,
+            np.array(X),  # copies: whoever gave them may change them
+            np.array(y),
+            np.array(weights),
+            "update",
+            options,
+            classes=self._all_classes(y),
+        )
+        self.ledger_ = None if further else self._noting(ledger, own)
         return self
+
+    def _known_update(self, digest: RowDigest) -> Record | None:
+        """The entry of an update that has learned the same rows, if there is one; few may well come twice."""
+        ledger = self._current_ledger
+        if ledger is None or digest.distinct < LEAST_DISTINCT:
+            return None
+        numbers = [each.number for each in ledger.contributions if each.number and each.digest == digest.text]
+        records = [record for record in self.model_.updates if record.id in numbers]
+        return records[-1] if records else None
 
     def _note_growth(self, model: Atlas, done: Update) -> None:
         """Let an update begin before the domain grew for it, which it did for nothing if nothing changed."""
@@ -523,17 +778,27 @@ class AtlasEstimator(Accountable):
         300
         """
         check_is_fitted(self, "model_")
-        draft, count = copy.copy(self), 0
+        draft, count, ledger = copy.copy(self), 0, self._current_ledger
 
-        def rows() -> Iterator[Rows]:
+        def checked() -> Iterator[tuple[Array, Array, Array]]:
             nonlocal draft, count
             for piece in ((X, y, sample_weight), *rest):
                 draft = draft._knowing(piece[0])
-                encoded = draft._rows(*draft._checked(*piece, *[None] * (3 - len(piece))))
-                count += len(encoded)
-                yield encoded
+                given = (*piece, None) if len(piece) < 3 else piece
+                found = draft._checked(given[0], given[1], given[2])
+                count += int((found[2] > 0).sum())
+                yield found
 
-        state = add_first_rows(state_of(self.model_), rows())
+        pieces = checked()
+        if ledger is not None:
+            fit, room = ledger.fit, self.max_rows - ledger.rows
+            taken = list(_up_to(room, pieces))
+            if count <= room:
+                X, y, weights = (np.concatenate(parts) for parts in zip(*taken, strict=True))
+                more = fit.joined(X[weights > 0], y[weights > 0], weights[weights > 0].astype(np.float64))
+                return self._become(draft._derived(ledger.with_fit(more)))
+            pieces = itertools.chain(taken, pieces)
+        state = add_first_rows(state_of(self.model_), (draft._rows(*piece) for piece in pieces))
         return self._become(draft._take_first(state, count))
 
     def _take_first(self: Self, state: State, rows: int) -> Self:
@@ -577,8 +842,11 @@ class AtlasEstimator(Accountable):
         True
         """
         check_is_fitted(self, "model_")
-        rows = self._rows(*self._checked(X, y, sample_weight))
-        return self._take_state(forget_rows(state_of(self.model_), rows))
+        checked, ledger = self._checked(X, y, sample_weight), self._current_ledger
+        if ledger is None:
+            return self._take_state(forget_rows(state_of(self.model_), self._rows(*checked)))
+        left, removed = ledger.without_rows(row_hashes(*checked))
+        return self._become(self._without(left, "forget", removed))
 
     def _rows(self, X: Array, y: Array, weights: Array) -> Rows:
         """Rows in the coordinates and units of the model; those beyond the domain at its edge."""
@@ -586,9 +854,21 @@ class AtlasEstimator(Accountable):
         return Rows(self._points_inside(X), targets, weights).take(weights > 0)
 
     def _take_state(self: Self, state: State) -> Self:
-        """Let the model be in another state, with the log it has."""
-        self.model_ = model_in(state, self.model_.updates)
+        """Let the model be in another state, with the log it has; no contribution tells how it came to be."""
+        self.model_, self.ledger_ = model_in(state, self.model_.updates), None
         return self
+
+    def _take_reach(self: Self, state: State, X: Array) -> Self:
+        draft = copy.copy(self)
+        draft.model_ = model_in(state, self.model_.updates)
+        nothing = self._no_targets(len(X)), np.zeros(len(X))
+        own = Contribution(0, self._clock(), np.array(X), *nothing, "reach", {})
+        draft.ledger_ = draft._noting(self._current_ledger, own)
+        return self._become(draft)
+
+    @abstractmethod
+    def _no_targets(self, rows: int) -> Array:
+        """Targets of rows that are not learned."""
 
     @ONE_THREAD_EACH
     def consolidate(
@@ -615,7 +895,9 @@ class AtlasEstimator(Accountable):
         if X is not None:
             points = self.domain_.to_unit(self._inputs(X)).clip(*self.model_.domain.T)
         options = {"random_state": self._seed(), "progress": self.verbose > 1, **options}
-        return consolidate(self.model_, points, tolerance=tolerance, **options)
+        done = consolidate(self.model_, points, tolerance=tolerance, **options)
+        self.ledger_ = None if done.replaced else getattr(self, "ledger_", None)
+        return done
 
     def _map(self, function: Callable[[int], Result], numbers: Iterable[int]) -> list[Result]:
         return run_in_threads(function, numbers, self.n_jobs)
@@ -639,25 +921,23 @@ class FitData:
         Inputs, targets and weights, of which none is zero.
     groups
         Number of the group of each row, shape (rows,); None without groups.
-    encoding
-        What inputs were made by; None if they are numbers as they are.
+    levels
+        Inputs that hold codes of categories.
+    trends
+        Inputs that go on as time does.
     """
 
     X: Array
     y: Array
     weights: Array
     groups: Groups | None
-    encoding: Encoding | None
-
-    @property
-    def levels(self) -> Mapping[int, Levels]:
-        """Inputs that hold codes of categories."""
-        return {} if self.encoding is None else self.encoding.levels
+    levels: Mapping[int, Levels]
+    trends: Sequence[int]
 
     @property
     def follows_dates(self) -> bool:
         """Whether rows are sorted by a date."""
-        columns = self.X[:, [] if self.encoding is None else self.encoding.trends].T
+        columns = self.X[:, list(self.trends)].T
         steps = [np.diff(column[~np.isnan(column)]) for column in columns]
         return any(bool((step >= 0).all() and step.any()) for step in steps)
 
@@ -669,7 +949,7 @@ class FitData:
         """Some of the rows; if they are all of one group there are none."""
         groups = None if self.groups is None else self.groups[rows]
         groups = None if groups is None or len(np.unique(groups)) < 2 else groups
-        return FitData(self.X[rows], self.y[rows], self.weights[rows], groups, self.encoding)
+        return replace(self, X=self.X[rows], y=self.y[rows], weights=self.weights[rows], groups=groups)
 
 
 @dataclass(frozen=True, eq=False)
@@ -752,6 +1032,16 @@ def in_rows(weights: Array) -> tuple[Array, float]:
     unit = float(weights[weights > 0].mean(dtype=np.float64)) if weights.any() else 1.0
     digits, exponents = np.frexp(weights / unit)
     return np.ldexp(np.rint(digits * 2**16) / 2**16, exponents).astype(np.float32), unit
+
+
+def _up_to(rows: int, pieces: Iterable[tuple[Array, Array, Array]]) -> Iterator[tuple[Array, Array, Array]]:
+    """Pieces of rows, until there are more than so many."""
+    count = 0
+    for piece in pieces:
+        count += len(piece[0])
+        yield piece
+        if count > rows:
+            return
 
 
 def seed_of(random_state: int | np.random.RandomState | None) -> int:

@@ -14,9 +14,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from atlas_splines.core.linear_algebra import ONE_THREAD_EACH
-from atlas_splines.core.model import state_of
+from atlas_splines.core.model import model_in, state_of
 from atlas_splines.estimators.base import Array, AtlasEstimator
 from atlas_splines.estimators.judging import LOG_LOSS
+from atlas_splines.estimators.ledger import Contribution
 from atlas_splines.estimators.uncertainty import checked_coverages
 from atlas_splines.memory.doubt import most_surprise
 from atlas_splines.memory.pooling import with_classes
@@ -157,18 +158,32 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
         every = np.union1d(self.classes_, new)
         if len(every) == len(self.classes_):
             return self
-        state = state_of(self.model_)
-        if state.signs:
+        draft = self._knowing_classes(every)  # readers on other threads see classes and model change at once
+        none = np.empty((0, self.domain_.knots.shape[0])), self.classes_[:0], np.empty(0)
+        own = Contribution(0, self._clock(), *none, "classes", {}, classes=every)
+        draft.ledger_ = draft._noting(self._current_ledger, own)
+        return self._become(draft)
+
+    def _knowing_classes(self, classes: Array) -> AtlasClassifier:
+        every = np.union1d(self.classes_, classes)
+        if len(every) == len(self.classes_):
+            return self
+        if state_of(self.model_).signs:
             self._turns(len(every))  # refuses more than two
-        places = np.searchsorted(every, self.classes_)
-        draft = copy.copy(self)  # readers on other threads see classes and model change at once
-        draft._take_state(with_classes(state, places, len(every)))
-        draft.classes_ = every
+        draft, places = copy.copy(self), np.searchsorted(every, self.classes_)
+        state = with_classes(state_of(self.model_), places, len(every))
+        draft.model_, draft.classes_ = model_in(state, self.model_.updates), every
         if self.class_weight is not None:
             old = dict(zip(self.classes_.tolist(), self.class_weight_, strict=True))
             draft.class_weight_ = weights_by_label(every, old)
-        self.__dict__ = draft.__dict__
-        return self
+        return draft
+
+    def _all_classes(self, y: Array) -> Array | None:
+        announced = getattr(self, "_announced", None)
+        return np.unique(y) if announced is None else announced
+
+    def _no_targets(self, rows: int) -> Array:
+        return np.repeat(self.classes_[:1], rows)
 
     def decision_function(self, X: ArrayLike) -> Array:
         """Score of each class, or of the second one against the first if there are two.

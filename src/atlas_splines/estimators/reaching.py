@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
@@ -182,8 +183,13 @@ class Reaching(Inputs):
         array([ True, False])
         """
         check_is_fitted(self, "model_")
-        larger, _ = self._model_reaching(self._inputs(X), far=True)
-        return self._take_state(state_of(larger))
+        table = self._inputs(X)
+        larger, _ = self._model_reaching(table, far=True)
+        return self._take_reach(state_of(larger), table)
+
+    @abstractmethod
+    def _take_reach(self: Self, state: State, X: Array) -> Self:
+        """Let the model be in a state whose domain has grown to rows."""
 
 
 def far_outside(points: Array, domain: Domain) -> NDArray[np.bool_]:

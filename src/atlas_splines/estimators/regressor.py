@@ -391,6 +391,9 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
     def _turns(self, outputs: int) -> list[int]:
         return [1] * outputs
 
+    def _no_targets(self, rows: int) -> Array:
+        return np.zeros(rows if self._one_column else (rows, len(self.target_scale_)))
+
     def _as_own(self, other: AtlasRegressor, outputs: Array) -> Array:
         return np.asarray((other._unscaled(outputs) - self.target_mean_) / self.target_scale_)
 

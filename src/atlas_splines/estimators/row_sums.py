@@ -57,7 +57,7 @@ class RowsToSum:
     def __init__(self, estimator: AtlasEstimator, confined: bool = False, hashed: bool = False) -> None:
         self.estimator, self.confined, self.hashed = copy.copy(estimator), confined, hashed
         self.summer = Summer(state_of(estimator.model_))
-        self.estimator.model_ = bare(estimator.model_)
+        self.estimator.model_, self.estimator.ledger_ = bare(estimator.model_), None
 
     def __call__(
         self, X: Any, y: Any, weights: Any = None, numbers: NDArray[np.int64] | None = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from scipy.optimize import minimize_scalar
 
 from atlas_splines.core.offsets import LEVEL_STEPS
 
-__all__ = ["LATER", "STEPS", "LevelSums", "LevelUnits", "Placement", "place_levels"]
+__all__ = ["LATER", "STEPS", "LevelSums", "LevelUnits", "Levels", "Placement", "place_levels"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -25,6 +26,21 @@ LATER = 2**20  # code of the first level that came with an update: above all cod
 STEPS = LEVEL_STEPS // 2  # levels of the fit lie halfway between two of these, later ones on them
 LAST = 0.99  # place of later levels at most: there is room for 20,000 beyond it
 LEAST_RATIO, MOST_RATIO = 1e-6, 1e4  # τ²/σ² that are looked at, besides 0
+
+
+class Levels(NamedTuple):
+    """What the codes of a column of categories are, in the first of its inputs.
+
+    Attributes
+    ----------
+    placed
+        How many categories share this input, to be placed along it; 0 if they have inputs of their own.
+    blank
+        Value of this input for a category that came later, if they have.
+    """
+
+    placed: int
+    blank: float
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from atlas_splines.core.history import History
-from atlas_splines.core.records import Folded, Record, gaps_in
+from atlas_splines.core.records import Folded, Record, gaps_in, shortened
 from atlas_splines.memory.footprints import Footprint
 from atlas_splines.memory.judging import HeldOut
 from atlas_splines.memory.row_digest import RowDigest
 
-__all__ = ["Consolidation", "Folded", "Record", "Update", "learned_before"]
+__all__ = ["Consolidation", "Folded", "Record", "Removal", "Update", "learned_before", "log_without"]
 
 # Different rows that an update must have to be known again: a few may well come twice, row by row in a
 # stream, or all alike from a sensor at rest.
@@ -99,6 +99,35 @@ class Consolidation(Record):
         verdict = "charts folded in" if self.replaced else "model kept as it was"
         errors = f"error {self.error:.4g}, worst {self.worst:.4g}"
         return f"<Consolidation: {verdict}, {errors}, {self.seconds:.3g} s>"
+
+
+@dataclass(eq=False)
+class Removal(Record):
+    """Rows that no longer count: those of an update that was reverted, or rows that were forgotten.
+
+    Its ``kind`` is "revert" or "forget", and ``rows`` is how many rows they were.
+
+    Attributes
+    ----------
+    updates
+        Numbers of the updates that they had come with; 0 is the fit.
+    """
+
+    updates: tuple[int, ...] = ()
+
+    def __repr__(self) -> str:
+        verb = "reverted" if self.kind == "revert" else "forgotten"
+        names = [f"update {number}" if number else "the fit" for number in self.updates]
+        return f"<Removal {self.id}: {self.rows} rows of {', '.join(names)} {verb}>"
+
+
+def log_without(log: Sequence[Record], whole: Sequence[int], removal: Removal) -> list[Record]:
+    """A log with one more entry, which takes all rows of some updates out; their entries are marked."""
+    marked = [
+        replace(record, reverted=removal.time) if record.id in whole and record.id else record
+        for record in log
+    ]
+    return shortened([*marked, removal], lambda number: False)
 
 
 def learned_before(

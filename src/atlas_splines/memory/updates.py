@@ -41,7 +41,7 @@ from atlas_splines.memory.refusal import Origin, refuse_faulty
 from atlas_splines.memory.row_digest import RowDigest
 from atlas_splines.memory.sampling import points_in
 
-__all__ = ["footprint", "update"]
+__all__ = ["footprint", "state_after", "update"]
 
 DIVERGED = "training diverged, so nothing was changed; lower learning_rate, or scale the targets to about 1"
 NO_CHART = "rows that were held out are predicted as well without a chart: none was opened"
@@ -173,6 +173,8 @@ def update(
         rest = digest.watching(rest)
     pieces = _Pieces(_checked(trainer, *piece, extend=extend) for piece in rest)
     learned = _learn(model, id, rows, plan, options, np.random.default_rng(random_state), pieces)
+    if plan.retention in BY_EVIDENCE:
+        learned = replace(learned, held_out=judge_pooled(learned.state, id, rows, loss))
     draft = model_in(learned.state)  # whatever fails, the model stays as it is
     before = model.fingerprint()
     known = None if accept else learned_before(model.updates, before, digest)
@@ -204,6 +206,44 @@ def update(
         warn_of(f"update {id}: {done.caution}")  # before it counts: whoever makes it an error has no update
     commit(model, state_of(draft), done)
     return done
+
+
+@ONE_THREAD_EACH
+def state_after(
+    model: Atlas,
+    id: int,
+    X: ArrayLike,
+    y: ArrayLike,
+    *,
+    retention: Retention,
+    batch_size: int,
+    learning_rate: float,
+    loss: str,
+    sample_weight: ArrayLike,
+    random_state: Seed,
+    extend: bool,
+    features: int,
+) -> State:
+    """The state that `update` would leave, bit for bit: nothing is assessed, logged, refused or changed.
+
+    Parameters
+    ----------
+    model
+        The model before the update.
+    id
+        Number of the update.
+    X, y, retention, batch_size, learning_rate, loss, sample_weight, random_state, extend, features
+        As in `update`; the rows were accepted.
+    """
+    options = UpdateOptions(
+        "touch", "auto", None, None, None, batch_size, learning_rate, loss, False, features
+    )
+    trainer = Trainer(model, loss=loss, batch_size=batch_size, learning_rate=learning_rate)
+    extend = extend and retention in BY_EVIDENCE and state_of(model).evidence is not None
+    rows = _checked(trainer, X, y, sample_weight, extend=extend)
+    rows = rows.take(rows.weights > 0)
+    plan = plan_update(state_of(model), rows.points, retention, options.cover, options.charts)
+    return _learn(model, id, rows, plan, options, np.random.default_rng(random_state), _Pieces(())).state
 
 
 def fewest_of(state: State) -> int:
@@ -329,8 +369,7 @@ def _learn_by_evidence(
         area = BoxFootprint(domain, dtype, done.fences)
     if rest.rows and decide:
         reason += f"; decided on a sample of {len(rows):,} of {len(rows) + rest.rows:,} rows, all learned"
-    held_out = judge_pooled(done.state, id, rows, options.loss)
-    return _Learned(done.state, done.kind, area, History(), reason, held_out)
+    return _Learned(done.state, done.kind, area, History(), reason)
 
 
 def _draft(model: Atlas, retention: Retention) -> Atlas:

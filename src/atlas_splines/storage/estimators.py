@@ -13,20 +13,36 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from atlas_splines.estimators.base import UNLEARNED
 from atlas_splines.estimators.classifier import AtlasClassifier
 from atlas_splines.estimators.column_map import ColumnMap
 from atlas_splines.estimators.judging import FitRecord
 from atlas_splines.estimators.regressor import AtlasRegressor
-from atlas_splines.evidence.random_effects import LevelUnits
+from atlas_splines.evidence.random_effects import Levels, LevelUnits
 from atlas_splines.files.archive import Archive
 from atlas_splines.files.fields import Fields
+from atlas_splines.storage.ledger import (
+    LEDGER,
+    derivable,
+    ledger_header,
+    ledger_tensors,
+    read_ledger,
+    with_held_rows,
+)
 from atlas_splines.storage.models import loss_from_json, loss_to_json, model_from_archive, model_to_archive
 
 if TYPE_CHECKING:
+    from atlas_splines.estimators.ledger import Ledger
     from atlas_splines.estimators.table_model import Estimator, TableModel
-    from atlas_splines.tables.encoding import Encoding, Levels
+    from atlas_splines.tables.encoding import Encoding
 
-__all__ = ["check_estimator", "estimator_from_archive", "estimator_to_archive"]
+__all__ = [
+    "check_estimator",
+    "estimator_from_archive",
+    "estimator_to_archive",
+    "label_values",
+    "labels_to_json",
+]
 
 CLASSES: dict[str, type[Estimator]] = {"regressor": AtlasRegressor, "classifier": AtlasClassifier}
 HEADER = ("estimator", "model")
@@ -99,6 +115,12 @@ def estimator_to_archive(model: Estimator | TableModel) -> Archive:
         if estimator.class_weight is not None:
             tensors["target.class_weight"] = estimator.class_weight_
     inside = model_to_archive(estimator.model_)
+    ledger = estimator._current_ledger
+    if ledger is not None:
+        header[LEDGER] = ledger_header(ledger, parameter_to_json)
+        tensors |= ledger_tensors(ledger, getattr(estimator, "classes_", None))
+        for name in derivable(estimator, ledger):
+            inside.tensors.pop(name, None)
     return Archive(kind, {"estimator": header, **inside.header}, tensors | inside.tensors)
 
 
@@ -161,12 +183,11 @@ def estimator_from_archive(archive: Archive) -> Estimator | TableModel:
     """
     header = Fields(archive.header, "the header", HEADER)
     own = REGRESSOR if archive.kind == "regressor" else CLASSIFIER
-    fields = Fields(header.value["estimator"], "'estimator' of the header", ESTIMATOR + own)
+    named = "'estimator' of the header"
+    fields = Fields.with_optional(header.value["estimator"], named, ESTIMATOR + own, LEDGER)
     estimator = read_parameters(archive.kind, fields.value["parameters"])
     estimator.domain_ = read_domain(archive)
-    estimator.model_ = model_from_archive(archive)
-    if estimator.model_.inputs != estimator.domain_.inputs:
-        raise ValueError("the model and the domain have different numbers of inputs")
+    encoding = None if fields.is_null("table") else read_encoding(estimator, fields.mapping("table"))
     estimator.n_iter_ = fields.whole("n_iter")
     estimator.validation_loss_ = [read_losses(losses) for losses in fields.items("validation_loss")]
     estimator.fit_record_ = None if fields.is_null("fit") else read_fit(fields.value["fit"])
@@ -177,18 +198,60 @@ def estimator_from_archive(archive: Archive) -> Estimator | TableModel:
         read_labels(estimator, Fields(fields.value["labels"], "the labels", LABELS), archive)
         if estimator.class_weight is not None:
             read_class_weights(estimator, archive)
-    return estimator if fields.is_null("table") else with_table(estimator, fields.mapping("table"))
-
-
-def with_table(estimator: Estimator, table: dict[str, Any]) -> TableModel:
-    """An estimator with the encoding of its table."""
+    estimator.ledger_ = read_own_ledger(estimator, fields, archive)
+    inside = archive if estimator.ledger_ is None else with_held_rows(archive, estimator, estimator.ledger_)
+    estimator.model_ = model_from_archive(inside)
+    check_model(estimator)
+    if encoding is None:
+        return estimator
     from atlas_splines.estimators.table_model import TableModel
+
+    return TableModel(estimator, encoding)
+
+
+def check_model(estimator: Estimator) -> None:
+    """Refuse a model that does not go with the columns, targets or contributions of its estimator."""
+    if estimator.model_.inputs != estimator.domain_.inputs:
+        raise ValueError("the model and the domain have different numbers of inputs")
+    known = estimator.target_scale_ if isinstance(estimator, AtlasRegressor) else estimator.classes_
+    if len(known) != estimator.model_.outputs:
+        what = "targets" if isinstance(estimator, AtlasRegressor) else "classes"
+        raise ValueError(
+            f"the model has {estimator.model_.outputs} outputs, and there are {len(known)} {what}"
+        )
+    if estimator.ledger_ is not None and estimator._current_ledger is None:
+        raise ValueError("the model is not the one that its ledger was of")
+
+
+def read_own_ledger(estimator: Estimator, fields: Fields, archive: Archive) -> Ledger | None:
+    """The contributions of an estimator, if its file has them."""
+    if LEDGER not in fields.value:
+        return None
+    kind, labels, targets = archive.kind, None, None
+    if isinstance(estimator, AtlasRegressor):
+        targets = None if estimator._one_column else len(estimator.target_scale_)
+    else:
+        labels = estimator.classes_
+    own = {name: parameter_to_json(name, getattr(estimator, name)) for name in UNLEARNED}
+
+    def parameters(value: object) -> dict[str, Any]:
+        given = Fields.with_optional(value, "the ledger", (), *estimator.get_params(deep=False)).value
+        blank = {"half_life": None} | own
+        found = read_parameters(kind, blank | given).get_params(deep=False)
+        return {name: value for name, value in found.items() if name not in UNLEARNED}
+
+    columns = len(estimator.domain_.knots)
+    return read_ledger(archive, fields.value[LEDGER], columns, targets, labels, parameters)
+
+
+def read_encoding(estimator: Estimator, table: dict[str, Any]) -> Encoding:
+    """The encoding of the table of an estimator, whose levels become known to it."""
     from atlas_splines.tables.encoding import Encoding  # other files load without pyarrow
 
     encoding = Encoding.from_json(table)
     levels = {j: old_levels(estimator.domain_, j, coded) for j, coded in encoding.levels.items()}
     estimator.domain_ = replace(estimator.domain_, levels={**levels, **estimator.domain_.levels})
-    return TableModel(estimator, encoding)
+    return encoding
 
 
 def old_levels(domain: ColumnMap, column: int, coded: Levels) -> LevelUnits:
@@ -319,8 +382,8 @@ def read_names(estimator: Estimator, fields: Fields) -> None:
 
 def read_targets(estimator: AtlasRegressor, fields: Fields, archive: Archive) -> None:
     """The scale of the targets."""
-    outputs = estimator.model_.outputs
-    estimator.target_mean_ = archive.tensor("target.mean", "float64", (outputs,))
+    estimator.target_mean_ = archive.tensor("target.mean", "float64", (None,))
+    outputs = len(estimator.target_mean_)
     estimator.target_scale_ = archive.tensor("target.scale", "float64", (outputs,))
     if (estimator.target_scale_ <= 0).any() or (estimator.target_scale_ > LARGEST_SCALE).any():
         raise ValueError(f"tensor 'target.scale' must be positive, and {LARGEST_SCALE:g} at most")
@@ -343,18 +406,24 @@ def read_class_weights(estimator: AtlasClassifier, archive: Archive) -> None:
 
 def read_labels(estimator: AtlasClassifier, fields: Fields, archive: Archive) -> None:
     """The classes, sorted, one for each output of the model."""
+    estimator.classes_ = label_values(fields, archive)
+
+
+def label_values(fields: Fields, archive: Archive) -> NDArray[Any]:
+    """Sorted class labels of a type."""
     dtype = fields.choice("dtype", (*NUMERIC, *TEXT, "bool"))
     values = fields.items("values")
     wanted = (str,) if dtype in TEXT else (bool,) if dtype == "bool" else (int, float)
     if any(type(value) not in wanted for value in values):
         raise ValueError(f"'values' of the labels must all be of type {dtype}")
-    if len(values) != estimator.model_.outputs or values != sorted(set(values)):
-        raise ValueError(f"'values' of the labels must be {estimator.model_.outputs} sorted classes")
+    if values != sorted(set(values)):
+        raise ValueError("'values' of the labels must be sorted classes")
     if dtype == "str":  # an array has room for the longest in each place
-        archive.reserve(np.dtype("U1").itemsize * len(values) * max(map(len, values)))
+        archive.reserve(np.dtype("U1").itemsize * len(values) * max(map(len, values), default=0))
     try:
-        estimator.classes_ = np.array(values, dtype)
+        found = np.array(values, dtype)
     except OverflowError:
         raise ValueError(f"'values' of the labels do not fit into {dtype}") from None
-    if estimator.classes_.tolist() != values:
+    if found.tolist() != values:
         raise ValueError(f"'values' of the labels do not fit into {dtype}")
+    return found

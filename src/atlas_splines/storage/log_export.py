@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from atlas_splines.core.model import Atlas
 from atlas_splines.core.records import START, Folded, Record, chained
 from atlas_splines.files.writer import replace_file
-from atlas_splines.memory.log import Consolidation, Update
+from atlas_splines.memory.log import Consolidation, Removal, Update
 from atlas_splines.storage.logs import NOTES, folded_header, record_facts
 from atlas_splines.storage.models import held_out_to_json, loss_to_json
 
@@ -91,4 +91,6 @@ def _entry(record: Record, names: Sequence[str]) -> dict[str, Any]:
         }
     if isinstance(record, Consolidation):
         entry |= {"replaced": record.replaced, "error": record.error, "worst": record.worst}
+    if isinstance(record, Removal):
+        entry |= {"updates": list(record.updates)}
     return entry

@@ -29,7 +29,7 @@ from atlas_splines.files.archive import Archive
 from atlas_splines.files.fields import Fields
 from atlas_splines.memory.footprints import BoxFootprint, CrossFootprint, Footprint, RestFootprint
 from atlas_splines.memory.judging import HeldOut
-from atlas_splines.memory.log import Consolidation, Update
+from atlas_splines.memory.log import Consolidation, Removal, Update
 from atlas_splines.memory.plans import RETENTIONS
 from atlas_splines.storage.bare_models import (
     configuration_of,
@@ -313,7 +313,7 @@ def _read_fence(
 
 
 def _record_header(record: Record) -> dict[str, Any]:
-    """An entry of the log as JSON; its type is one of four words, not the name of a class."""
+    """An entry of the log as JSON; its type is one of five words, not the name of a class."""
     if isinstance(record, Folded):
         return folded_header(record)
     header = {"type": "record", **record_facts(record), **notes_of(record)}
@@ -330,6 +330,8 @@ def _record_header(record: Record) -> dict[str, Any]:
         header |= _assessment_of(record)
     elif isinstance(record, Consolidation):
         header |= {key: getattr(record, key) for key in CONSOLIDATION} | {"type": "consolidation"}
+    elif isinstance(record, Removal):
+        header |= {"type": "removal", "updates": list(record.updates)}
     return header
 
 
@@ -355,9 +357,19 @@ def _read_record(archive: Archive, value: object, model: Atlas, name: str) -> Re
         return _read_consolidation(Fields(value, name, RECORD + CONSOLIDATION + others))
     if type_name == "folded":
         return read_folded(value, name)
+    if type_name == "removal":
+        return _read_removal(Fields(value, name, (*RECORD, "updates", *others)))
     fields = Fields(value, name, RECORD + others)
     fields.choice("type", ("record", "update", "consolidation"))
     return Record(**_read_entry(fields, (*UPDATE_KINDS, "consolidation")))
+
+
+def _read_removal(fields: Fields) -> Removal:
+    """Rows that were taken out."""
+    updates = fields.items("updates")
+    if any(type(number) is not int or not 0 <= number < 2**53 for number in updates):
+        raise ValueError(f"'updates' of {fields.name} must be numbers of updates")
+    return Removal(**_read_entry(fields, ("revert", "forget")), updates=tuple(updates))
 
 
 def _read_entry(fields: Fields, kinds: tuple[str, ...]) -> dict[str, Any]:

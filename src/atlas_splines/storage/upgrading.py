@@ -32,6 +32,8 @@ def upgrade(archive: Archive) -> None:
     if archive.version == 5:
         _add_memory(archive.header)
         archive.version = 6
+    if archive.version == 6:
+        archive.version = 7  # in which an estimator can have a ledger: those without one go on as they are
     _add_quantile(archive.header)
 
 

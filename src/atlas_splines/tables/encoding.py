@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from atlas_splines.core.rounding import outwards
-from atlas_splines.evidence.random_effects import LATER
+from atlas_splines.evidence.random_effects import LATER, Levels
 from atlas_splines.files.fields import Fields
 from atlas_splines.tables.cells import MISSING_TARGET, Cells, Label
 from atlas_splines.tables.dates import Calendar
 from atlas_splines.tables.dialects import PLAIN, Dialect
 from atlas_splines.tables.reading import Piece, Table
 
-__all__ = ["Column", "Encoding", "Levels", "frame"]
+__all__ = ["Column", "Encoding", "frame"]
 
 Array = NDArray[np.float64]
 Interval = tuple[float, float]
@@ -170,21 +170,6 @@ class Column:
         if self.one_hot:
             return [(code == k).astype(np.float64) for k in range(len(self.inputs))]
         return [code.astype(np.float64)]
-
-
-class Levels(NamedTuple):
-    """What the codes of a column of categories are, in the first of its inputs.
-
-    Attributes
-    ----------
-    placed
-        How many categories share this input, to be placed along it; 0 if they have inputs of their own.
-    blank
-        Value of this input for a category that came later, if they have.
-    """
-
-    placed: int
-    blank: float
 
 
 def within(value: float, intervals: list[Interval]) -> bool:

@@ -18,6 +18,7 @@ from atlas_splines.core.model import Atlas, is_held, model_in, snapshot_of, stat
 from atlas_splines.core.records import Record
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import State
+from atlas_splines.estimators.ledger import Ledger, framed_rows
 from atlas_splines.evidence.local_memory import LocalMemory
 from atlas_splines.evidence.pool import Pool
 from atlas_splines.memory.owners import (
@@ -29,11 +30,19 @@ from atlas_splines.memory.owners import (
     needed_pool,
     owners_of,
 )
-from atlas_splines.versions.differences import overlap
+from atlas_splines.versions.delta import ledger_of
+from atlas_splines.versions.differences import encoding_of, overlap
 from atlas_splines.versions.learned import Data, Learned, by_digest, learn_again, learned
 from atlas_splines.versions.pools import restarted
 from atlas_splines.versions.replaying import first_version, revert, rows_of, timeline
-from atlas_splines.versions.versioned import Versioned, estimator_of, model_of, version, with_model
+from atlas_splines.versions.versioned import (
+    Versioned,
+    estimator_of,
+    model_of,
+    version,
+    with_estimator,
+    with_model,
+)
 
 __all__ = ["Receipt", "forget"]
 
@@ -52,6 +61,10 @@ WIDTHS = "the widths of intervals, which errors on these rows may have shaped"
 DECISIONS = "what later updates decided when these rows were known, such as whether to open a chart"
 SUBTRACTED, TAKEN_BACK, AGAIN = "taken out of the sums", "taken back", "learned again without them"
 DROPPED = "taken out of the kept rows and of the sums"
+REMOVED = "removed, and the model derived from all others"
+AGAIN_FRAME = "encodings, features and length scales were chosen again without them"
+SAME_FRAME = "encodings, features and length scales were not chosen from them, and stay"
+NAMES_OF_CATEGORIES = "names of categories, and of columns"
 
 
 @dataclass(frozen=True)
@@ -113,11 +126,12 @@ def forget(
 ) -> tuple[Versioned, Receipt]:
     """The model as if its updates had never seen some rows, and a receipt; the model itself stays as it is.
 
-    A model that keeps rows finds them there, those of its fit as well, and is derived again from the others.
-    Otherwise all rows of one update are found by their digest, and others in the data of updates, if it is
-    given. What was pooled is subtracted from the exact sums, and charts of an update that goes are taken
-    back. Fading memories, which cannot be unlearned, start again from the exact sums. With the data of all
-    updates every one is made again without the rows: this is needed where later charts were fitted on top.
+    An estimator that keeps rows finds them in its ledger, those of its fit as well, and is derived from the
+    others: bit for bit the model of a life without them. Otherwise all rows of one update are found by their
+    digest, and others in the data of updates, if it is given. What was pooled is subtracted from the exact
+    sums, and charts of an update that goes are reverted. Fading memories, which cannot be unlearned, start
+    again from the exact sums. With the data of all updates every one is made again without the rows: this is
+    needed where later charts were fitted on top.
 
     Parameters
     ----------
@@ -143,6 +157,8 @@ def forget(
     rows = learned(model, (X, y) if sample_weight is None else (X, y, sample_weight))
     if not len(rows.X):
         raise ValueError("there are no rows to forget")
+    if ledger_of(model) is not None:
+        return forgotten(model, rows)
     tables = {} if data is None else by_digest(model, data)
     log = [record for record in model_of(model).updates if record.id and record.reverted is None]
     if tables and all(record.data in tables for record in model_of(model).updates):
@@ -167,6 +183,39 @@ def forget(
         remaining=tuple(record.id for record in inner.updates if record.reverted is None),
         not_covered=(chosen, *NOT_COVERED, *open_questions),
     )
+
+
+def forgotten(thing: Versioned, rows: Learned) -> tuple[Versioned, Receipt]:
+    """An estimator derived from all contributions but some rows, with the receipt."""
+    ledger, estimator = ledger_of(thing), estimator_of(thing)
+    assert ledger is not None
+    assert estimator is not None
+    left, removed = ledger.without_rows(rows.hashes)
+    draft = estimator._without(left, "forget", removed)
+    result = with_estimator(thing, draft)
+    chosen_again = frame_of(ledger) != frame_of(left)
+    taken = []
+    for each in removed:
+        frame = "" if each.number else f"; {AGAIN_FRAME if chosen_again else SAME_FRAME}"
+        how = REMOVED + frame
+        taken.append(Taken(each.number, each.rows, how))
+    return result, Receipt(
+        time=datetime.now(timezone.utc).isoformat(),
+        before=version(thing),
+        after=version(result),
+        fingerprint_before=model_of(thing).fingerprint(),
+        fingerprint_after=model_of(result).fingerprint(),
+        rows=len(rows.X),
+        data=rows.digest,
+        taken=tuple(taken),
+        remaining=tuple(left.numbers),
+        not_covered=NOT_COVERED if encoding_of(thing) is None else (NAMES_OF_CATEGORIES, *NOT_COVERED),
+    )
+
+
+def frame_of(ledger: Ledger) -> list[bytes]:
+    """Hashes of the rows that the frame of a fit was chosen from."""
+    return [ledger.fit.hashes[k] for k in np.flatnonzero(framed_rows(ledger.fit))]
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -32,14 +34,16 @@ from atlas_splines.versions.additions import (
     pools_of,
     taken_back,
 )
-from atlas_splines.versions.differences import entry_key, joint_domain, overlap
+from atlas_splines.versions.delta import delta_of, joined, ledger_of, new_charts
+from atlas_splines.versions.differences import encoding_of, entry_key, joint_domain, overlap
 from atlas_splines.versions.pools import followed, merged, pool_digest, renumbered
-from atlas_splines.versions.versioned import Versioned, estimator_of, model_of, with_model
+from atlas_splines.versions.versioned import Versioned, estimator_of, model_of, with_estimator, with_model
 
 __all__ = ["Conflict", "MergeConflict", "Side", "merge", "merged_with"]
 
 Side = Literal["ours", "theirs"]
 SIDES: tuple[Side, Side] = ("ours", "theirs")
+LEARNED = ("model.", "estimator.ledger")  # parts of a file in which versions of one model differ
 
 
 @dataclass(frozen=True)
@@ -122,18 +126,94 @@ def merge(
     """
     archives = [to_archive(each) for each in (base, ours, theirs)]
     digests = [archive.digests for archive in archives]
-    check_family(archives, digests)
+    by_rows = all(ledger_of(each) is not None for each in (base, ours, theirs))
+    if by_rows:
+        check_columns(base, ours, theirs)
+    else:
+        check_family(archives, digests)
     versions = [version_of(archive.kind, parts) for archive, parts in zip(archives, digests, strict=True)]
     if versions[0] == versions[2] or versions[1] == versions[2]:
         return ours
     if versions[0] == versions[1]:
         return theirs
+    if by_rows:
+        return united(base, ours, theirs, prefer, rows)
     sides = [side_of(base, each, name) for each, name in ((ours, SIDES[0]), (theirs, SIDES[1]))]
     joined = Joining(snapshot_of(model_of(ours)), sides[1])
     if joined.conflicts and prefer is None and rows is None:
         raise MergeConflict([in_columns(conflict, ours) for conflict in joined.conflicts])
     result = with_model(ours, joined.model("both" if rows is not None else prefer))
     return result if rows is None else taught(result, joined.conflicts, *rows)
+
+
+def check_columns(base: Versioned, ours: Versioned, theirs: Versioned) -> None:
+    """Refuse sides of other columns, targets or parameters."""
+    frames = []
+    for thing in (base, ours, theirs):
+        estimator = estimator_of(thing)
+        assert estimator is not None
+        parameters = {name: repr(value) for name, value in estimator.get_params(deep=False).items()}
+        names = tuple(getattr(estimator, "feature_names_in_", ()))
+        frames.append((type(estimator), estimator.n_features_in_, names, parameters, encoding_of(thing)))
+    for frame, name in zip(frames[1:], SIDES, strict=True):
+        if frame != frames[0]:
+            raise ValueError(f"{name} is no version of the base: its columns, target or parameters differ")
+
+
+def united(
+    base: Versioned,
+    ours: Versioned,
+    theirs: Versioned,
+    prefer: Side | None,
+    rows: tuple[ArrayLike, ArrayLike] | None,
+) -> Versioned:
+    """The estimator of the contributions of both sides.
+
+    Where both have opened charts in one place, the contributions of the side that is not preferred which did
+    so are left out, or those of both sides if rows are given to learn there instead.
+    """
+    deltas = []
+    for side, name in ((ours, SIDES[0]), (theirs, SIDES[1])):
+        try:
+            deltas.append(delta_of(base, side))
+        except ValueError as error:
+            raise ValueError(f"{name} cannot be merged: {error}") from None
+    conflicts = conflicts_between(ours, theirs, deltas[0].last)
+    if conflicts and prefer is None and rows is None:
+        raise MergeConflict([in_columns(conflict, ours) for conflict in conflicts])
+    lost = {
+        "ours": {each.ours.id for each in conflicts if each.ours} if prefer == "theirs" or rows else set(),
+        "theirs": {each.theirs.id for each in conflicts if each.theirs}
+        if prefer == "ours" or rows
+        else set(),
+    }
+    mine, other = estimator_of(ours), estimator_of(theirs)
+    assert mine is not None
+    assert other is not None
+    for number in sorted(lost["ours"]):
+        mine = copy.copy(mine).revert(number)
+    for number in sorted(lost["theirs"]):
+        other = copy.copy(other).revert(number)
+    delta = delta_of(base, with_estimator(theirs, other)) if lost["theirs"] else deltas[1]
+    result = with_estimator(ours, joined(mine, delta))
+    return result if rows is None else taught(result, conflicts, *rows)
+
+
+def conflicts_between(ours: Versioned, theirs: Versioned, last: int) -> list[Conflict]:
+    """Places where updates of both sides have opened charts."""
+    states = [state_of(model_of(each)) for each in (ours, theirs)]
+    domain = joint_domain(*(state.lattice.domain for state in states))
+    logs = [{record.id: record for record in model_of(each).updates} for each in (ours, theirs)]
+    common = {entry_key(record) for record in logs[0].values()} & {entry_key(r) for r in logs[1].values()}
+    found = []
+    for one, other in itertools.product(new_charts(ours, last), new_charts(theirs, last)):
+        entries = logs[0][one.update], logs[1][other.update]
+        is_shared = any(entry_key(entry) in common for entry in entries)
+        if not is_shared and overlap(one.fence.box_in(domain), other.fence.box_in(domain)):
+            fences = [replace(chart.fence, domain=domain) for chart in (one, other)]
+            smallest = min(fences, key=lambda fence: fence.volume)
+            found.append(Conflict(BoxFootprint(domain, states[0].dtype, (smallest,)), *entries))
+    return found
 
 
 def merged_with(model: Atlas, added: Additions) -> Atlas:
@@ -147,7 +227,7 @@ def merged_with(model: Atlas, added: Additions) -> Atlas:
 def check_family(archives: Sequence[Archive], digests: Sequence[Mapping[str, str]]) -> None:
     """Refuse what differs in more than a model."""
     frames = [
-        (archive.kind, {part: digest for part, digest in parts.items() if not part.startswith("model.")})
+        (archive.kind, {part: digest for part, digest in parts.items() if not part.startswith(LEARNED)})
         for archive, parts in zip(archives, digests, strict=True)
     ]
     for frame, name in zip(frames[1:], SIDES, strict=True):

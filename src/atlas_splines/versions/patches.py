@@ -6,7 +6,7 @@ import contextlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal, cast
+from typing import Literal, cast, get_args
 
 import numpy as np
 
@@ -20,15 +20,31 @@ from atlas_splines.memory.owners import evidence_of
 from atlas_splines.storage.logs import HASH
 from atlas_splines.storage.saving import KINDS, from_archive, to_archive
 from atlas_splines.versions.additions import MODEL, Additions, additions_of, chain_at, follow, pools_of
+from atlas_splines.versions.delta import (
+    Delta,
+    delta_from_archive,
+    delta_of,
+    delta_to_archive,
+    joined,
+    ledger_of,
+)
 from atlas_splines.versions.differences import entry_key
 from atlas_splines.versions.merging import merged_with
 from atlas_splines.versions.packing import pack, unpack
 from atlas_splines.versions.patch_files import ROWS, additions_from_archive, additions_to_archive
 from atlas_splines.versions.pools import check_memory
-from atlas_splines.versions.versioned import Versioned, model_of, version, with_model
+from atlas_splines.versions.versioned import (
+    Versioned,
+    estimator_of,
+    model_of,
+    version,
+    with_estimator,
+    with_model,
+)
 
 __all__ = ["Patch", "PatchError", "apply", "patch", "read_patch"]
 
+Content = Literal["contributions", "additions", "whole"]
 WRONG = (ValueError, TypeError, ArithmeticError, LookupError)  # what content that makes no sense may raise
 FIELDS = ("parent", "result", "content", "last", "chain")
 
@@ -46,8 +62,9 @@ class Patch:
     parent, result
         Versions before and after, as `version` has them.
     content
-        "additions": what updates have added, which other versions can be merged with too; or "whole": every
-        part that has changed.
+        "contributions": rows that were learned or left since, of a model that keeps rows; "additions": what
+        updates have added to sums and charts; or "whole": every part that has changed. Other versions can be
+        merged with the first two.
     last, chain
         Number of the last update of the parent, and the hash over its log.
     inner
@@ -56,7 +73,7 @@ class Patch:
 
     parent: str
     result: str
-    content: Literal["additions", "whole"]
+    content: Content
     last: int
     chain: str
     inner: Archive
@@ -64,6 +81,9 @@ class Patch:
     @property
     def rows(self) -> int | None:
         """How many rows of data it carries, besides sums; None if it is of a model that keeps none."""
+        if self.content == "contributions":
+            table = self.inner.tensors.get("delta.contributions")
+            return 0 if table is None else int(table[:, 2].sum())
         pools = self.inner.header.get("pools", ()) if self.content == "additions" else ()
         counts = [pool[ROWS] for pool in pools if isinstance(pool, dict) and type(pool.get(ROWS)) is int]
         return sum(counts) if counts else None
@@ -99,7 +119,7 @@ def read_patch(path: str | os.PathLike[str]) -> Patch:
         return Patch(
             fields.text("parent", HASH),
             fields.text("result", HASH),
-            cast(Literal["additions", "whole"], fields.choice("content", ("additions", "whole"))),
+            cast(Content, fields.choice("content", get_args(Content))),
             fields.whole("last"),
             fields.text("chain", HASH),
             unpack(archive, fields.choice("kind", KINDS)),
@@ -140,6 +160,10 @@ def patch(old: Versioned, new: Versioned, *, portable: bool = False) -> Patch:
     if head[0] == head[1]:
         raise ValueError("the two versions are the same, so there is nothing to patch")
     log = (next_id(before.updates) - 1, chain_of(before.updates))
+    if not portable and ledger_of(old) is not None and ledger_of(new) is not None:
+        found = patch_of_rows(old, new, head, log)
+        if found is not None:
+            return found
     try:
         added = additions_of(before, after)
         same = version(with_model(old, follow(before, added))) == head[1]
@@ -148,6 +172,21 @@ def patch(old: Versioned, new: Versioned, *, portable: bool = False) -> Patch:
     if same and not (portable and added.pools):
         return Patch(*head, "additions", *log, additions_to_archive(added, pools_of(state_of(after)), after))
     return Patch(*head, "whole", *log, changed_parts(to_archive(old), to_archive(new)))
+
+
+def patch_of_rows(
+    old: Versioned, new: Versioned, head: tuple[str, str], log: tuple[int, str]
+) -> Patch | None:
+    """The patch of contributions; None if more than these has changed."""
+    estimator, newer = estimator_of(old), estimator_of(new)
+    assert estimator is not None
+    assert newer is not None
+    try:
+        delta = delta_of(old, new)
+        same = version(with_estimator(old, joined(estimator, delta))) == head[1]
+    except ValueError:
+        return None
+    return Patch(*head, "contributions", *log, delta_to_archive(delta, newer)) if same else None
 
 
 def changed_parts(old: Archive, new: Archive) -> Archive:
@@ -214,6 +253,25 @@ def additions_in(patch: Patch, model: Versioned) -> Additions:
         return additions_from_archive(content_for(patch, to_archive(model)))
 
 
+def delta_in(patch: Patch, model: Versioned) -> Delta:
+    """What a patch of contributions changes."""
+    with damage_named():
+        archive = content_for(patch, to_archive(model))
+        delta = delta_from_archive(archive)
+        archive.check_all_taken()
+        return delta
+
+
+def joined_with(model: Versioned, delta: Delta) -> Versioned:
+    """A model with the contributions of a patch, or a sentence that it keeps no rows."""
+    estimator = estimator_of(model)
+    if estimator is None or ledger_of(model) is None:
+        raise PatchError(
+            "the patch carries rows, and the model keeps sums alone; use one of a model with memory='sums'"
+        )
+    return with_estimator(model, joined(estimator, delta))
+
+
 def content_for(patch: Patch, model: Archive) -> Archive:
     """The content of a patch, to be read once: it may take as much memory as both files have a claim to."""
     inner = patch.inner
@@ -225,6 +283,8 @@ def applied(model: Versioned, patch: Patch) -> Versioned:
     """What a patch makes of its parent."""
     if patch.content == "additions":
         return with_model(model, follow(model_of(model), additions_in(patch, model)))
+    if patch.content == "contributions":
+        return joined_with(model, delta_in(patch, model))
     fields = Fields(patch.inner.header, "the patch", ("whole", "same"))
     old = to_archive(model)
     names = fields.items("same")
@@ -248,11 +308,17 @@ def check_descent(model: Versioned, patch: Patch) -> None:
         )
     if chain_at(log, patch.last) != patch.chain:
         raise PatchError("the patch was made for another model; check the names")
-    if patch.content == "additions":
-        known, added = {entry_key(record) for record in log}, additions_in(patch, model)
-        if added.records and all(entry_key(record) in known for record in added.records):
-            raise PatchError("the patch is applied already: its updates are in the log")
+    known = {entry_key(record) for record in log}
+    if patch.content == "contributions":
+        records = delta_in(patch, model).records
+    elif patch.content == "additions":
+        added = additions_in(patch, model)
         check_kind(model, added)
+        records = added.records
+    else:
+        return
+    if records and all(entry_key(record) in known for record in records):
+        raise PatchError("the patch is applied already: its updates are in the log")
 
 
 def check_kind(model: Versioned, added: Additions) -> None:
@@ -271,8 +337,9 @@ def merged_with_patch(model: Versioned, patch: Patch) -> Versioned:
         raise PatchError(
             "the patch changes more than updates add, so it cannot be merged; use atlas merge with the models"
         )
-    added = additions_in(patch, model)
     try:
-        return with_model(model, merged_with(model_of(model), added))
+        if patch.content == "contributions":
+            return joined_with(model, delta_in(patch, model))
+        return with_model(model, merged_with(model_of(model), additions_in(patch, model)))
     except WRONG as error:
         raise PatchError(f"the patch cannot be merged: {error}") from None

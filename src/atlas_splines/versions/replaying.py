@@ -15,16 +15,18 @@ from atlas_splines.core.model import Atlas, model_in, state_of
 from atlas_splines.core.records import Record, chain_of, folded_of, next_id, unfolded
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import State
+from atlas_splines.estimators.ledger import Ledger, derive
 from atlas_splines.estimators.reaching import given_back
 from atlas_splines.evidence.batches import Voice
 from atlas_splines.evidence.pool import Pool
 from atlas_splines.evidence.statistics import Statistics
-from atlas_splines.memory.log import Update
+from atlas_splines.memory.log import Removal, Update
 from atlas_splines.memory.owners import MODEL, as_doubles, evidence_of, owners_of
 from atlas_splines.versions.additions import chain_at, pools_of
+from atlas_splines.versions.delta import ledger_of
 from atlas_splines.versions.learned import Data, Learned, by_digest, learn_again
 from atlas_splines.versions.pools import pool_digest, restarted
-from atlas_splines.versions.versioned import Versioned, estimator_of, model_of, with_model
+from atlas_splines.versions.versioned import Versioned, estimator_of, model_of, with_estimator, with_model
 
 __all__ = ["Replay", "Step", "first_version", "replay", "revert", "rows_of", "same_model", "timeline"]
 
@@ -86,7 +88,8 @@ def replay(model: Versioned, data: Iterable[Data], *, first: Versioned | None = 
         their digests. The rows of one update come in the order they had.
     first
         The model as it was fitted, or any version in between. By default it is found again from the model:
-        charts are taken away, and rows are subtracted from the sums.
+        charts are taken away, and rows are subtracted from the sums. An estimator that keeps rows is derived
+        from them, and needs neither this nor the data.
 
     Examples
     --------
@@ -98,6 +101,8 @@ def replay(model: Versioned, data: Iterable[Data], *, first: Versioned | None = 
     True
     """
     tables = by_digest(model, data)
+    if first is None and ledger_of(model) is not None:
+        return replayed(model, tables)
     start = first_version(model, tables) if first is None else first
     built, steps = copy.deepcopy(start), []
     for record, is_update in timeline(model_of(model).updates, model_of(start).updates):
@@ -109,6 +114,32 @@ def replay(model: Versioned, data: Iterable[Data], *, first: Versioned | None = 
         learn_again(built, record, tables[record.data])
         steps.append(Step(record.id, record.after, model_of(built).fingerprint()))
     return Replay(built, tuple(steps), same_model(model_of(built), model_of(model), spread=first is not None))
+
+
+def replayed(thing: Versioned, tables: Mapping[str, Learned]) -> Replay:
+    """An estimator that keeps rows, derived again from nothing but its contributions.
+
+    Rows that are given take the place of those of the update with their digest. What came before rows were
+    reverted or forgotten is derived without these, so its steps cannot be compared.
+    """
+    ledger, estimator = ledger_of(thing), estimator_of(thing)
+    assert ledger is not None
+    assert estimator is not None
+    records = {record.id: record for record in model_of(thing).updates}
+    removed = max((record.id for record in records.values() if isinstance(record, Removal)), default=0)
+    before = [each for each in ledger.contributions if each.number < removed or each.kind != "update"]
+    built, steps = derive(estimator, Ledger(tuple(before), ledger.parameters), afresh=True), []
+    for own in (each for each in ledger.contributions if each not in before):
+        each, given = own, tables.get(own.digest)
+        if given is not None:
+            each = replace(each, X=given.X, y=given.y, weights=given.weights)
+        built = built._taught(each)
+        if each.number in records:
+            expected = records[each.number].after
+            steps.append(Step(each.number, expected, built.model_.fingerprint()))
+    built.ledger_ = replace(ledger, fingerprint=built.model_.fingerprint())
+    built.model_ = model_in(state_of(built.model_), model_of(thing).updates)
+    return Replay(with_estimator(thing, built), tuple(steps), same_model(built.model_, model_of(thing)))
 
 
 def timeline(log: Sequence[Record], start: Sequence[Record]) -> Iterator[tuple[Record, bool]]:

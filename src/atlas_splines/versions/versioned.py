@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 from atlas_splines.core.model import Atlas
 from atlas_splines.estimators.base import AtlasEstimator
@@ -10,7 +11,7 @@ from atlas_splines.estimators.table_model import Estimator, TableModel
 from atlas_splines.files.parts import version_of
 from atlas_splines.storage.saving import to_archive
 
-__all__ = ["Versioned", "estimator_of", "model_of", "version", "with_model"]
+__all__ = ["Versioned", "estimator_of", "model_of", "version", "with_estimator", "with_model"]
 
 Versioned = Atlas | Estimator | TableModel
 
@@ -33,6 +34,11 @@ def with_model(thing: Versioned, model: Atlas) -> Versioned:
         return model
     estimator = copy.copy(thing.estimator if isinstance(thing, TableModel) else thing)
     estimator.model_ = model
+    return TableModel(estimator, thing.encoding) if isinstance(thing, TableModel) else estimator
+
+
+def with_estimator(thing: Versioned, estimator: Any) -> Versioned:
+    """An estimator in the place of another, with the encoding of its table if that has one."""
     return TableModel(estimator, thing.encoding) if isinstance(thing, TableModel) else estimator
 
 
