@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from atlas_splines.core.evaluation import evaluate, evaluate_anywhere
 from atlas_splines.core.growing import Grown
+from atlas_splines.core.lattice import Domain
 from atlas_splines.core.linear_algebra import ONE_THREAD_EACH
 from atlas_splines.core.model import Atlas, model_in, state_of, take_state
 from atlas_splines.core.monotone import constrained
@@ -52,10 +53,12 @@ from atlas_splines.memory.first_rows import (
 )
 from atlas_splines.memory.judging import HeldOut, judge
 from atlas_splines.memory.log import Consolidation, Update
+from atlas_splines.memory.owners import needed_pool
 from atlas_splines.memory.plans import Retention
 from atlas_splines.memory.pooling import forget_rows
 from atlas_splines.memory.refusal import Origin, refuse_faulty
 from atlas_splines.memory.row_digest import RowDigest
+from atlas_splines.memory.unlearning import forget_sums
 from atlas_splines.memory.updates import update
 
 if TYPE_CHECKING:
@@ -235,6 +238,7 @@ class AtlasEstimator(Accountable):
                 spread=spread,
                 memory=made.fitted.memory,
                 fewest=FEWEST_ROWS if self.memory == "sums" else 1,
+                undo=self.undo,
             )
         self.domain_, self.model_ = made.columns, model
         self._remember(made.fitted.members, len(rows), held_out)
@@ -481,6 +485,7 @@ class AtlasEstimator(Accountable):
         if done.kind != "pool" and done.after == done.before:
             take_state(model, state_of(self.model_))
             done.after = self.model_.fingerprint()
+            done.footprint = replace(done.footprint, domain=self.model_.domain)  # later ones begin from there
         done.before = self.model_.fingerprint()
 
     @ONE_THREAD_EACH
@@ -552,6 +557,8 @@ class AtlasEstimator(Accountable):
 
         What they had taught the exact memory is gone to the last bit. The fading memories start again from
         it, and the model that `fit` had trained is dropped: until the next update the exact one speaks alone.
+        Where sums alone are kept, all rows of one update leave whoever learned them, the model or a chart;
+        others leave the model, and are refused where a chart stands, since sums do not tell who learned them.
         A model that keeps rows is derived again from the others, and nothing of these rows is left in it but
         what was chosen with them: features, length scales, shares, and the places of categories.
 
@@ -577,13 +584,22 @@ class AtlasEstimator(Accountable):
         True
         """
         check_is_fitted(self, "model_")
-        rows = self._rows(*self._checked(X, y, sample_weight))
-        return self._take_state(forget_rows(state_of(self.model_), rows))
+        checked, state = self._checked(X, y, sample_weight), state_of(self.model_)
+        if needed_pool(state).memory is not None:
+            return self._take_state(forget_rows(state, self._rows(*checked)))
+        digest = RowDigest()
+        digest.add(*checked)
+        found = forget_sums(
+            state, self.model_.updates, digest.text, lambda domain: self._rows(*checked, domain)
+        )
+        self.model_ = model_in(*found)
+        return self
 
-    def _rows(self, X: Array, y: Array, weights: Array) -> Rows:
-        """Rows in the coordinates and units of the model; those beyond the domain at its edge."""
+    def _rows(self, X: Array, y: Array, weights: Array, domain: Domain | None = None) -> Rows:
+        """Rows in the coordinates and units of the model; those beyond a domain at its edge."""
         targets, weights = self._targets(y), self._weighed(y, weights)
-        return Rows(self._points_inside(X), targets, weights).take(weights > 0)
+        points = self._points_in(self.model_.domain if domain is None else domain, X)
+        return Rows(points, targets, weights).take(weights > 0)
 
     def _take_state(self: Self, state: State) -> Self:
         """Let the model be in another state, with the log it has."""
