@@ -24,11 +24,15 @@ from atlas_splines import versions as V
 from atlas_splines.core.model import state_of
 from atlas_splines.core.records import UpdateWarning
 
-__all__ = ["BIT_FOR_BIT_ROWS", "OPERATIONS", "Life"]
+__all__ = ["AROUND_PREDICTIONS", "BIT_FOR_BIT_ROWS", "OPERATIONS", "Life"]
 
 # Whether models that keep rows have to be, bit for bit, those that are made from scratch of the rows left. That is
 # what the ledger promises: switched on once it is there.
 BIT_FOR_BIT_ROWS = False
+
+# Whether predictions have to lie in their intervals. docs/intervals.md says that they need not: quantiles of errors
+# that lean to one side leave the prediction out. So this is off, and `Life.outside` counts such points.
+AROUND_PREDICTIONS = False
 
 KINDS = ("numbers", "numbers", "two targets", "counts", "monotone", "frame", "classes")
 SMALL = {"members": 1, "terms": 0, "density": 1, "features": 24, "max_iter": 3, "random_state": 0}
@@ -74,6 +78,7 @@ class Life:
     def __init__(self, seed: int, folder: Path) -> None:
         random = np.random.default_rng([seed, 1])
         self.folder, self.trace, self.refusals = folder, [], Counter[str]()
+        self.outside = 0  # checks that found a prediction outside its interval
         self.kind = str(random.choice(KINDS))
         self.memory = str(random.choice(["sums", "sums", "rows"]))
         self.columns = int(random.integers(1, 4)) if self.kind != "frame" else 2
@@ -185,9 +190,11 @@ class Life:
             assert np.isfinite(high).all(), "an interval is not finite"
             assert (np.diff(low) <= 0).all(), "intervals do not nest"
             assert (np.diff(high) >= 0).all(), "intervals do not nest"
+            assert (low <= high).all(), "an interval ends before it begins"
             at = said[0][..., None]
             near = 1e-6 * (1 + np.abs(at))
-            assert ((low <= at + near) & (at <= high + near)).all(), "a prediction is outside its interval"
+            self.outside += int(((low > at + near) | (at > high + near)).any())
+            assert not (AROUND_PREDICTIONS and self.outside), "a prediction is outside its interval"
         if self.kind == "monotone":
             self.check_monotone()
         path = self.folder / "life.atlas"

@@ -49,7 +49,8 @@ class Accountable(Uncertain):
         known = np.tile([0.0, 1.0], (model.inputs, 1))
         for record in model.updates:
             log.append(self._in_own_units(record, known))
-            if isinstance(record, Update) and not record.reverted:  # that may have given the domain back
+            # one that was reverted, or changed nothing, may have given the domain back
+            if isinstance(record, Update) and not record.reverted and record.after != record.before:
                 known = record.footprint.domain
         return log
 

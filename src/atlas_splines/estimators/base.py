@@ -485,7 +485,6 @@ class AtlasEstimator(Accountable):
         if done.kind != "pool" and done.after == done.before:
             take_state(model, state_of(self.model_))
             done.after = self.model_.fingerprint()
-            done.footprint = replace(done.footprint, domain=self.model_.domain)  # later ones begin from there
         done.before = self.model_.fingerprint()
 
     @ONE_THREAD_EACH

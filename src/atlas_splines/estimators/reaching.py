@@ -225,7 +225,7 @@ def needed_domain(state: State, log: Sequence[Record]) -> Domain:
     if state.evidence is None and folded_of(log) is not None:  # entries that trained it may be gone
         return now
     wanted: list[tuple[Update, Domain]] = []
-    updates = [record for record in log if isinstance(record, Update)]
+    updates = [record for record in log if isinstance(record, Update) and record.after != record.before]
     for record in updates:
         known = joint([ends for other, ends in wanted if stands(other, record)], now)
         domain = record.footprint.domain
