@@ -95,7 +95,7 @@ def first_of(state: State) -> State:
 def reduced(state: State, domain: Domain) -> State:
     """The state with a domain no larger than needed, or the state itself where that would change it.
 
-    Inside the smaller domain, which has whole cells, every output stays exactly as it was.
+    Inside the smaller domain, which has whole cells and holds all charts, every output stays as it was.
     """
     unit = np.tile([0.0, 1.0], (len(domain), 1))
     domain = _wider(unit, max(state.density, LEAST_DENSITY), *domain.T)
@@ -103,10 +103,11 @@ def reduced(state: State, domain: Domain) -> State:
         return state
     first = first_of(state)
     if first is not state:
-        smaller = reaching(first, domain.T)
-        return smaller.with_charts(_spanning(state, smaller.lattice.domain))
-    found = (cropped(state, domain, density) for density in range(state.density + 1))
-    return next((smaller for smaller in found if smaller is not None), state)
+        smaller: State | None = reaching(first, domain.T)
+    else:
+        found = (cropped(state, domain, density) for density in range(state.density + 1))
+        smaller = next((each for each in found if each is not None), None)
+    return state if smaller is None else smaller.with_charts(_made_in(_spanning(state, domain), domain))
 
 
 def reach(state: State, points: NDArray[np.floating]) -> Domain:
@@ -152,6 +153,16 @@ def _spanning(state: State, domain: Domain) -> list[Chart]:
     """The charts of a state; along monotone inputs they speak in all of a domain."""
     inputs, dtype = state.monotone_inputs, state.dtype
     return [replace(chart, fence=chart.fence.spanning(inputs, domain, dtype)) for chart in state.charts]
+
+
+def _made_in(charts: list[Chart], domain: Domain) -> list[Chart]:
+    """Charts as if they had been made in a domain, which holds their boxes, or in a smaller one."""
+    made = []
+    for chart in charts:
+        (low, high), (lowest, highest) = np.broadcast_to(chart.fence.domain, domain.shape).T, domain.T
+        known = np.stack([np.maximum(low, lowest), np.minimum(high, highest)], axis=1)
+        made.append(replace(chart, fence=replace(chart.fence, domain=known)))
+    return made
 
 
 def _ends(state: State, name: str, values: ArrayLike) -> NDArray[np.floating]:

@@ -219,7 +219,7 @@ def needed_domain(state: State, log: Sequence[Record]) -> Domain:
     """The domain that the updates of a log need which stand: that of a life without those taken back.
 
     Where a chart has extended the domain, that is as far as its entry says; where it had been extended by an
-    update that is gone, it is as far as the chart's own rows reach. Whatever else has extended it stays.
+    update that is gone, it is as far as the box of the chart reaches. Whatever else has extended it stays.
     """
     now = state.lattice.domain
     if state.evidence is None and folded_of(log) is not None:  # entries that trained it may be gone
@@ -231,8 +231,8 @@ def needed_domain(state: State, log: Sequence[Record]) -> Domain:
         domain = record.footprint.domain
         wanted.append((record, np.where(np.sign(domain - known) == (-1, 1), domain, UNIT)))
     lasting = [ends for record, ends in wanted if record.reverted is None or record.kind != "chart"]
-    cores = [chart.fence.core_in(now) for chart in state.charts]
-    return joint([*lasting, *cores], now)
+    boxes = [chart.fence.box for chart in state.charts]
+    return joint([*lasting, *boxes], now)
 
 
 def stands(update: Update, later: Update) -> bool:
