@@ -263,7 +263,10 @@ class Life:
         is_exact = pool.voice == wanted.voice == "exact" and not self.gone_of_fit and not state.charts
         if is_exact and self.kind != "frame":
             self.compared["predictions"] += 1
-            assert same(self.said(self.model), self.said(expected)), "differs from a life from scratch"
+            # how far slopes go on beyond the domain depends on where rows were, which a merge does not add up
+            where = self.model.in_domain(self.probes) | (self.parameters["extrapolation"] == "constant")
+            found, wanted = ([part[where] for part in self.said(each)] for each in (self.model, expected))
+            assert same(found, wanted), "differs from a life from scratch"
 
     def sums_of_fit_gone(self, pool: Any) -> Any:
         gone = [self.fit.take(numbers) for numbers in self.gone_of_fit]
