@@ -237,7 +237,7 @@ def test_what_is_more_than_an_addition_is_refused(deed, what):
 
 def test_rows_that_were_forgotten_since_the_base():
     base = fitted("pool")
-    ours = copy.deepcopy(base).forget(*rows(12, 101))
+    ours = copy.deepcopy(base).forget(*(column[:5] for column in rows(12, 101)))
     with pytest.raises(
         ValueError, match="rows that the base had were forgotten; merge first, and forget afterwards"
     ):

@@ -22,6 +22,8 @@ __all__ = [
     "chart_layout",
     "chart_table",
     "fence_around",
+    "on_top_of",
+    "overlap",
     "pack",
     "seen_charts",
 ]
@@ -111,6 +113,25 @@ class Fence:
         """Origin and scale of the local coordinates, each of shape (inputs,)."""
         low, high = self.box.T
         return low.astype(dtype), (1 / (high - low)).astype(dtype)
+
+
+def overlap(box: Domain, other: Domain) -> bool:
+    """Whether two boxes (inputs, 2) have a volume in common."""
+    return bool(((box[:, 0] < other[:, 1]) & (other[:, 0] < box[:, 1])).all())
+
+
+def on_top_of(update: int, charts: Sequence[Chart], domain: Domain) -> list[int]:
+    """Numbers of later updates whose charts were trained on what those of an update say, oldest first."""
+    own = [chart.fence.box_in(domain) for chart in charts if chart.update == update]
+    return sorted(
+        {
+            chart.update
+            for chart in charts
+            if chart.update > update
+            and not chart.replaces
+            and any(overlap(chart.fence.box_in(domain), box) for box in own)
+        }
+    )
 
 
 def fence_around(points: Points, density: int, cover: str, domain: Domain = UNIT) -> Fence:

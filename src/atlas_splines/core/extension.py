@@ -16,7 +16,7 @@ from atlas_splines.core.checks import check_numbers, check_size
 from atlas_splines.core.lattice import MAX_DENSITY, Domain, Lattice, check_reach
 from atlas_splines.core.state import State
 
-__all__ = ["cropped", "expanded", "extended", "reach", "reaching", "with_outputs"]
+__all__ = ["cropped", "expanded", "extended", "reach", "reaching", "reduced", "with_outputs"]
 
 LEAST_DENSITY = 3  # of a state that reaches further, so that it levels off soon
 
@@ -72,11 +72,42 @@ def extended(state: State, low: ArrayLike, high: ArrayLike) -> State:
 
 
 def reaching(state: State, points: NDArray[np.floating]) -> State:
-    """The state with a domain that holds all points, or the state itself if its domain does already."""
-    if np.array_equal(reach(state, points), state.lattice.domain):
+    """The state with a domain that holds all points, or the state itself if its domain does already.
+
+    What is known by evidence is always extended from the unit cube: then a domain that grew in two steps has
+    the bits of one that grew at once, and whoever takes an update back finds those of before.
+    """
+    domain = reach(state, points)
+    if np.array_equal(domain, state.lattice.domain):
         return state
-    finer = expanded(state, max(LEAST_DENSITY - state.density, 0), 0)
-    return extended(finer, points.min(axis=0), points.max(axis=0))
+    first = first_of(state)
+    finer = expanded(first, max(LEAST_DENSITY - first.density, 0), 0)
+    return extended(finer, *domain.T)
+
+
+def first_of(state: State) -> State:
+    """A state on the unit cube that has become this one by extension, if its evidence tells; else itself."""
+    if state.evidence is None or not state.lattice.is_extended:
+        return state
+    return state.evidence.on_unit_cube(state) or state
+
+
+def reduced(state: State, domain: Domain) -> State:
+    """The state with a domain no larger than needed, or the state itself where that would change it.
+
+    Inside the smaller domain, which has whole cells and holds all charts, every output stays as it was.
+    """
+    unit = np.tile([0.0, 1.0], (len(domain), 1))
+    domain = _wider(unit, max(state.density, LEAST_DENSITY), *domain.T)
+    if np.array_equal(domain, state.lattice.domain) or not within(domain, state.lattice.domain):
+        return state
+    first = first_of(state)
+    if first is not state:
+        smaller: State | None = reaching(first, domain.T)
+    else:
+        found = (cropped(state, domain, density) for density in range(state.density + 1))
+        smaller = next((each for each in found if each is not None), None)
+    return state if smaller is None else smaller.with_charts(_made_in(_spanning(state, domain), domain))
 
 
 def reach(state: State, points: NDArray[np.floating]) -> Domain:
@@ -122,6 +153,16 @@ def _spanning(state: State, domain: Domain) -> list[Chart]:
     """The charts of a state; along monotone inputs they speak in all of a domain."""
     inputs, dtype = state.monotone_inputs, state.dtype
     return [replace(chart, fence=chart.fence.spanning(inputs, domain, dtype)) for chart in state.charts]
+
+
+def _made_in(charts: list[Chart], domain: Domain) -> list[Chart]:
+    """Charts as if they had been made in a domain, which holds their boxes, or in a smaller one."""
+    made = []
+    for chart in charts:
+        (low, high), (lowest, highest) = np.broadcast_to(chart.fence.domain, domain.shape).T, domain.T
+        known = np.stack([np.maximum(low, lowest), np.minimum(high, highest)], axis=1)
+        made.append(replace(chart, fence=replace(chart.fence, domain=known)))
+    return made
 
 
 def _ends(state: State, name: str, values: ArrayLike) -> NDArray[np.floating]:

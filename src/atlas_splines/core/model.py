@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
@@ -16,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from atlas_splines.core.charts import Chart, chart_densities, chart_layout, chart_table
+from atlas_splines.core.charts import Chart, chart_densities, chart_layout, chart_table, on_top_of
 from atlas_splines.core.checks import check_number, check_overflow, check_size
 from atlas_splines.core.evaluation import evaluate
 from atlas_splines.core.extension import expanded, extended
 from atlas_splines.core.gradients import gradient_matrix
 from atlas_splines.core.lattice import MAX_DENSITY, Domain, Lattice
-from atlas_splines.core.records import TRAINED, Record, shortened
+from atlas_splines.core.records import TRAINED, Record, UpdateWarning, shortened
 from atlas_splines.core.state import State, Trainable
 
 if TYPE_CHECKING:
@@ -306,7 +307,7 @@ class Atlas:
 
         If it was the newest, every prediction has again the bits it had before. If others were pooled later,
         the exact memory is as if it had never come; where memories are mixed, their shares are those of later
-        updates. Later charts stay as they are: they were fitted on top of it.
+        updates. A chart under others that were trained on top of it is refused: revert these first.
 
         Returns
         -------
@@ -326,7 +327,21 @@ class Atlas:
             trained = any(record.id == id and record.kind in TRAINED for record in self.updates)
             why = ", since it trained the coefficients themselves and no copy is kept" if trained else ""
             raise ValueError(f"update {id} cannot be reverted{why}; of this model's updates, {ids} can")
+        above = on_top_of(id, self.charts, self.domain)
+        if above:
+            raise ValueError(
+                f"update {id} cannot be reverted by itself: charts of {listed(above)} were trained on top of "
+                f"it; revert {'these' if len(above) > 1 else 'that'} first, the newest before others"
+            )
         state, now = state_without(self._state, id), datetime.now(timezone.utc)
+        above = [chart.update for chart in self.charts if chart.update > id and not chart.replaces]
+        if above and self._state.has_evidence_of(id):
+            warnings.warn(
+                f"update {id} is taken back below charts of {listed(sorted(set(above)))}, which were "
+                "trained on top of it and stay as they are",
+                UpdateWarning,
+                stacklevel=2,
+            )
         taken_back = replace(record, reverted=now)
         log = [taken_back if entry is record else entry for entry in self.updates]
         self.__dict__.update(_state=state, updates=log)
@@ -487,6 +502,11 @@ def chart_without(chart: Chart, update: int) -> Chart:
     if not state.has_evidence_of(update):
         return chart
     return replace(chart, content=model_in(state_without(state, update)))
+
+
+def listed(updates: Sequence[int]) -> str:
+    """Numbers of updates in words."""
+    return f"update{'s' if len(updates) > 1 else ''} {' and '.join(map(str, updates))}"
 
 
 def _without_padding(table: NDArray[np.floating], width: int) -> NDArray[np.floating]:

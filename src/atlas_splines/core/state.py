@@ -43,6 +43,10 @@ class Evidence(ABC):
     def revert(self, update: int, state: State) -> State:
         """The state of a model as if an update had not come, with charts and domain as they are."""
 
+    def on_unit_cube(self, state: State) -> State | None:
+        """The state of a model without what extended its domain; None if that cannot be told from this."""
+        return None
+
 
 @dataclass(frozen=True, eq=False)
 class State(Remembering):

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from atlas_splines.core.extension import reaching
+from atlas_splines.core.extension import reaching, reduced
 from atlas_splines.core.model import model_in, snapshot_of, state_of, take_state
 from atlas_splines.core.records import Record
 from atlas_splines.estimators.column_footprint import ColumnFootprint, seen_through
 from atlas_splines.estimators.log import EstimatorUpdate
-from atlas_splines.estimators.reaching import given_back
+from atlas_splines.estimators.reaching import given_back, needed_domain
 from atlas_splines.estimators.uncertainty import Uncertain
 from atlas_splines.memory.footprints import Footprint
 from atlas_splines.memory.judging import HeldOut
@@ -48,7 +48,8 @@ class Accountable(Uncertain):
         known = np.tile([0.0, 1.0], (model.inputs, 1))
         for record in model.updates:
             log.append(self._in_own_units(record, known))
-            if isinstance(record, Update) and not record.reverted:  # that may have given the domain back
+            # one that was reverted, or changed nothing, may have given the domain back
+            if isinstance(record, Update) and not record.reverted and record.after != record.before:
                 known = record.footprint.domain
         return log
 
@@ -113,6 +114,9 @@ class Accountable(Uncertain):
         before = next(record.before for record in model.updates if record.id == id)
         earlier = [r.footprint.domain for r in model.updates if isinstance(r, Update) and r.id != id]
         unit = np.tile([0.0, 1.0], (model.inputs, 1))
-        take_state(model, given_back(state_of(model), before, [*reversed(earlier), unit]))
+        state = given_back(state_of(model), before, [*reversed(earlier), unit])
+        if state is state_of(model):
+            state = reduced(state, needed_domain(state, model.updates))
+        take_state(model, state)
         self.model_ = model
         return self

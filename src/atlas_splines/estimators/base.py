@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from atlas_splines.core.evaluation import evaluate, evaluate_anywhere
 from atlas_splines.core.growing import Grown
+from atlas_splines.core.lattice import Domain
 from atlas_splines.core.linear_algebra import ONE_THREAD_EACH
 from atlas_splines.core.model import Atlas, model_in, state_of, take_state
 from atlas_splines.core.monotone import constrained
@@ -58,10 +59,12 @@ from atlas_splines.memory.first_rows import (
 )
 from atlas_splines.memory.judging import HeldOut, judge
 from atlas_splines.memory.log import LEAST_DISTINCT, Consolidation, Removal, Update, log_without
+from atlas_splines.memory.owners import needed_pool
 from atlas_splines.memory.plans import Retention
 from atlas_splines.memory.pooling import forget_rows
 from atlas_splines.memory.refusal import Origin, refuse_faulty
 from atlas_splines.memory.row_digest import RowDigest, row_hashes
+from atlas_splines.memory.unlearning import forget_sums
 from atlas_splines.memory.updates import state_after, update
 
 if TYPE_CHECKING:
@@ -288,6 +291,7 @@ class AtlasEstimator(Accountable):
                 spread=spread,
                 memory=made.fitted.memory,
                 fewest=FEWEST_ROWS if self.memory == "sums" else 1,
+                undo=self.undo,
             )
         self.domain_, self.model_ = made.columns, model
         self._remember(made.fitted.members, len(rows), held_out, first.time)
@@ -817,6 +821,8 @@ class AtlasEstimator(Accountable):
 
         What they had taught the exact memory is gone to the last bit. The fading memories start again from
         it, and the model that `fit` had trained is dropped: until the next update the exact one speaks alone.
+        Where sums alone are kept, all rows of one update leave whoever learned them, the model or a chart;
+        others leave the model, and are refused where a chart stands, since sums do not tell who learned them.
         A model that keeps rows is derived again from the others, and nothing of these rows is left in it but
         what was chosen with them: features, length scales, shares, and the places of categories.
 
@@ -843,15 +849,25 @@ class AtlasEstimator(Accountable):
         """
         check_is_fitted(self, "model_")
         checked, ledger = self._checked(X, y, sample_weight), self._current_ledger
-        if ledger is None:
-            return self._take_state(forget_rows(state_of(self.model_), self._rows(*checked)))
-        left, removed = ledger.without_rows(row_hashes(*checked))
-        return self._become(self._without(left, "forget", removed))
+        if ledger is not None:
+            left, removed = ledger.without_rows(row_hashes(*checked))
+            return self._become(self._without(left, "forget", removed))
+        state = state_of(self.model_)
+        if needed_pool(state).memory is not None:
+            return self._take_state(forget_rows(state, self._rows(*checked)))
+        digest = RowDigest()
+        digest.add(*checked)
+        found = forget_sums(
+            state, self.model_.updates, digest.text, lambda domain: self._rows(*checked, domain)
+        )
+        self.model_, self.ledger_ = model_in(*found), None
+        return self
 
-    def _rows(self, X: Array, y: Array, weights: Array) -> Rows:
-        """Rows in the coordinates and units of the model; those beyond the domain at its edge."""
+    def _rows(self, X: Array, y: Array, weights: Array, domain: Domain | None = None) -> Rows:
+        """Rows in the coordinates and units of the model; those beyond a domain at its edge."""
         targets, weights = self._targets(y), self._weighed(y, weights)
-        return Rows(self._points_inside(X), targets, weights).take(weights > 0)
+        points = self._points_in(self.model_.domain if domain is None else domain, X)
+        return Rows(points, targets, weights).take(weights > 0)
 
     def _take_state(self: Self, state: State) -> Self:
         """Let the model be in another state, with the log it has; no contribution tells how it came to be."""

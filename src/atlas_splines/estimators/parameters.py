@@ -15,6 +15,7 @@ from atlas_splines.core.lattice import MAX_DENSITY
 from atlas_splines.core.state import Signs
 from atlas_splines.estimators.column_map import DomainChoice
 from atlas_splines.estimators.fitting import VALIDATIONS, Auto, FitOptions, Validation
+from atlas_splines.evidence.pool import RECENT
 from atlas_splines.memory.first_rows import FEATURES
 from atlas_splines.memory.plans import RETENTIONS, Retention
 
@@ -57,6 +58,7 @@ class Parameters(BaseEstimator, ABC):
         features: int = FEATURES,
         memory: Literal["rows", "sums"] = "rows",
         max_rows: int = 100_000,
+        undo: int = RECENT,
         half_life: float | None = None,
         monotonic_cst: ArrayLike | Mapping[str, int] | None = None,
         loss: str = "auto",
@@ -85,6 +87,7 @@ class Parameters(BaseEstimator, ABC):
         self.features = features
         self.memory = memory
         self.max_rows = max_rows
+        self.undo = undo
         self.half_life = half_life
         self.monotonic_cst = monotonic_cst
         self.loss = loss
@@ -113,6 +116,7 @@ class Parameters(BaseEstimator, ABC):
             check_size(name, getattr(self, name), least=1)
         check_size("features", self.features, least=0)
         check_size("max_rows", self.max_rows, least=1)
+        check_size("undo", self.undo, least=1)
         if self.half_life is not None:
             check_number("half_life", self.half_life, least=1)
         check_number("learning_rate", self.learning_rate, least=1e-300)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,19 +13,22 @@ from sklearn.utils.validation import check_is_fitted
 from atlas_splines.core.extension import cropped, reaching
 from atlas_splines.core.lattice import Domain
 from atlas_splines.core.model import Atlas, model_in, state_of, take_state
+from atlas_splines.core.records import Record, folded_of
 from atlas_splines.core.rounding import inwards
 from atlas_splines.core.state import State
 from atlas_splines.estimators.column_map import ColumnMap
 from atlas_splines.estimators.inputs import Inputs
 from atlas_splines.memory.contradictions import LEAST_CHART_ROWS
+from atlas_splines.memory.log import Update
 from atlas_splines.memory.plans import BY_EVIDENCE, Retention
 
-__all__ = ["FarRowError", "Reaching", "far_outside", "given_back"]
+__all__ = ["FarRowError", "Reaching", "far_outside", "given_back", "needed_domain"]
 
 Array = NDArray[Any]
 Self = TypeVar("Self", bound="Reaching")
 
 # In widths of the first domain, so that one update after the other does not make it grow like a power.
+UNIT = np.array([0.0, 1.0])  # the first domain of each input
 FAR = 3  # beyond the domain, where a few rows are more likely wrong than new
 FARTHEST = 30  # beyond the domain, where any number of rows is: a model grows with its domain
 
@@ -216,3 +219,35 @@ def given_back(state: State, before: str, domains: Iterable[Domain]) -> State:
             if smaller is not None and model_in(smaller).fingerprint() == before:
                 return smaller
     return state
+
+
+def needed_domain(state: State, log: Sequence[Record]) -> Domain:
+    """The domain that the updates of a log need which stand: that of a life without those taken back.
+
+    Where a chart has extended the domain, that is as far as its entry says; where it had been extended by an
+    update that is gone, it is as far as the box of the chart reaches. Whatever else has extended it stays.
+    """
+    now = state.lattice.domain
+    if state.evidence is None and folded_of(log) is not None:  # entries that trained it may be gone
+        return now
+    wanted: list[tuple[Update, Domain]] = []
+    updates = [record for record in log if isinstance(record, Update) and record.after != record.before]
+    for record in updates:
+        known = joint([ends for other, ends in wanted if stands(other, record)], now)
+        domain = record.footprint.domain
+        wanted.append((record, np.where(np.sign(domain - known) == (-1, 1), domain, UNIT)))
+    lasting = [ends for record, ends in wanted if record.reverted is None or record.kind != "chart"]
+    boxes = [chart.fence.box for chart in state.charts]
+    return joint([*lasting, *boxes], now)
+
+
+def stands(update: Update, later: Update) -> bool:
+    """Whether an update had not been taken back when a later one was made."""
+    return update.reverted is None or update.reverted > later.time
+
+
+def joint(domains: Iterable[Domain], most: Domain) -> Domain:
+    """The smallest domain that holds the unit cube and some others, and is no larger than another."""
+    every = np.stack([np.broadcast_to(UNIT, most.shape), *domains])
+    low, high = every[:, :, 0].min(axis=0), every[:, :, 1].max(axis=0)
+    return np.stack([np.maximum(low, most[:, 0]), np.minimum(high, most[:, 1])], axis=1)

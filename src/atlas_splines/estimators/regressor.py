@@ -77,6 +77,9 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
         forgotten one by one. "sums": sums of rows alone; no row is in the model or its file.
     max_rows
         Rows that are kept at most. Of more the oldest leave, and stay in the sums of the smooth part alone.
+    undo
+        How many of the latest updates keep their sums apart, so that `revert` can take them back without
+        their rows. Each takes as much room as the sums of all older rows: features² / 2 numbers of 8 bytes.
     half_life
         Rows after which evidence counts half. By default memories with several half-lives, and one that
         never forgets, are mixed by how well each predicted the latest rows.

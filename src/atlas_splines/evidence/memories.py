@@ -34,10 +34,11 @@ from atlas_splines.evidence.spread import LEAST_ROWS, Seen, Spread, telling_inpu
 from atlas_splines.evidence.statistics import HEAVIEST, Statistics
 from atlas_splines.evidence.track import Track
 
-__all__ = ["Memories"]
+__all__ = ["RECENT", "Memories"]
 
 Array = NDArray[np.float64]
 
+RECENT = 4  # updates that can be taken back without their rows, unless another number is asked for
 FADING_SHARE = 0.1  # of a fading memory that is as good as the exact one, over the share of that
 FARTHEST = 1e15  # what a model that overflows is taken to say
 SHARPNESS = 2.0  # scores of classes are multiplied by this over the standard deviation of their noise
@@ -81,6 +82,11 @@ class Memories(Recomputing):
     fewest
         Rows of which sums are kept apart, at least: with fewer, an update joins the older ones at once and
         cannot be taken back without its rows. More than 1 where no row may be read from the sums.
+    undo
+        Updates whose sums are kept apart, at most: so many can be taken back without their rows.
+    grown
+        For each group of bumps, the updates that its last ones came with; 0 if that is not known. Empty if
+        all are of the fit.
     """
 
     features: Features
@@ -98,6 +104,8 @@ class Memories(Recomputing):
     weight_unit: float = 1.0
     spread: Spread | None = None
     fewest: int = 1
+    undo: int = RECENT
+    grown: tuple[tuple[int, ...], ...] = ()
 
     # --- what the candidates say ----------------------------------------------------------------------
 

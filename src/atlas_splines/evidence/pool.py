@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -15,7 +16,7 @@ from atlas_splines.evidence.batches import Batch, Voice, pieces_of, scaled, spre
 from atlas_splines.evidence.features import Features
 from atlas_splines.evidence.held_rows import HeldRows
 from atlas_splines.evidence.levels import NO_LEVELS, LevelStatistics
-from atlas_splines.evidence.memories import Memories
+from atlas_splines.evidence.memories import RECENT, Memories
 from atlas_splines.evidence.readout import Prior, Sums, sums_of
 from atlas_splines.evidence.spread import Seen, Spread
 from atlas_splines.evidence.statistics import Statistics
@@ -26,7 +27,6 @@ __all__ = ["FEWEST_ROWS", "HALF_LIVES", "RECENT", "UNSEEN", "Pool"]
 Array = NDArray[np.float64]
 
 HALF_LIVES = (1000.0, 150.0)  # rows after which the evidence of the fading memories counts half
-RECENT = 4  # updates that can be taken back without their rows
 FEWEST_ROWS = (
     20  # whose sums a model that keeps no rows keeps apart: one row, or two, can be read from theirs
 )
@@ -123,6 +123,13 @@ class Pool(Memories, Evidence):
         said = reaching(replace(state_of(self.model), signs=state.signs), state.lattice.domain.T)
         return replace(said.with_charts(state.charts), evidence=self)
 
+    def on_unit_cube(self, state: State) -> State | None:
+        """The state of a model on the unit cube that says what the pool says, with the charts of another."""
+        if self.memory is not None:  # to derive it takes longer than to extend it once more
+            return None
+        said = replace(state_of(self.model), signs=state.signs)
+        return replace(said.with_charts(state.charts), evidence=self)
+
     def derived_as(self, base: State) -> Pool:
         """The pool, whose kept rows are known to make this model: it need not be derived once more."""
         vars(self)["base"] = base
@@ -171,7 +178,8 @@ class Pool(Memories, Evidence):
         if self.holds(update):
             more = (*self.recent[:-1], self.recent[-1].joined(batch))
             return replace(self, recent=more).keeping(held)
-        grown = self._with_newest(batch).keeping(held)
+        noted = self.noting_growth(grew, update) if grew else self
+        grown = noted._with_newest(batch).keeping(held)
         # the same additions in the same order as from the start: not a bit differs
         vars(grown).update(
             total=self.total + batch.statistics,
@@ -204,7 +212,7 @@ class Pool(Memories, Evidence):
     def _with_newest(self, batch: Batch) -> Pool:
         """The pool with one more update."""
         grown = replace(self, recent=(*self.recent, batch))
-        return grown if len(grown.recent) <= RECENT else grown._settled()
+        return grown if len(grown.recent) <= self.undo else grown._settled()
 
     def _batch(
         self, update: int, points: Array, targets: Array, weights: Array | None, known: Array | None
@@ -278,17 +286,19 @@ class Pool(Memories, Evidence):
     def without(self, update: int) -> Pool:
         """The pool as if a recent update had never come, to the bit.
 
-        Without the newest, who spoke before it speaks again. Bumps that came with it go too, unless later
-        updates have learned with them. How well candidates predicted later rows stays as it was noted.
+        Without the newest, who spoke before it speaks again. Bumps that came with it go too, unless rows of
+        later updates lie there. How well candidates predicted later rows stays as it was noted.
         """
         place = [batch.update for batch in self.recent].index(update)
         gone, later = self.recent[place], self.recent[place + 1 :]
         memory = None if self.memory is None else self.memory.without_update(update)
         if later:
             later = (replace(later[0], before=gone.before), *later[1:])
-            return replace(self, recent=(*self.recent[:place], *later), memory=memory)
-        rest = replace(self, recent=self.recent[:place], voice=gone.before, memory=memory)
-        return rest._narrowed(gone.grew) if gone.grew else rest
+            rest = replace(self, recent=(*self.recent[:place], *later), memory=memory)
+        else:
+            rest = replace(self, recent=self.recent[:place], voice=gone.before, memory=memory)
+        own = rest.origins == update
+        return rest.with_only(~own | (np.diagonal(rest.total.gram) > 0)) if own.any() else rest
 
     def revert(self, update: int, state: State) -> State:
         """The state of a model as if a recent update had never come."""
@@ -360,15 +370,59 @@ class Pool(Memories, Evidence):
     def _without_bumps_at(self, points: NDArray[np.float32], others: NDArray[np.float32]) -> Pool:
         """The pool without bumps at some points where no others are: those of clusters of one row."""
         kept = self.features.away_from(points.astype(np.float64), others.astype(np.float64))
+        return self.with_only(kept)
+
+    @property
+    def origins(self) -> NDArray[np.intp]:
+        """The update that each feature came with: 0 if that is not known, and −1 for the fit."""
+        groups = [np.full(len(group.centres), -1) for group in self.features.bumps]
+        for origins, updates in zip(groups, self.grown, strict=False):
+            origins[len(origins) - len(updates) :] = updates
+        rest = len(self.features) - sum(map(len, groups))
+        return np.concatenate([np.full(rest, -1), *groups]).astype(np.intp)
+
+    def noting_growth(self, grew: Sequence[int], update: int) -> Pool:
+        """The pool that knows which update its last so many bumps of each group came with."""
+        known = self.grown or ((),) * len(self.features.bumps)
+        pairs = zip(known, grew, strict=True)
+        return replace(self, grown=tuple((*updates, *[update] * count) for updates, count in pairs))
+
+    def without_growth(self, update: int | None, points: Array) -> Pool:
+        """The pool without bumps that came with an update: their centres are means of its rows.
+
+        Of an update that is not known, all go that came later than the fit and that some of the points reach.
+        """
+        if not self.grown:
+            return self
+        origins, reached = self.origins, (self.features(points) > 0).any(axis=0)
+        unclear = (origins == 0 if update is not None else origins >= 0) & reached
+        return self.with_only(~(unclear | (origins == update if update else False)))
+
+    def with_only(self, kept: NDArray[np.bool_]) -> Pool:
+        """The pool without some bumps, by a mask of all features; it can no longer tell those of updates."""
         if kept.all():
             return self
         features, places, sizes = self.features.with_only(kept), np.flatnonzero(kept), self.features.sizes
-        left = np.bincount(np.repeat(np.arange(len(sizes)), sizes)[kept], minlength=len(sizes))
+        groups = np.repeat(np.arange(len(sizes)), sizes)
+        left = np.bincount(groups[kept], minlength=len(sizes))
         precisions = self.prior.precisions[
             (left > 0) | (np.array(sizes) == 0)
         ]  # groups without bumps are gone
-        fixed = tuple(replace(batch, grew=()) for batch in self.recent)
-        return replace(self, prior=replace(self.prior, precisions=precisions), recent=fixed)._with_features(
+        begin, origins = len(sizes) - len(self.features.bumps), np.where(kept, self.origins, -1)
+        grown = [tuple(origins[(groups == k) & (origins >= 0)].tolist()) for k in range(begin, len(sizes))]
+        grown = [updates for k, updates in zip(range(begin, len(sizes)), grown, strict=True) if left[k]]
+        counts = [Counter(updates) for updates in grown]
+        fixed = tuple(
+            replace(batch, grew=tuple(count[batch.update] for count in counts) if batch.grew else ())
+            for batch in self.recent
+        )
+        fixed = tuple(batch if any(batch.grew) else replace(batch, grew=()) for batch in fixed)
+        return replace(
+            self,
+            prior=replace(self.prior, precisions=precisions),
+            recent=fixed,
+            grown=tuple(grown) if any(grown) else (),
+        )._with_features(
             features,
             older=self.older.narrowed(places),
             faded=tuple(sums.narrowed(places) for sums in self.faded),
@@ -419,17 +473,6 @@ class Pool(Memories, Evidence):
             older=self.older.widened(places, count),
             faded=tuple(sums.widened(places, count) for sums in self.faded),
             statistics=[batch.statistics.widened(places, count) for batch in self.recent],
-        )
-
-    def _narrowed(self, grew: Sequence[int]) -> Pool:
-        """The pool without the last so many bumps of each group."""
-        features = self.features.without_bumps(grew)
-        places = features.places_in(self.features)
-        return self._with_features(
-            features,
-            older=self.older.narrowed(places),
-            faded=tuple(sums.narrowed(places) for sums in self.faded),
-            statistics=[batch.statistics.narrowed(places) for batch in self.recent],
         )
 
     def with_outputs(self, places: NDArray[np.intp], outputs: int) -> Pool:

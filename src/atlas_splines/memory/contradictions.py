@@ -127,7 +127,7 @@ def better_chart(update: int, rows: Rows, known: Known, fence: Fence, pool: Pool
     doubt = known.doubt + readout.leverage(phi)[:, None] * readout.noise * size.astype(np.float64) ** 2
     if not is_convincing(rows, known, said, doubt, enough):
         return None
-    own = replace(own, fewest=pool.fewest)
+    own = replace(own, fewest=pool.fewest, undo=pool.undo)
     if pool.whole_spread is not None:
         own = replace(own, spread=chart_spread(own, points, targets - left, targets, weights))
     content = model_in(replace(state_of(own.model), evidence=own, signs=chosen.signs))

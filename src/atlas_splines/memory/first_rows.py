@@ -14,7 +14,7 @@ from atlas_splines.core.state import Signs, State
 from atlas_splines.evidence.design import Solved, solve_first
 from atlas_splines.evidence.held_rows import HeldRows
 from atlas_splines.evidence.local_memory import LocalMemory
-from atlas_splines.evidence.pool import HALF_LIVES, Pool
+from atlas_splines.evidence.pool import HALF_LIVES, RECENT, Pool
 from atlas_splines.evidence.presence import Presence
 from atlas_splines.evidence.readout import solve
 from atlas_splines.evidence.spread import Spread, telling_inputs
@@ -72,6 +72,7 @@ def start_pool(
     spread: Spread | None = None,
     memory: LocalMemory | None = None,
     fewest: int = 1,
+    undo: int = RECENT,
 ) -> Atlas:
     """The model, which was fitted to some rows, with their evidence; its predictions stay as they are.
 
@@ -93,6 +94,8 @@ def start_pool(
         The rows that it keeps.
     fewest
         Rows of which sums are kept apart, at least.
+    undo
+        Updates whose sums are kept apart, at most.
     """
     lives = HALF_LIVES if half_life is None else (half_life,)
     pool = Pool.of_sums(
@@ -107,7 +110,7 @@ def start_pool(
     )
     if memory is not None:
         pool = replace(pool, fitted=None, memory=memory).derived_as(state_of(model))
-    pool = replace(pool.with_spread(spread), fewest=fewest)
+    pool = replace(pool.with_spread(spread), fewest=fewest, undo=undo)
     if half_life is not None:
         pool = pool.with_voice("fading")
     return model_in(replace(state_of(model), evidence=pool))

@@ -18,6 +18,7 @@ from atlas_splines.estimators.classifier import AtlasClassifier
 from atlas_splines.estimators.column_map import ColumnMap
 from atlas_splines.estimators.judging import FitRecord
 from atlas_splines.estimators.regressor import AtlasRegressor
+from atlas_splines.evidence.pool import RECENT
 from atlas_splines.evidence.random_effects import Levels, LevelUnits
 from atlas_splines.files.archive import Archive
 from atlas_splines.files.fields import Fields
@@ -57,7 +58,8 @@ NUMERIC = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint
 TEXT = ("str", "object")
 LARGEST_SCALE = 1e154  # of targets: fit refuses those whose squares no float holds
 MONOTONE, CLASS_WEIGHT, DATES = "monotonic_cst", "class_weight", "dates"
-OPTIONAL = (MONOTONE, CLASS_WEIGHT, DATES)  # parameters that files lack if they are None
+UNDO = "undo"
+OPTIONAL = (MONOTONE, CLASS_WEIGHT, DATES, UNDO)  # parameters that files lack at their defaults
 LARGEST_WEIGHT = 1e30  # of a class
 FLAGS, WHOLE_OR_NULL = ("early_stopping", "warm_start"), ("n_jobs", "random_state")
 
@@ -93,7 +95,7 @@ def estimator_to_archive(model: Estimator | TableModel) -> Archive:
         "parameters": {
             key: parameter_to_json(key, value)
             for key, value in estimator.get_params(deep=False).items()
-            if key not in OPTIONAL or value is not None
+            if key not in OPTIONAL or not (value is None or (key == UNDO and value == RECENT))
         },
         "feature_names": None if names is None else names.tolist(),
         "n_iter": int(estimator.n_iter_),
@@ -272,6 +274,8 @@ def read_parameters(kind: str, value: object) -> Estimator:
     for name in WHOLE_OR_NULL:
         if not fields.is_null(name):
             fields.whole(name, least=0 if name == "random_state" else -(2**31), most=2**32 - 1)
+    if UNDO in fields.value:
+        fields.whole(UNDO, least=1)
     given = dict(fields.value)
     if not isinstance(given["domain"], str):
         given["domain"] = read_limits(fields.items("domain"))

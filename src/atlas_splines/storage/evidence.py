@@ -19,7 +19,7 @@ from atlas_splines.core.monotone import constrained, is_monotone
 from atlas_splines.core.state import Evidence, Signs, State
 from atlas_splines.evidence.batches import Batch, Voice, spread_after
 from atlas_splines.evidence.features import COARSE, FINEST, Bumps, Features
-from atlas_splines.evidence.pool import Pool
+from atlas_splines.evidence.pool import RECENT, Pool
 from atlas_splines.evidence.readout import Prior
 from atlas_splines.evidence.spread import Seen, Spread
 from atlas_splines.evidence.track import Track
@@ -59,6 +59,8 @@ SEEN = "seen"  # of a batch whose errors were watched; others lack it
 LINEAR = "linear"  # inputs of a pool that have one function; others lack it
 LEVELS = "levels"  # inputs of a pool whose coordinates are levels; others lack it
 FEWEST = "fewest"  # of a pool that keeps no sums of few rows apart; others lack it
+UNDO = "undo"  # of a pool that keeps more or fewer updates apart than is usual; others lack it
+GROWN = "grown"  # of a pool to which updates have added bumps; others lack it
 MEMORY = "memory"  # of a pool that keeps rows; others lack it
 SPREAD = "spread"  # of a pool whose errors were watched, and all there is of a chart without a pool
 MOST_MEMORIES = 16  # that fade: each takes as much room as the exact one
@@ -102,6 +104,8 @@ def pool_header(evidence: Evidence | None) -> dict[str, Any] | None:
         **({LEVELS: list(pool.features.levels)} if pool.features.levels else {}),
         **({LINEAR: list(pool.features.linear)} if pool.features.linear else {}),
         **({FEWEST: pool.fewest} if pool.fewest > 1 else {}),
+        **({UNDO: pool.undo} if pool.undo != RECENT else {}),
+        **({GROWN: [list(updates) for updates in pool.grown]} if pool.grown else {}),
         **({} if pool.memory is None else {MEMORY: memory_header(pool.memory)}),
     } | watched
 
@@ -152,7 +156,7 @@ def pool_from_archive(archive: Archive, value: object, model: Atlas, name: str) 
     if value is None:
         return None
     signs = state_of(model).signs
-    optional = [key for key in (SPREAD, LEVELS, LINEAR, FEWEST, MEMORY) if _has(value, key)]
+    optional = [key for key in (SPREAD, LEVELS, LINEAR, FEWEST, UNDO, GROWN, MEMORY) if _has(value, key)]
     more = (*([SIDES] if signs else []), *optional)
     fields = Fields(value, name, (*POOL, *more))
     features = _read_features(archive, fields, model.inputs, signs, name)
@@ -187,6 +191,8 @@ def pool_from_archive(archive: Archive, value: object, model: Atlas, name: str) 
         weight_unit=_positive(fields, "weight_unit"),
         spread=spread,
         fewest=fields.whole(FEWEST, least=1) if FEWEST in fields.value else 1,
+        undo=fields.whole(UNDO, least=1) if UNDO in fields.value else RECENT,
+        grown=_read_grown(fields, recent, features, name),
     )
     _check_total(pool, name)
     return pool
@@ -402,6 +408,22 @@ def _read_recent(
     if any(late.update <= early.update for early, late in pairwise(batches)):
         raise ValueError(f"'recent' of {name} must be rising updates")
     return tuple(batches)
+
+
+def _read_grown(
+    fields: Fields, recent: Sequence[Batch], features: Features, name: str
+) -> tuple[tuple[int, ...], ...]:
+    """Updates that bumps came with; files that do not say it know those of recent updates."""
+    if GROWN not in fields.value:
+        grown = [batch for batch in recent if batch.grew]
+        groups = range(len(features.bumps) if grown else 0)
+        return tuple(tuple(b.update for b in grown for _ in range(b.grew[k])) for k in groups)
+    given, sizes = fields.items(GROWN), [len(group.centres) for group in features.bumps]
+    known = len(given) == len(sizes) and all(isinstance(updates, list) for updates in given)
+    whole = known and all(type(update) is int and update >= 0 for updates in given for update in updates)
+    if not whole or any(len(updates) > size for updates, size in zip(given, sizes, strict=True)):
+        raise ValueError(f"{GROWN!r} of {name} must be the updates of the last bumps of each group")
+    return tuple(tuple(updates) for updates in given)
 
 
 def _check_growth(batches: Sequence[Batch], features: Features, name: str) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 
-from atlas_splines.core.charts import Chart, Fence, chart_layout, chart_table
+from atlas_splines.core.charts import Chart, Fence, chart_layout, chart_table, overlap
 from atlas_splines.core.evaluation import evaluate
 from atlas_splines.core.extension import cropped
 from atlas_splines.core.later import Later
@@ -315,11 +315,6 @@ def deciding(
         and chart_digest(chart) in names
         and not any(overlap(chart.fence.box_in(domain), box) for box in differing)
     )
-
-
-def overlap(box: Domain, other: Domain) -> bool:
-    """Whether two boxes (inputs, 2) have a volume in common."""
-    return bool(((box[:, 0] < other[:, 1]) & (other[:, 0] < box[:, 1])).all())
 
 
 # --- by how much ----------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
 from typing import Any
@@ -12,28 +12,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from atlas_splines.core.charts import Chart
 from atlas_splines.core.linear_algebra import ONE_THREAD_EACH
 from atlas_splines.core.model import Atlas, is_held, model_in, snapshot_of, state_of
 from atlas_splines.core.records import Record
-from atlas_splines.core.rows import Rows
-from atlas_splines.core.state import State
 from atlas_splines.estimators.ledger import Ledger, framed_rows
 from atlas_splines.evidence.local_memory import LocalMemory
-from atlas_splines.evidence.pool import Pool
-from atlas_splines.memory.owners import (
-    MODEL,
-    as_doubles,
-    chart_of,
-    evidence_of,
-    local_rows,
-    needed_pool,
-    owners_of,
-)
+from atlas_splines.evidence.pool import FEWEST_ROWS
+from atlas_splines.memory.owners import as_doubles, evidence_of, needed_pool
+from atlas_splines.memory.unlearning import NOT_THERE, dependences, less, subtracted
 from atlas_splines.versions.delta import ledger_of
-from atlas_splines.versions.differences import encoding_of, overlap
+from atlas_splines.versions.differences import encoding_of
 from atlas_splines.versions.learned import Data, Learned, by_digest, learn_again, learned
-from atlas_splines.versions.pools import restarted
 from atlas_splines.versions.replaying import first_version, revert, rows_of, timeline
 from atlas_splines.versions.versioned import (
     Versioned,
@@ -59,6 +48,7 @@ NOT_COVERED = (
 )
 WIDTHS = "the widths of intervals, which errors on these rows may have shaped"
 DECISIONS = "what later updates decided when these rows were known, such as whether to open a chart"
+MAKE_AGAIN = "give the data of all updates, to make the later ones again without it"
 SUBTRACTED, TAKEN_BACK, AGAIN = "taken out of the sums", "taken back", "learned again without them"
 DROPPED = "taken out of the kept rows and of the sums"
 REMOVED = "removed, and the model derived from all others"
@@ -226,6 +216,7 @@ class Affected:
     rows: Learned
     is_whole: bool  # whether it had no others
     is_kept: bool = False  # whether the model keeps the rows
+    left: Learned | None = None  # other rows of the update, if they are known
 
     @property
     def update(self) -> int:
@@ -284,7 +275,7 @@ def updates_with_data(log: Sequence[Record], rows: Learned, tables: Mapping[str,
             gone, kept = tables[record.data].split(Counter(rows.hashes))
             wanted -= Counter(gone.hashes)
             if len(gone.X):
-                found.append(Affected(record, gone, not len(kept.X)))
+                found.append(Affected(record, gone, not len(kept.X), left=kept))
     if wanted or not found:
         raise ValueError(
             "no update has exactly these rows; give the data of the updates they were in, to find them there"
@@ -314,14 +305,27 @@ def without_rows_of(thing: Versioned, affected: Affected) -> tuple[Versioned, st
     if affected.is_whole and not later and is_held(state_of(model), record.id):
         (estimator_of(changed) or model).revert(record.id)
         return changed, TAKEN_BACK
-    for reason in dependences(state_of(model), affected):
-        raise ValueError(f"{reason}; give the data of all updates, to make the later ones again without it")
+    for reason in dependences(state_of(model), record, affected.is_whole):
+        raise ValueError(f"{reason}; {MAKE_AGAIN}")
     own = any(chart.update == record.id for chart in model.charts)
-    state = subtracted(state_of(model), record, rows_of(changed, affected.rows))
-    now = datetime.now(timezone.utc)
-    gone = record.id if affected.is_whole else None
-    log = [replace(entry, reverted=now) if entry.id == gone else entry for entry in model.updates]
+    rows = rows_of(changed, affected.rows, record)
+    try:
+        state = subtracted(state_of(model), model.updates, record, rows, affected.is_whole)
+    except (ValueError, ArithmeticError) as error:
+        reason = NOT_THERE if isinstance(error, ArithmeticError) else str(error)
+        raise ValueError(f"{reason}; {MAKE_AGAIN}") from None
+    log = [without_in(entry, affected) if entry.id == record.id else entry for entry in model.updates]
     return with_model(thing, model_in(state, log)), f"{TAKEN_BACK}, and {SUBTRACTED}" if own else SUBTRACTED
+
+
+def without_in(record: Record, affected: Affected) -> Record:
+    """The entry of an update without some of its rows: it has other rows now, or is taken back."""
+    if affected.is_whole:
+        return replace(record, reverted=datetime.now(timezone.utc))
+    left = affected.left
+    enough = left is not None and len(set(left.hashes)) >= FEWEST_ROWS
+    digest = left.digest if left is not None and enough else ""
+    return replace(record, rows=record.rows - len(affected.rows.X), data=digest)
 
 
 def without_kept_rows(thing: Versioned, affected: Affected) -> Versioned:
@@ -329,10 +333,7 @@ def without_kept_rows(thing: Versioned, affected: Affected) -> Versioned:
     model, number = model_of(thing), affected.update
     state = state_of(model)
     if any(not chart.replaces for chart in state.charts if chart.update > number):
-        raise ValueError(
-            f"later charts were fitted on top of {what_of(number)}; give the data of all updates, to make "
-            "the later ones again without it"
-        )
+        raise ValueError(f"later charts were fitted on top of {what_of(number)}; {MAKE_AGAIN}")
     pool = less(needed_pool(state), number, *as_doubles(rows_of(thing, affected.rows)))
     return with_model(thing, model_in(pool.state_like(state), model.updates))
 
@@ -340,67 +341,6 @@ def without_kept_rows(thing: Versioned, affected: Affected) -> Versioned:
 def what_of(number: int) -> str:
     """An update in words."""
     return f"update {number}" if number else "the fit"
-
-
-def dependences(state: State, affected: Affected) -> Iterator[str]:
-    """Why rows of an update cannot be taken out without the data of others."""
-    assert affected.record is not None
-    number, domain = affected.record.id, state.lattice.domain
-    own = [chart for chart in state.charts if chart.update == number]
-    later = [chart for chart in state.charts if chart.update > number]
-    if affected.record.kind not in ("pool", "chart"):
-        yield f"update {number} ({affected.record.kind}) has trained coefficients"
-    if own and not affected.is_whole:
-        yield f"update {number} has opened charts for these and for other rows"
-    if any(not chart.replaces for chart in later):
-        yield f"later charts were fitted on top of update {number}"
-    for chart in own:
-        pool = evidence_of(state_of(chart.content))
-        if pool is not None and (pool.recent or pool.track.rows):
-            yield f"rows of later updates have joined a chart of update {number}"
-        if any(overlap(chart.fence.box_in(domain), other.fence.box_in(domain)) for other in later):
-            yield f"a later chart stands where update {number} has one"
-
-
-def subtracted(state: State, record: Record, rows: Rows) -> State:
-    """The state without the charts of an update, and without rows of it in all other evidence."""
-    then = state.with_charts(chart for chart in state.charts if chart.update <= record.id)
-    owners = owners_of(then, rows)  # charts stand in the order of their updates, so numbers are the same
-    charts = [
-        chart_less(chart, record.id, rows.take(owners == k))
-        for k, chart in enumerate(state.charts)
-        if chart.update != record.id
-    ]
-    remaining = state.with_charts(charts)
-    pool, rest = evidence_of(state), rows.take(owners == MODEL)
-    if pool is None or not len(rest):
-        return remaining
-    return less(pool, record.id, *as_doubles(rest)).state_like(remaining)
-
-
-def chart_less(chart: Chart, update: int, rows: Rows) -> Chart:
-    """A chart without rows of an update."""
-    pool = evidence_of(state_of(chart.content))
-    if pool is None or not len(rows):
-        return chart
-    return chart_of(chart, less(pool, update, *local_rows(chart.fence, chart.size, rows)))
-
-
-def less(pool: Pool, update: int, points: Array, targets: Array, weights: Array) -> Pool:
-    """The pool without rows of an update; if it is recent, what is left of it can still be taken back.
-
-    Number 0 is the fit, whose rows are in no sums by level.
-    """
-    sums = pool.summed(points, targets, weights)
-    recent = [
-        replace(batch, statistics=batch.statistics - sums) if batch.update == update else batch
-        for batch in pool.recent
-    ]
-    left = [batch for batch in recent if batch.statistics.count > 0]
-    spread = None if pool.whole_spread is None else pool.whole_spread.forgotten(points)
-    total = pool.total - sums if update else pool.less(points, targets, weights)
-    rest = restarted(pool, total, left, pool.fitted, spread)
-    return rest.dropping(pool.held(points, targets, weights), update)
 
 
 # --- with all data: by making every update again --------------------------------------------------------

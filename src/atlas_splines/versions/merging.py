@@ -6,17 +6,19 @@ import copy
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from atlas_splines.core.charts import Chart
-from atlas_splines.core.extension import cropped, reaching
+from atlas_splines.core.charts import Chart, overlap
+from atlas_splines.core.extension import cropped, reaching, reduced
 from atlas_splines.core.linear_algebra import ONE_THREAD_EACH
 from atlas_splines.core.model import Atlas, is_held, model_in, snapshot_of, state_of
-from atlas_splines.core.records import Record, folded_of, unfolded
+from atlas_splines.core.records import Record, folded_of, next_id, unfolded
 from atlas_splines.core.state import State
+from atlas_splines.estimators.reaching import needed_domain
 from atlas_splines.evidence.pool import Pool
 from atlas_splines.files.archive import Archive
 from atlas_splines.files.parts import version_of
@@ -32,10 +34,11 @@ from atlas_splines.versions.additions import (
     logged,
     owners_of,
     pools_of,
+    reverted_since,
     taken_back,
 )
 from atlas_splines.versions.delta import delta_of, joined, ledger_of, new_charts
-from atlas_splines.versions.differences import encoding_of, entry_key, joint_domain, overlap
+from atlas_splines.versions.differences import encoding_of, entry_key, joint_domain
 from atlas_splines.versions.pools import followed, merged, pool_digest, renumbered
 from atlas_splines.versions.versioned import Versioned, estimator_of, model_of, with_estimator, with_model
 
@@ -138,6 +141,7 @@ def merge(
         return theirs
     if by_rows:
         return united(base, ours, theirs, prefer, rows)
+    base, ours, theirs = without_reverted(base, ours, theirs)
     sides = [side_of(base, each, name) for each, name in ((ours, SIDES[0]), (theirs, SIDES[1]))]
     joined = Joining(snapshot_of(model_of(ours)), sides[1])
     if joined.conflicts and prefer is None and rows is None:
@@ -233,6 +237,29 @@ def check_family(archives: Sequence[Archive], digests: Sequence[Mapping[str, str
     for frame, name in zip(frames[1:], SIDES, strict=True):
         if frame != frames[0]:
             raise ValueError(f"{name} is no version of the base: its columns, target or parameters differ")
+
+
+def without_reverted(base: Versioned, ours: Versioned, theirs: Versioned) -> list[Versioned]:
+    """The base and both sides without updates of the base that one of the sides has taken back since.
+
+    Who has taken them back does not matter then, nor what they were a part of on the other side.
+    """
+    last = next_id(model_of(base).updates) - 1
+    found = [reverted_since(model_of(base).updates, model_of(side).updates, last) for side in (ours, theirs)]
+    times = {id: min(each[id] for each in found if id in each) for each in found for id in each}
+    times = dict(sorted(times.items(), key=lambda item: (item[1], item[0])))
+    return [without_updates(each, times) for each in (base, ours, theirs)] if times else [base, ours, theirs]
+
+
+def without_updates(thing: Versioned, times: Mapping[int, datetime]) -> Versioned:
+    """A model that has taken some updates back at some times, if it had not already."""
+    model = snapshot_of(model_of(thing))
+    standing = [record.id for record in model.updates if record.reverted is None]
+    state = taken_back(state_of(model), [id for id in times if id in standing])
+    log = [replace(record, reverted=times.get(record.id, record.reverted)) for record in model.updates]
+    if estimator_of(thing) is not None:
+        state = reduced(state, needed_domain(state, log))
+    return with_model(thing, model_in(state, log))
 
 
 def side_of(base: Versioned, side: Versioned, name: Side) -> Additions:

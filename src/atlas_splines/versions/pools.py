@@ -10,21 +10,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from operator import add, sub
+from operator import add
 
 import numpy as np
 from numpy.typing import NDArray
 
-from atlas_splines.core.state import State
 from atlas_splines.evidence.batches import Batch, Voice
 from atlas_splines.evidence.held_rows import HeldRows
 from atlas_splines.evidence.local_memory import LocalMemory, Mixture
-from atlas_splines.evidence.pool import RECENT, Pool
-from atlas_splines.evidence.readout import sums_of
+from atlas_splines.evidence.pool import Pool
 from atlas_splines.evidence.spread import Spread
 from atlas_splines.evidence.statistics import Statistics
-from atlas_splines.evidence.track import Track
 from atlas_splines.files.parts import digests_of, version_of
+from atlas_splines.memory.unlearning import restarted
 from atlas_splines.storage.evidence import pool_header, pool_tensors
 
 __all__ = [
@@ -35,7 +33,6 @@ __all__ = [
     "pool_additions",
     "pool_digest",
     "renumbered",
-    "restarted",
 ]
 
 Array = NDArray[np.float64]
@@ -201,13 +198,16 @@ def renumbered(pool: Pool, numbers: Mapping[int, int]) -> Pool:
     memory = pool.memory
     if memory is not None:
         memory = replace(memory, rows=renumbered_rows(memory.rows, numbers).in_order())
-    return replace(pool, recent=tuple(sorted(recent, key=lambda batch: batch.update)), memory=memory)
+    grown = tuple(tuple(numbers.get(update, update) for update in updates) for updates in pool.grown)
+    recent = sorted(recent, key=lambda batch: batch.update)
+    return replace(pool, recent=tuple(recent), memory=memory, grown=grown)
 
 
 def updates_in(pool: Pool) -> list[int]:
     """Numbers of the updates that a pool knows of."""
     kept = [] if pool.memory is None else np.unique(pool.memory.rows.updates).tolist()
-    return [*kept, *(batch.update for batch in pool.recent)]
+    grown = [update for updates in pool.grown for update in updates]
+    return [*kept, *grown, *(batch.update for batch in pool.recent)]
 
 
 def renumbered_rows(rows: HeldRows, numbers: Mapping[int, int]) -> HeldRows:
@@ -220,10 +220,10 @@ def renumbered_rows(rows: HeldRows, numbers: Mapping[int, int]) -> HeldRows:
 def followed(pool: Pool, added: PoolAdditions) -> Pool:
     """The pool after the updates that were added to it, one after the other: every bit as it was there."""
     check_memory(pool, added)
-    grown = pool.widened(added.centres) if added.grew else pool
+    grown = grown_by(pool, added, added.batches)
     for batch in added.batches:
         grown = replace(grown, recent=(*grown.recent, batch))
-        grown = grown if len(grown.recent) <= RECENT else grown._settled()
+        grown = grown if len(grown.recent) <= grown.undo else grown._settled()
     grown = grown if added.rows is None else grown.keeping(added.rows)
     return grown.with_voice(added.voice)
 
@@ -241,17 +241,17 @@ def merged(ours: Pool, added: PoolAdditions, numbers: Mapping[int, int]) -> Pool
             "features have grown on both sides, where rows came that none had reached; "
             "teach one side the rows of the other instead"
         )
-    pool = ours.widened(added.centres) if added.grew else ours
+    numbered = [replace(batch, update=numbers[batch.update]) for batch in added.batches]
+    pool = grown_by(ours, added, numbered)
     places = ours.features.without_bumps(grown).places_in(ours.features) if any(grown) else None
     theirs = [
-        replace(batch, update=numbers[batch.update], statistics=wide(batch.statistics, places, pool), grew=())
+        replace(batch, update=numbers[batch.update], statistics=wide(batch.statistics, places, pool))
         for batch in added.batches
     ]
     parts = [batch.statistics for batch in theirs]
     parts += [] if added.rest is None else [wide(added.rest, places, pool)]
     total = reduce(add, parts, pool.total)
-    own = [replace(batch, grew=()) for batch in pool.recent]
-    recent = sorted([*own, *theirs], key=lambda batch: batch.update)[-RECENT:]
+    recent = sorted([*pool.recent, *theirs], key=lambda batch: batch.update)[-pool.undo :]
     both = restarted(pool, total, recent, pool.fitted if added.has_base else None, added.spread)
     if both.memory is None or added.rows is None:
         return both
@@ -260,31 +260,20 @@ def merged(ours: Pool, added: PoolAdditions, numbers: Mapping[int, int]) -> Pool
     return replace(both, memory=replace(both.memory, rows=none)).keeping(rows)
 
 
+def grown_by(pool: Pool, added: PoolAdditions, batches: Sequence[Batch]) -> Pool:
+    """The pool with the features that were added, each of an update as far as that is known."""
+    if not added.grew:
+        return pool
+    grown = pool.widened(added.centres)
+    known = [batch for batch in batches if batch.grew]
+    counts = np.array([len(centres) for centres in added.centres])
+    rest = counts - sum((np.array(batch.grew) for batch in known), np.zeros_like(counts))
+    grown = grown.noting_growth(rest.tolist(), 0)
+    for batch in known:
+        grown = grown.noting_growth(batch.grew, batch.update)
+    return grown
+
+
 def wide(sums: Statistics, places: NDArray[np.intp] | None, pool: Pool) -> Statistics:
     """Sums of the features of a pool, which are zero but at some places."""
     return sums if places is None else sums.widened(places, len(pool.features))
-
-
-def restarted(
-    pool: Pool, total: Statistics, recent: Sequence[Batch], fitted: State | None, spread: Spread | None
-) -> Pool:
-    """The pool of a total, of which some updates can be taken back: a function of these, and of no order.
-
-    What updates have taught of errors fades, and so depends on their order: `spread` is what is kept.
-    """
-    candidates = 1 + len(pool.half_lives) + (fitted is not None or pool.memory is not None)
-    older = reduce(sub, [batch.statistics for batch in recent], total)
-    voice: Voice = "fading" if pool.voice == "fading" else "exact"
-    return replace(
-        pool,
-        older=older,
-        faded=tuple(sums_of(older) for _ in pool.half_lives),
-        track=Track(np.zeros(candidates)),
-        # whichever is taken back, who speaks goes on
-        recent=tuple(
-            replace(batch, errors=batch.errors[:candidates], seen=None, before=voice) for batch in recent
-        ),
-        fitted=fitted,
-        voice=voice,
-        spread=spread,
-    )

@@ -19,13 +19,13 @@ from atlas_splines.estimators.ledger import Ledger, derive
 from atlas_splines.estimators.reaching import given_back
 from atlas_splines.evidence.batches import Voice
 from atlas_splines.evidence.pool import Pool
-from atlas_splines.evidence.statistics import Statistics
 from atlas_splines.memory.log import Removal, Update
-from atlas_splines.memory.owners import MODEL, as_doubles, evidence_of, owners_of
+from atlas_splines.memory.owners import MODEL, as_doubles, evidence_of
+from atlas_splines.memory.unlearning import checked, learners_of, restarted
 from atlas_splines.versions.additions import chain_at, pools_of
 from atlas_splines.versions.delta import ledger_of
 from atlas_splines.versions.learned import Data, Learned, by_digest, learn_again
-from atlas_splines.versions.pools import pool_digest, restarted
+from atlas_splines.versions.pools import pool_digest
 from atlas_splines.versions.versioned import Versioned, estimator_of, model_of, with_estimator, with_model
 
 __all__ = ["Replay", "Step", "first_version", "replay", "revert", "rows_of", "same_model", "timeline"]
@@ -231,24 +231,22 @@ def first_pool(thing: Versioned, pool: Pool, tables: Mapping[str, Learned]) -> P
             continue
         if record.data not in tables:
             raise ValueError(f"the data of update {record.id} is missing; give it too")
-        total = total - sums_of_rows(pool, state, record, rows_of(thing, tables[record.data]))
-    first = restarted(pool, total, (), pool.fitted, pool.whole_spread)
+        rows = rows_of(thing, tables[record.data], record)
+        own = learners_of(state, model_of(thing).updates, record, rows) == MODEL
+        total = total - pool.summed(*as_doubles(rows.take(own)))
+    first = restarted(checked(pool, total), total, (), pool.fitted, pool.whole_spread)
+    first = first.with_only(first.origins < 0)  # features that came later go
     if first.memory is None:
         return first
-    rows = first.memory.rows
-    return replace(first, memory=replace(first.memory, rows=rows.take(rows.updates == 0)))
+    kept = first.memory.rows
+    return replace(first, memory=replace(first.memory, rows=kept.take(kept.updates == 0)))
 
 
-def rows_of(thing: Versioned, data: Learned) -> Rows:
-    """Rows in the coordinates and units of the model."""
+def rows_of(thing: Versioned, data: Learned, record: Record | None = None) -> Rows:
+    """Rows in the coordinates and units of the model; those of an update in the domain of then."""
     estimator, model = estimator_of(thing), model_of(thing)
     if estimator is not None:
-        return estimator._rows(data.X, data.y, data.weights)
+        domain = record.footprint.domain if isinstance(record, Update) else model.domain
+        return estimator._rows(data.X, data.y, data.weights, domain)
     targets = data.y.reshape(len(data.X), -1).astype(model.dtype)
     return Rows(data.X.astype(model.dtype), targets, data.weights.astype(model.dtype))
-
-
-def sums_of_rows(pool: Pool, state: State, record: Record, rows: Rows) -> Statistics:
-    """What the rows of an update have added to the sums of the model; others went to the charts of then."""
-    then = state.with_charts(chart for chart in state.charts if chart.update <= record.id)
-    return pool.summed(*as_doubles(rows.take(owners_of(then, rows) == MODEL)))
