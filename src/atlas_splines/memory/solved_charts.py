@@ -71,13 +71,10 @@ class SolvedChart:
         The chart.
     predicted
         Predictions of the content for its rows, each without the rows of its block; shape (rows, outputs).
-    variance
-        Of the content's predictions, as its posterior has it, shape (rows, outputs); zero for classes.
     """
 
     chart: Chart
     predicted: Array
-    variance: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +114,7 @@ def open_charts(
         own = rows.take(owner == k)
         if not len(own):
             continue
-        solved = solve_chart(update, own, fence, pool, rules)
+        solved = solve_chart(update, own, fence, pool, chart_blocks(len(own), rules.blocks), rules)
         window = fence.window(own.points).astype(np.float64)[:, None]
         before = evaluate(state, own.points).astype(np.float64)
         after = (1 - window) * before + window * solved.predicted
@@ -145,7 +142,12 @@ def is_better(before: Array, after: Array, rows: Rows, loss: str) -> bool:
 
 
 def solve_chart(
-    update: int, rows: Rows, fence: Fence, pool: Pool, rules: ChartRules = CHART_RULES
+    update: int,
+    rows: Rows,
+    fence: Fence,
+    pool: Pool,
+    blocks: Sequence[NDArray[np.intp]],
+    rules: ChartRules = CHART_RULES,
 ) -> SolvedChart:
     """A chart of some rows, which replaces what a model with a pool predicts inside a fence.
 
@@ -159,6 +161,8 @@ def solve_chart(
         Its window.
     pool
         The memory of the model: its loss, dtype and directions are those of the chart.
+    blocks
+        Numbers of rows that are left out together for out-of-sample predictions; together all rows.
     rules
         How.
     """
@@ -166,20 +170,19 @@ def solve_chart(
     points, targets, weights = local_rows(fence, size, rows)
     features, prior = chosen_features(points, targets, pool.features.signs, pool.fewest, rules)
     own = Pool.start(features, prior, points, targets, weights, loss=pool.loss, dtype=pool.dtype)
-    phi, counted, blocks = features(points), own.counted(weights), chart_blocks(len(rows), rules.blocks)
+    phi, counted = features(points), own.counted(weights)
     if pool.loss == "cross-entropy":
         model, predicted = class_content(own, phi, targets, counted, blocks)
-        own, variance = with_first_model(own, model), np.zeros(targets.shape)
+        own = with_first_model(own, model)
     else:
         judge = sums_of(own.total).readout(prior)
         predicted = targets - judge.left_in_turn(phi, targets, counted, blocks)
-        variance = judge.leverage(phi)[:, None] * judge.noise
     own = replace(own, fewest=pool.fewest)
     if pool.whole_spread is not None and len(rows) > 1:
         own = replace(own, spread=chart_spread(own, points, predicted, targets, weights))
     content = model_in(replace(state_of(own.model), evidence=own, signs=features.signs))
     chart = Chart(update, fence, content, size, replaces=True)
-    return SolvedChart(chart, predicted * size, variance * size.astype(np.float64) ** 2)
+    return SolvedChart(chart, predicted * size)
 
 
 def chart_blocks(rows: int, count: int = CHART_RULES.blocks) -> list[NDArray[np.intp]]:
@@ -211,7 +214,9 @@ def class_content(
     own: Pool, phi: Array, labels: Array, weights: Array, blocks: Sequence[NDArray[np.intp]]
 ) -> tuple[Atlas, Array]:
     """The model whose softmax makes classes most likely, and scores of rows without their block."""
-    groups = np.repeat(np.arange(len(blocks)), [len(block) for block in blocks])
+    groups = np.empty(len(phi), np.intp)
+    for k, block in enumerate(blocks):
+        groups[block] = k
     scores = class_scores(phi, labels, weights, own.first, groups)
     share = class_shares([scores.left_out], labels, weights)[0]
     model = fold(own.features, share * scores.weights, own.dtype)
