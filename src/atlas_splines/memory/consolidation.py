@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from atlas_splines.core.checks import check_inputs, check_number, check_size
-from atlas_splines.core.evaluation import evaluate
+from atlas_splines.core.evaluation import evaluate, share_kept
 from atlas_splines.core.extension import expanded
 from atlas_splines.core.growing import Schedule, Split, train_density
 from atlas_splines.core.lattice import MAX_DENSITY
@@ -27,10 +27,13 @@ from atlas_splines.core.state import State
 from atlas_splines.core.training import Seed
 from atlas_splines.evidence.batches import summed
 from atlas_splines.evidence.design import Solved, solve_first
+from atlas_splines.evidence.features import Features
 from atlas_splines.evidence.folding import fold
 from atlas_splines.evidence.pool import Pool
 from atlas_splines.evidence.presence import Presence
+from atlas_splines.evidence.readout import sums_of
 from atlas_splines.evidence.spread import Spread, telling_inputs
+from atlas_splines.evidence.statistics import Statistics
 from atlas_splines.memory.doubt import deviations, quantile_levels
 from atlas_splines.memory.first_rows import FEATURES
 from atlas_splines.memory.known_rows import lookalikes_of
@@ -46,8 +49,9 @@ BATCH_SIZE = 100  # rows
 RATE_DIVISORS = (1, 3, 10, 30)  # of the learning rate, one after the other
 MORE_TERMS = 10  # than the model had, by default
 LEAST_JUDGING = 20_000  # points on which a trained model is judged
-MOST_SOLVED = 6000  # points of each kind that a model is solved from, and judged on: twice as many gain 2 % of the change
+MOST_SOLVED = 3000  # points of each kind that a model is solved from, and judged on
 MOST_COUNTED = 20_000  # synthetic rows whose places are counted
+ROWS_A_LEVEL = 8  # synthetic ones of each category that has an effect of its own
 QUANTILES = 40  # of the error model that synthetic errors are drawn from
 
 
@@ -87,7 +91,7 @@ def consolidate(
     density, terms
         Size of a trained model, at least that of the old one; by default one density finer, and 10 more terms.
     samples
-        Points sampled over the domain, and as many again over the boxes of the charts; at most 6,000 each where a
+        Points sampled over the domain, and as many again over the boxes of the charts; at most 3,000 each where a
         model is solved for.
     epochs, learning_rate, progress
         Of training, as in `train`.
@@ -167,10 +171,10 @@ def _solved_without_charts(
     state: State, pool: Pool, points: Array, random: np.random.Generator
 ) -> tuple[Atlas, Array]:
     """A model without charts that predicts the same, with a memory of synthetic rows, and the points of these."""
-    known = lookalikes_of(state, len(points))
+    known = lookalikes_of(state, len(points) // 2)
     if known is not None:
         points = np.vstack([points, known.points.clip(*state.lattice.domain.T).astype(points.dtype)])
-    outputs = evaluate(state, points).astype(np.float64)
+    outputs = _without_offsets(state, points)
     solved = solve_first(
         points.astype(np.float64),
         outputs,
@@ -187,10 +191,10 @@ def _solved_without_charts(
 
 
 def _memory_of(state: State, pool: Pool, solved: Solved, points: Array, outputs: Array) -> Pool:
-    """The memory of synthetic rows, two at each point, a standard deviation above and below the prediction.
+    """The memory of synthetic rows, whose targets are the predictions, and whose variance is that of the errors.
 
-    So their mean is the prediction, and their variance that of the errors. For classes these are p and p(1 − p), as
-    of labels. They count as much as all rows that the model and its charts have learned.
+    For classes these are p and p(1 − p), as of labels. They count as much as all rows that the model and its charts
+    have learned. The errors come as one more row, all features of which are zero: it moves no weight.
     """
     is_class, unit = pool.loss == "cross-entropy", points.astype(np.float64)
     labels = find_loss(pool.loss).labels(outputs) if is_class else outputs
@@ -202,9 +206,12 @@ def _memory_of(state: State, pool: Pool, solved: Solved, points: Array, outputs:
         apart = np.tile(np.sqrt(pool.first.noise), (len(points), 1))
     charts = (evidence_of(state_of(chart.content)) for chart in state.charts)
     count = pool.total.count + sum(own.total.count for own in charts if own is not None)
-    weights = np.full(2 * len(points), count / (2 * len(points)))
-    targets = np.vstack([labels + apart, labels - apart])
-    first = summed(solved.features, np.vstack([unit, unit]), targets, weights)
+    count -= sums_of(pool.total).levels.rows.sum() if len(pool.total.levels) else 0  # those of levels come below
+    count = max(count, 1.0)
+    first = summed(solved.features, unit, labels, np.full(len(points), count / len(points)), by_level=False)
+    first = first + _level_rows(state, pool, solved.features, points)
+    errors = np.sqrt(count * np.square(apart).mean(axis=0))
+    first.add(np.zeros((1, len(solved.features))), errors[None])
     base = fold(solved.features, solved.readout.weights, pool.dtype) if is_class else None
     fitted = None if base is None else state_of(constrained(base, pool.features.signs))
     grown = Pool.of_sums(
@@ -220,12 +227,37 @@ def _memory_of(state: State, pool: Pool, solved: Solved, points: Array, outputs:
     return replace(grown, fewest=pool.fewest)
 
 
+def _without_offsets(state: State, points: Array) -> Array:
+    """Outputs at points without the effects of levels, which the memory of a model adds to them."""
+    outputs = evaluate(state, points).astype(np.float64)
+    if state.offsets is not None:
+        shift = np.zeros((len(points), state.outputs), state.dtype)
+        state.offsets.add_to(points, shift)
+        outputs -= share_kept(state, points)[:, None] * shift
+    return outputs
+
+
+def _level_rows(state: State, pool: Pool, features: Features, points: Array) -> Statistics:
+    """Sums of synthetic rows of each level, outside charts, that count as its rows do: its effect stays."""
+    levels, sums = sums_of(pool.total).levels, Statistics(len(features), state.outputs)
+    outside = points[share_kept(state, points) == 1]
+    if not len(levels) or not len(outside):
+        return sums
+    keys = np.repeat(levels.keys, ROWS_A_LEVEL)
+    rows = outside[np.arange(len(keys)) % len(outside)]
+    rows[np.arange(len(keys)), keys >> COORDINATE_BITS] = coordinates_of(keys)
+    outputs = evaluate(state, rows).astype(np.float64)
+    labels = find_loss(pool.loss).labels(outputs) if pool.loss == "cross-entropy" else outputs
+    weights = np.repeat(np.asarray(levels.rows, np.float64), ROWS_A_LEVEL) / ROWS_A_LEVEL
+    return summed(features, rows.astype(np.float64), labels, weights)
+
+
 def _error_model_of(
     state: State, grown: Pool, known: Spread | None, random: np.random.Generator
 ) -> Spread | None:
     """The error model of a state and its charts as one, from errors that are drawn from its quantiles.
 
-    Of classes it has no places, so that of the state stays.
+    To these comes how far predictions move. Of classes it has no places, so that of the state stays.
     """
     count = int(np.clip(grown.total.count, 1, MOST_COUNTED))
     like = lookalikes_of(state, count)
@@ -242,8 +274,9 @@ def _error_model_of(
     for k in range(QUANTILES):
         own = part == k
         errors[own] = quantile_levels(state, points[own], outputs[own], (k + 0.5) / QUANTILES)
+    after = evaluate(grown.state_like(state.with_charts(())), points).astype(np.float64)
     return Spread.of(
-        *(unit, outputs, outputs + errors, None),
+        *(unit, after, outputs + errors, None),
         inputs=inputs,
         loss=grown.loss,
         presence=presence,
