@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from atlas_splines import AtlasRegressor, UpdateWarning
+from atlas_splines.core.model import state_of
 from atlas_splines.memory.change_detection import (
     CHANGE_RULES,
     ChangeDetectionRules,
@@ -12,7 +13,6 @@ from atlas_splines.memory.change_detection import (
     gain_p_value,
 )
 from atlas_splines.memory.owners import evidence_of
-from atlas_splines.core.model import state_of
 
 
 def squares(seed, size=1.0, rows=200):

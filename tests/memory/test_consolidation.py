@@ -112,7 +112,9 @@ def charted_sums():
     """A regressor that keeps sums, with a chart where targets are larger and noisier."""
     random = np.random.default_rng(0)
     X, box = random.random((2000, 2)), 0.3 + 0.4 * random.random((800, 2))
-    model = AtlasRegressor(memory="sums", retention="chart", random_state=0).fit(X, wavy(X) + 0.1 * random.normal(size=2000))
+    model = AtlasRegressor(memory="sums", retention="chart", random_state=0).fit(
+        X, wavy(X) + 0.1 * random.normal(size=2000)
+    )
     y = wavy(box) + 2 + 0.4 * random.normal(size=800)
     return model.partial_fit(box, y, accept=True).set_params(retention="auto")
 
@@ -154,7 +156,9 @@ def test_ten_classes_are_folded_within_seconds_and_learn_on():
     random = np.random.default_rng(0)
     X, box = random.random((2000, 2)), 0.3 + 0.4 * random.random((800, 2))
     cuts = np.quantile(wavy(X), np.arange(0.1, 1, 0.1))
-    model = AtlasClassifier(memory="sums", retention="chart", random_state=0).fit(X, np.digitize(wavy(X), cuts))
+    model = AtlasClassifier(memory="sums", retention="chart", random_state=0).fit(
+        X, np.digitize(wavy(X), cuts)
+    )
     model.partial_fit(box, np.full(800, 3), accept=True)
     assert len(model.model_.charts) == 1
     grid = random.random((2000, 2))

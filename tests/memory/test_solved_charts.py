@@ -46,7 +46,9 @@ def teach(model, X, y, **options):
 
 
 @pytest.mark.parametrize("memory", ["rows", "sums"])
-@pytest.mark.parametrize("weights", [None, np.random.default_rng(0).uniform(0.5, 2, 300)], ids=["plain", "weighted"])
+@pytest.mark.parametrize(
+    "weights", [None, np.random.default_rng(0).uniform(0.5, 2, 300)], ids=["plain", "weighted"]
+)
 def test_a_chart_is_right_inside_and_changes_no_bit_outside(memory, weights):
     before = fitted(memory=memory)
     after = teach(before, *rows(300, 1, 0.3, 0.3, changed), sample_weight=weights)

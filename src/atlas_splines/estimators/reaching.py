@@ -89,7 +89,9 @@ class Reaching(Inputs):
             return self._model_reaching(X, far)
         model = model_in(state_of(self.model_), self.model_.updates)
         beyond = int((~self._inside(X)).sum())
-        wants_more = retention == "auto" and beyond >= CHANGE_RULES.min_rows and (far or not self._far(X).any())
+        wants_more = (
+            retention == "auto" and beyond >= CHANGE_RULES.min_rows and (far or not self._far(X).any())
+        )
         if wants_more or state_of(model).later is not None:  # which predicts beyond the domain
             return model, self.domain_.to_unit(X).astype(model.dtype)
         return model, self._points_inside(X)

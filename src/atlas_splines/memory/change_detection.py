@@ -1,8 +1,9 @@
 """Change detection: whether the rows of an update get charts of their own.
 
-They do if one test says so. Its null hypothesis is that a chart would not halve the out-of-sample error of what the
-owners of the rows could learn from them, or that the rows lie where known rows do, so that the world has changed
-everywhere. The larger of two p-values rejects it (Berger's intersection-union test, whose level is that of each).
+They do if one test says so. Its null hypothesis is that a chart would not halve the out-of-sample error of
+what the owners of the rows could learn from them, or that the rows lie where known rows do, so that the
+world has changed everywhere. The larger of two p-values rejects it (Berger's intersection-union test, whose
+level is that of each).
 """
 
 from __future__ import annotations
@@ -56,12 +57,13 @@ class ChangeDetectionRules:
     Attributes
     ----------
     level
-        Rate of false alarms: of windows in which no chart would halve the error, or of which the rows are a random
-        sample of the known ones, so many at most get one. With 1e-3 charts open on drifting streams, which make
-        their errors larger.
+        Rate of false alarms: of windows in which no chart would halve the error, or of which the rows are a
+        random sample of the known ones, so many at most get one. With 1e-3 charts open on drifting streams,
+        which make their errors larger.
     min_gain
-        Factor by which a chart has to lower the mean squared error. Whoever predicts rows with less than that times
-        the error of their noise has nothing to gain, so the same factor tells which rows noise explains.
+        Factor by which a chart has to lower the mean squared error. Whoever predicts rows with less than
+        that times the error of their noise has nothing to gain, so the same factor tells which rows noise
+        explains.
     min_rows
         Of a chart, at least: with fewer there are not ten in a block of rows that is left out.
     """
@@ -117,9 +119,10 @@ def gain_p_value(
 ) -> float:
     """One-sided p-value of "a chart does not lower the error by the factor that is asked for".
 
-    A paired t-test of log(error of the owner / error of the chart) over the blocks that were left out: errors of
-    neighbours in time are alike, so a block counts as one observation. With ten blocks, charts opened on the drifting
-    stream `transformer`, whose error grew by 5 %. The logarithm keeps a few wild rows from deciding.
+    A paired t-test of log(error of the owner / error of the chart) over the blocks that were left out:
+    errors of neighbours in time are alike, so a block counts as one observation. With ten blocks, charts
+    opened on the drifting stream `transformer`, whose error grew by 5 %. The logarithm keeps a few wild
+    rows from deciding.
 
     Parameters
     ----------
@@ -151,11 +154,12 @@ def gain_p_value(
 
 
 def coverage_p_value(coverage: float, rows: int, inputs: int) -> float:
-    """P-value of "the rows are a random sample of the known ones", by the share of these in their bounding box.
+    """P-value of "the rows are a random sample of the known ones", by the share of these in their box.
 
-    The box of a random sample holds a share with the distribution Beta(rows − 2·inputs + 1, 2·inputs), whatever the
-    distribution of rows: each of its faces takes one row (Wilks 1942, Tukey 1947). If known rows are outside, the change
-    is in one place; otherwise it is one of everything, and memories adapt to it.
+    The box of a random sample holds a share with the distribution Beta(rows − 2·inputs + 1, 2·inputs),
+    whatever the distribution of rows: each of its faces takes one row (Wilks 1942, Tukey 1947). If known
+    rows are outside, the change is in one place; otherwise it is one of everything, and memories adapt to
+    it.
 
     Examples
     --------
@@ -168,7 +172,7 @@ def coverage_p_value(coverage: float, rows: int, inputs: int) -> float:
 
 
 def coverage_of(pool: Pool, box: Domain) -> float:
-    """Share of the known rows in a box (inputs, 2): counted where rows are kept, or else by radial basis functions."""
+    """Share of the known rows in a box (inputs, 2): counted, or by radial basis functions without rows."""
     low, high = box.T
     if pool.memory is None:
         return pool.features.crowding(pool.total, low, high)
@@ -178,7 +182,7 @@ def coverage_of(pool: Pool, box: Domain) -> float:
 
 
 def known_errors(parts: Sequence[Part], rows: int) -> Array:
-    """Squared error of each row once its owner has learned all rows but those of its block; zero without an owner."""
+    """Squared error of each row once its owner has learned all others but its block; zero without one."""
     errors = np.zeros(rows)
     for part in parts:
         own = part.grown.errors_in_turn(
@@ -203,8 +207,8 @@ def has_new_level(pool: Pool, points: NDArray[np.floating]) -> NDArray[np.bool_]
 def with_rim(state: State, points: NDArray[np.floating]) -> NDArray[np.floating]:
     """Points, and two more as far beyond those outside the domain as the rim of a fence is wide.
 
-    Rows outside a domain are predicted as at its nearest face. A chart that reached up to a face would predict
-    all rows beyond it, such as all weeks after the one that it is of.
+    Rows outside a domain are predicted as at its nearest face. A chart that reached up to a face would
+    predict all rows beyond it, such as all weeks after the one that it is of.
     """
     (lowest, highest), low, high = state.lattice.domain.T, points.min(axis=0), points.max(axis=0)
     ends = np.where(low < lowest, low - RIM, low), np.where(high > highest, high + RIM, high)

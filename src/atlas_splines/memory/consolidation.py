@@ -17,10 +17,10 @@ from atlas_splines.core.evaluation import evaluate, share_kept
 from atlas_splines.core.extension import expanded
 from atlas_splines.core.growing import Schedule, Split, train_density
 from atlas_splines.core.lattice import MAX_DENSITY
-from atlas_splines.core.model import Atlas, commit, model_in, state_of
-from atlas_splines.core.offsets import COORDINATE_BITS, Offsets, coordinates_of, inputs_of
 from atlas_splines.core.losses import find_loss
+from atlas_splines.core.model import Atlas, commit, model_in, state_of
 from atlas_splines.core.monotone import constrained
+from atlas_splines.core.offsets import COORDINATE_BITS, Offsets, coordinates_of, inputs_of
 from atlas_splines.core.records import next_id
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import State
@@ -70,15 +70,16 @@ def consolidate(
 ) -> Consolidation:
     """Fold all charts into the coefficients of the model, if that costs little.
 
-    Another model learns the predictions of the present one, on points of the whole domain and of each chart. It
-    takes its place only if the mean absolute change is at most the tolerance: on new points over the domain, on
-    new points of each chart's box, and on X. Its charts are then gone, and no earlier update can be reverted any
-    more.
+    Another model learns the predictions of the present one, on points of the whole domain and of each
+    chart. It takes its place only if the mean absolute change is at most the tolerance: on new points over
+    the domain, on new points of each chart's box, and on X. Its charts are then gone, and no earlier update
+    can be reverted any more.
 
-    The model of an estimator is solved for, on points like the known rows too. Its memory is that of synthetic
-    rows then, with the predictions and the errors of the present model, which count as much as the rows that it
-    has learned; so it goes on learning, and has intervals. Of a plain `Atlas` a larger one is trained. A model that
-    keeps rows keeps its charts: the next update would derive it from the rows alone.
+    The model of an estimator is solved for, on points like the known rows too. Its memory is that of
+    synthetic rows then, with the predictions and the errors of the present model, which count as much as
+    the rows that it has learned; so it goes on learning, and has intervals. Of a plain `Atlas` a larger one
+    is trained. A model that keeps rows keeps its charts: the next update would derive it from the rows
+    alone.
 
     Parameters
     ----------
@@ -89,10 +90,11 @@ def consolidate(
     tolerance
         Largest mean absolute change of predictions that is acceptable.
     density, terms
-        Size of a trained model, at least that of the old one; by default one density finer, and 10 more terms.
+        Size of a trained model, at least that of the old one; by default one density finer, and 10 more
+        terms.
     samples
-        Points sampled over the domain, and as many again over the boxes of the charts; at most 3,000 each where a
-        model is solved for.
+        Points sampled over the domain, and as many again over the boxes of the charts; at most 3,000 each
+        where a model is solved for.
     epochs, learning_rate, progress
         Of training, as in `train`.
     random_state
@@ -170,7 +172,7 @@ def _larger_without_charts(model: Atlas, density: int | None, terms: int | None)
 def _solved_without_charts(
     state: State, pool: Pool, points: Array, random: np.random.Generator
 ) -> tuple[Atlas, Array]:
-    """A model without charts that predicts the same, with a memory of synthetic rows, and the points of these."""
+    """A model without charts that predicts the same, its memory of synthetic rows, and their points."""
     known = lookalikes_of(state, len(points) // 2)
     if known is not None:
         points = np.vstack([points, known.points.clip(*state.lattice.domain.T).astype(points.dtype)])
@@ -190,14 +192,15 @@ def _solved_without_charts(
     return model_in(grown.state_like(state.with_charts(()))), points
 
 
-def _memory_of(state: State, pool: Pool, solved: Solved, points: Array, outputs: Array) -> Pool:
-    """The memory of synthetic rows, whose targets are the predictions, and whose variance is that of the errors.
+def _memory_of(state: State, pool: Pool, solved: Solved, points: Array, outputs: NDArray[np.float64]) -> Pool:
+    """The memory of synthetic rows: their targets are the predictions, their variance that of the errors.
 
-    For classes these are p and p(1 − p), as of labels. They count as much as all rows that the model and its charts
-    have learned. The errors come as one more row, all features of which are zero: it moves no weight.
+    For classes these are p and p(1 − p), as of labels. They count as much as all rows that the model and
+    its charts have learned. The errors come as one more row, all features of which are zero: it moves no
+    weight.
     """
     is_class, unit = pool.loss == "cross-entropy", points.astype(np.float64)
-    labels = find_loss(pool.loss).labels(outputs) if is_class else outputs
+    labels = find_loss(pool.loss).labels(outputs).astype(np.float64) if is_class else outputs
     if is_class:
         apart = np.sqrt(labels * (1 - labels))
     elif pool.whole_spread is not None:
@@ -206,7 +209,9 @@ def _memory_of(state: State, pool: Pool, solved: Solved, points: Array, outputs:
         apart = np.tile(np.sqrt(pool.first.noise), (len(points), 1))
     charts = (evidence_of(state_of(chart.content)) for chart in state.charts)
     count = pool.total.count + sum(own.total.count for own in charts if own is not None)
-    count -= sums_of(pool.total).levels.rows.sum() if len(pool.total.levels) else 0  # those of levels come below
+    count -= (
+        sums_of(pool.total).levels.rows.sum() if len(pool.total.levels) else 0
+    )  # those of levels come below
     count = max(count, 1.0)
     first = summed(solved.features, unit, labels, np.full(len(points), count / len(points)), by_level=False)
     first = first + _level_rows(state, pool, solved.features, points)
@@ -227,7 +232,7 @@ def _memory_of(state: State, pool: Pool, solved: Solved, points: Array, outputs:
     return replace(grown, fewest=pool.fewest)
 
 
-def _without_offsets(state: State, points: Array) -> Array:
+def _without_offsets(state: State, points: Array) -> NDArray[np.float64]:
     """Outputs at points without the effects of levels, which the memory of a model adds to them."""
     outputs = evaluate(state, points).astype(np.float64)
     if state.offsets is not None:
@@ -247,9 +252,10 @@ def _level_rows(state: State, pool: Pool, features: Features, points: Array) -> 
     rows = outside[np.arange(len(keys)) % len(outside)]
     rows[np.arange(len(keys)), keys >> COORDINATE_BITS] = coordinates_of(keys)
     outputs = evaluate(state, rows).astype(np.float64)
-    labels = find_loss(pool.loss).labels(outputs) if pool.loss == "cross-entropy" else outputs
+    if pool.loss == "cross-entropy":
+        outputs = find_loss(pool.loss).labels(outputs).astype(np.float64)
     weights = np.repeat(np.asarray(levels.rows, np.float64), ROWS_A_LEVEL) / ROWS_A_LEVEL
-    return summed(features, rows.astype(np.float64), labels, weights)
+    return summed(features, rows.astype(np.float64), outputs, weights)
 
 
 def _error_model_of(

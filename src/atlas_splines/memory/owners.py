@@ -125,7 +125,7 @@ class Part:
         return self.pool.features.keys(self.points)
 
     def is_noise(self, ratio: float) -> bool:
-        """Whether noise explains the rows to their owner, whose squared errors may be so many times as large."""
+        """Whether noise explains the rows to their owner: squared errors up to so many times as large."""
         rows = (self.phi, self.targets, self.weights, self.levels)
         return surprise(self.pool.most_trusted, *rows).is_noise(ratio - 1)
 

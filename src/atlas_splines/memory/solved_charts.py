@@ -1,7 +1,8 @@
 """Solved charts: windows whose content is solved for from their own rows, and which later rows join.
 
-A chart replaces the prediction inside its window, equation (23) in docs/math.md. Its content is a memory of its
-own: the sufficient statistics of features that were selected on its rows, in the coordinates of the window.
+A chart replaces the prediction inside its window, equation (23) in docs/math.md. Its content is a memory of
+its own: the sufficient statistics of features that were selected on its rows, in the coordinates of the
+window.
 """
 
 from __future__ import annotations
@@ -32,7 +33,15 @@ from atlas_splines.memory.chart_learning import usual_size
 from atlas_splines.memory.held_out import Ahead
 from atlas_splines.memory.owners import local_rows, needed_pool
 
-__all__ = ["CHART_RULES", "ChartRules", "SolvedChart", "SolvedCharts", "chart_blocks", "open_charts", "solve_chart"]
+__all__ = [
+    "CHART_RULES",
+    "ChartRules",
+    "SolvedChart",
+    "SolvedCharts",
+    "chart_blocks",
+    "open_charts",
+    "solve_chart",
+]
 
 Array = NDArray[np.float64]
 
@@ -46,11 +55,12 @@ class ChartRules:
     features
         Of a chart, at most; of few rows there are two for every three.
     blocks
-        Of consecutive rows that are left out one after the other for out-of-sample errors. Rows of a time series are
-        like their neighbours, so that random folds promise too much; with five blocks, rows that are sorted by
-        an input are extrapolated by a fifth of the window, which promises too little.
+        Of consecutive rows that are left out one after the other for out-of-sample errors. Rows of a time
+        series are like their neighbours, so that random folds promise too much; with five blocks, rows that
+        are sorted by an input are extrapolated by a fifth of the window, which promises too little.
     constant_precision
-        Of the prior of the constant, at most: a chart of few rows predicts their mean, and not a tenth less of it.
+        Of the prior of the constant, at most: a chart of few rows predicts their mean, and not a tenth less
+        of it.
     """
 
     features: int = 300
@@ -195,7 +205,8 @@ def chosen_features(
 ) -> tuple[Features, Prior]:
     """Features for rows and a prior, selected on the outputs that vary.
 
-    A window rarely has rows of all classes. The others would have features be chosen for what is not known yet.
+    A window rarely has rows of all classes. The others would have features be chosen for what is not known
+    yet.
     """
     varies = np.ptp(targets, axis=0) > 0
     if not varies.any():
@@ -224,7 +235,7 @@ def class_content(
 
 
 def with_first_model(own: Pool, model: Atlas) -> Pool:
-    """A memory of classes that predicts as a model until later rows join: then both are mixed by their errors."""
+    """A memory of classes that predicts as a model does until later rows join: then both are mixed."""
     return replace(own, fitted=state_of(model), track=Track(np.zeros(2 + len(own.half_lives))))
 
 
