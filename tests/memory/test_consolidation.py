@@ -6,6 +6,7 @@ import pytest
 
 from atlas_splines import (
     Atlas,
+    AtlasClassifier,
     AtlasRegressor,
     consolidate,
 )
@@ -101,3 +102,73 @@ def test_a_model_that_keeps_rows_keeps_its_charts():
     with pytest.raises(ValueError, match="this model keeps rows, and each update derives it from them anew"):
         model.consolidate(tolerance=1e9, samples=100, epochs=1)
     assert model.model_.fingerprint() == before
+
+
+def wavy(X):
+    return np.sin(6 * X[:, 0]) + X[:, 1] ** 2
+
+
+def charted_sums():
+    """A regressor that keeps sums, with a chart where targets are larger and noisier."""
+    random = np.random.default_rng(0)
+    X, box = random.random((2000, 2)), 0.3 + 0.4 * random.random((800, 2))
+    model = AtlasRegressor(memory="sums", retention="chart", random_state=0).fit(
+        X, wavy(X) + 0.1 * random.normal(size=2000)
+    )
+    y = wavy(box) + 2 + 0.4 * random.normal(size=800)
+    return model.partial_fit(box, y, accept=True).set_params(retention="auto")
+
+
+def test_a_model_with_sums_is_solved_for_and_keeps_its_memory_and_its_intervals():
+    model, random = charted_sums(), np.random.default_rng(9)
+    box, everywhere = 0.34 + 0.32 * random.random((2000, 2)), random.random((4000, 2))
+    outside = everywhere[~model.update_log_[-1].footprint.contains(everywhere)]
+    before = [model.predict(X) for X in (box, outside)]
+    support = model.support(outside).mean()
+    done = model.consolidate(tolerance=0.2)
+    assert done.replaced
+    assert model.model_.charts == ()
+    pool = state_of(model.model_).evidence
+    assert pool.total.count == pytest.approx(2801, abs=1)  # as many as were learned, and one of errors
+    for X, old, shift, noise in ((box, before[0], 2, 0.4), (outside, before[1], 0, 0.1)):
+        assert np.abs(model.predict(X) - old).mean() < 0.1
+        low, high = model.predict_interval(X)
+        targets = wavy(X) + shift + noise * random.normal(size=len(X))
+        assert 0.87 < ((low <= targets) & (targets <= high)).mean() < 0.98
+        assert (high - low).mean() < 8 * noise
+    assert model.support(outside).mean() == pytest.approx(support, abs=0.2)
+    at, now = np.array([[0.5, 0.5]]), model.predict(box)
+    more = 0.35 + 0.3 * random.random((400, 2))
+    model.partial_fit(more, wavy(more) + 2 + 0.4 * random.normal(size=400))
+    assert model.update_log_[-1].kind == "pool"  # no surprise: the memory has the errors of the rows too
+    assert not np.array_equal(model.predict(at), now[:1])
+    assert np.array_equal(model.revert(model.update_log_[-1].id).predict(box), now)
+
+
+def test_a_model_with_sums_stays_as_it_was_beyond_the_tolerance():
+    model = charted_sums()
+    before = model.model_.fingerprint()
+    assert not model.consolidate(tolerance=1e-6).replaced
+    assert model.model_.fingerprint() == before
+
+
+def test_ten_classes_are_folded_within_seconds_and_learn_on():
+    random = np.random.default_rng(0)
+    X, box = random.random((2000, 2)), 0.3 + 0.4 * random.random((800, 2))
+    cuts = np.quantile(wavy(X), np.arange(0.1, 1, 0.1))
+    model = AtlasClassifier(memory="sums", retention="chart", random_state=0).fit(
+        X, np.digitize(wavy(X), cuts)
+    )
+    model.partial_fit(box, np.full(800, 3), accept=True)
+    assert len(model.model_.charts) == 1
+    grid = random.random((2000, 2))
+    before = model.predict(grid)
+    done = model.consolidate(tolerance=5)
+    assert done.replaced
+    assert done.seconds < 10  # one on an idle core; training took minutes
+    assert (model.predict(grid) == before).mean() > 0.85
+    assert model.predict_set(grid).any(axis=1).all()
+    model.set_params(retention="pool").partial_fit(X[:200], np.digitize(wavy(X[:200]), cuts), accept=True)
+    assert np.isfinite(model.predict_proba(grid)).all()
+    model.add_classes([10])  # which charts had refused
+    assert model.predict_proba(grid).shape == (2000, 11)

@@ -9,7 +9,7 @@ from atlas_splines import Atlas, AtlasClassifier, AtlasRegressor, footprint, loa
 from atlas_splines.core.model import state_of
 from atlas_splines.evidence import design
 from atlas_splines.evidence.pool import RECENT
-from atlas_splines.memory.contradictions import CHARTED, DRIFT, NOISE
+from atlas_splines.memory.change_detection import CHARTED, DRIFT, NOISE
 from atlas_splines.memory.footprints import BoxFootprint, RestFootprint
 from atlas_splines.memory.owners import evidence_of
 from atlas_splines.memory.pooling import POOLED

@@ -18,7 +18,7 @@ from atlas_splines.core.rounding import inwards
 from atlas_splines.core.state import State
 from atlas_splines.estimators.column_map import ColumnMap
 from atlas_splines.estimators.inputs import Inputs
-from atlas_splines.memory.contradictions import LEAST_CHART_ROWS
+from atlas_splines.memory.change_detection import CHANGE_RULES
 from atlas_splines.memory.log import Update
 from atlas_splines.memory.plans import BY_EVIDENCE, Retention
 
@@ -81,7 +81,7 @@ class Reaching(Inputs):
         Evidence would count them at the edge of the domain, and spoil what is known there.
         """
         chosen: Retention = retention or self.retention
-        few = far and chosen == "auto" and len(X) < LEAST_CHART_ROWS
+        few = far and chosen == "auto" and len(X) < CHANGE_RULES.min_rows
         return "chart" if few and self._far(X).any(axis=1).all() else chosen
 
     def _to_learn(self, X: Array, retention: Retention, far: bool) -> tuple[Atlas, Array]:
@@ -93,7 +93,9 @@ class Reaching(Inputs):
             return self._model_reaching(X, far)
         model = model_in(state_of(self.model_), self.model_.updates)
         beyond = int((~self._inside(X)).sum())
-        wants_more = retention == "auto" and beyond >= LEAST_CHART_ROWS and (far or not self._far(X).any())
+        wants_more = (
+            retention == "auto" and beyond >= CHANGE_RULES.min_rows and (far or not self._far(X).any())
+        )
         if wants_more or state_of(model).later is not None:  # which predicts beyond the domain
             return model, self.domain_.to_unit(X).astype(model.dtype)
         return model, self._points_inside(X)
@@ -205,7 +207,7 @@ def far_outside(points: Array, domain: Domain) -> NDArray[np.bool_]:
     """
     low, high = domain.T
     beyond = np.maximum(low - points, points - high)
-    is_news = (beyond > FAR).any(axis=1).sum() >= LEAST_CHART_ROWS
+    is_news = (beyond > FAR).any(axis=1).sum() >= CHANGE_RULES.min_rows
     return np.asarray(beyond > (FARTHEST if is_news else FAR))
 
 

@@ -1,23 +1,42 @@
-"""Consolidation: charts folded into the coefficients of one model again, if that costs little."""
+"""Consolidation: charts folded into the coefficients of one model again, if that costs little.
+
+A model with a memory is solved for, and has a memory of synthetic rows afterwards; one without is trained.
+"""
 
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from datetime import datetime, timezone
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from atlas_splines.core.checks import check_inputs, check_number, check_size
-from atlas_splines.core.evaluation import evaluate
+from atlas_splines.core.evaluation import evaluate, share_kept
 from atlas_splines.core.extension import expanded
 from atlas_splines.core.growing import Schedule, Split, train_density
 from atlas_splines.core.lattice import MAX_DENSITY
+from atlas_splines.core.losses import find_loss
 from atlas_splines.core.model import Atlas, commit, model_in, state_of
+from atlas_splines.core.monotone import constrained
 from atlas_splines.core.offsets import COORDINATE_BITS, Offsets, coordinates_of, inputs_of
 from atlas_splines.core.records import next_id
 from atlas_splines.core.rows import Rows
+from atlas_splines.core.state import State
 from atlas_splines.core.training import Seed
+from atlas_splines.evidence.batches import summed
+from atlas_splines.evidence.design import Solved, solve_first
+from atlas_splines.evidence.features import Features
+from atlas_splines.evidence.folding import fold
+from atlas_splines.evidence.pool import Pool
+from atlas_splines.evidence.presence import Presence
+from atlas_splines.evidence.readout import sums_of
+from atlas_splines.evidence.spread import Spread, telling_inputs
+from atlas_splines.evidence.statistics import Statistics
+from atlas_splines.memory.doubt import deviations, quantile_levels
+from atlas_splines.memory.first_rows import FEATURES
+from atlas_splines.memory.known_rows import lookalikes_of
 from atlas_splines.memory.log import Consolidation
 from atlas_splines.memory.owners import evidence_of
 from atlas_splines.memory.sampling import points_in
@@ -29,7 +48,11 @@ Array = NDArray[np.floating]
 BATCH_SIZE = 100  # rows
 RATE_DIVISORS = (1, 3, 10, 30)  # of the learning rate, one after the other
 MORE_TERMS = 10  # than the model had, by default
-LEAST_JUDGING = 20_000  # points on which the new model is judged
+LEAST_JUDGING = 20_000  # points on which a trained model is judged
+MOST_SOLVED = 3000  # points of each kind that a model is solved from, and judged on
+MOST_COUNTED = 20_000  # synthetic rows whose places are counted
+ROWS_A_LEVEL = 8  # synthetic ones of each category that has an effect of its own
+QUANTILES = 40  # of the error model that synthetic errors are drawn from
 
 
 def consolidate(
@@ -45,12 +68,18 @@ def consolidate(
     random_state: Seed = None,
     progress: bool = False,
 ) -> Consolidation:
-    """Fold all charts into the coefficients of the model by rehearsal, if that costs little.
+    """Fold all charts into the coefficients of the model, if that costs little.
 
-    A model of the chosen size learns what the present one says, on points of the whole domain and of each
+    Another model learns the predictions of the present one, on points of the whole domain and of each
     chart. It takes its place only if the mean absolute change is at most the tolerance: on new points over
-    the domain, on new points of each chart's box, and on X. Its charts are then gone, and can no longer be
-    reverted. A model that keeps rows keeps its charts: the next update would derive it from the rows alone.
+    the domain, on new points of each chart's box, and on X. Its charts are then gone, and no earlier update
+    can be reverted any more.
+
+    The model of an estimator is solved for, on points like the known rows too. Its memory is that of
+    synthetic rows then, with the predictions and the errors of the present model, which count as much as
+    the rows that it has learned; so it goes on learning, and has intervals. Of a plain `Atlas` a larger one
+    is trained. A model that keeps rows keeps its charts: the next update would derive it from the rows
+    alone.
 
     Parameters
     ----------
@@ -61,11 +90,15 @@ def consolidate(
     tolerance
         Largest mean absolute change of predictions that is acceptable.
     density, terms
-        Size of the new model, at least that of the old one; by default one density finer, and 10 more terms.
+        Size of a trained model, at least that of the old one; by default one density finer, and 10 more
+        terms.
     samples
-        Points sampled over the domain, and as many again over the boxes of the charts.
-    epochs, learning_rate, random_state, progress
-        As in `train`.
+        Points sampled over the domain, and as many again over the boxes of the charts; at most 3,000 each
+        where a model is solved for.
+    epochs, learning_rate, progress
+        Of training, as in `train`.
+    random_state
+        Seed of the points.
 
     Returns
     -------
@@ -92,13 +125,21 @@ def consolidate(
             "folded in; keep its charts, or fit all data again"
         )
     random = np.random.default_rng(random_state)
-    successor = _larger_without_charts(model, density, terms)
+    samples = check_size("samples", samples, least=1)
     matters = [] if X is None else [check_inputs(X, model.domain, model.dtype)]
-    points = np.vstack(_sample(model, check_size("samples", samples, least=1), random) + matters)
-    schedule = Schedule("mae", BATCH_SIZE, learning_rate, RATE_DIVISORS, epochs, progress=progress)
-    rows = Rows(points, evaluate(state_of(model), points), np.ones(len(points), model.dtype))
-    train_density(successor, Split(rows, None), schedule, random)
-    changes = _changes(model, successor, _sample(model, max(samples, LEAST_JUDGING), random) + matters)
+    if pool is None:
+        successor = _larger_without_charts(model, density, terms)
+        points = np.vstack(_sample(model, samples, random) + matters)
+        schedule = Schedule("mae", BATCH_SIZE, learning_rate, RATE_DIVISORS, epochs, progress=progress)
+        rows = Rows(points, evaluate(state_of(model), points), np.ones(len(points), model.dtype))
+        train_density(successor, Split(rows, None), schedule, random)
+        judged = _sample(model, max(samples, LEAST_JUDGING), random) + matters
+    else:
+        samples = min(samples, MOST_SOLVED)
+        points = np.vstack(_sample(model, samples, random) + matters)
+        successor, points = _solved_without_charts(state_of(model), pool, points, random)
+        judged = _sample(model, samples, random) + matters
+    changes = _changes(model, successor, judged)
     error = float(max(change.mean() for change in changes))
     replaced = error <= tolerance
     done = Consolidation(
@@ -126,6 +167,127 @@ def _larger_without_charts(model: Atlas, density: int | None, terms: int | None)
     pairs = model.terms + MORE_TERMS if terms is None else check_size("terms", terms, least=model.terms)
     bare = state_of(model).with_charts(())
     return model_in(expanded(bare, finest - model.density, pairs - model.terms))
+
+
+def _solved_without_charts(
+    state: State, pool: Pool, points: Array, random: np.random.Generator
+) -> tuple[Atlas, Array]:
+    """A model without charts that predicts the same, its memory of synthetic rows, and their points."""
+    known = lookalikes_of(state, len(points) // 2)
+    if known is not None:
+        points = np.vstack([points, known.points.clip(*state.lattice.domain.T).astype(points.dtype)])
+    outputs = _without_offsets(state, points)
+    solved = solve_first(
+        points.astype(np.float64),
+        outputs,
+        budget=FEATURES,
+        signs=pool.features.signs,
+        levels=pool.features.levels,
+        looks_ahead=False,
+    )
+    grown = _memory_of(state, pool, solved, points, outputs)
+    if pool.spread is not None or pool.whole_spread is not None:
+        grown = replace(grown, spread=_error_model_of(state, grown, pool.whole_spread, random))
+    grown = grown.with_voice("fading") if pool.voice == "fading" else grown
+    return model_in(grown.state_like(state.with_charts(()))), points
+
+
+def _memory_of(state: State, pool: Pool, solved: Solved, points: Array, outputs: NDArray[np.float64]) -> Pool:
+    """The memory of synthetic rows: their targets are the predictions, their variance that of the errors.
+
+    For classes these are p and p(1 − p), as of labels. They count as much as all rows that the model and
+    its charts have learned. The errors come as one more row, all features of which are zero: it moves no
+    weight.
+    """
+    is_class, unit = pool.loss == "cross-entropy", points.astype(np.float64)
+    labels = find_loss(pool.loss).labels(outputs).astype(np.float64) if is_class else outputs
+    if is_class:
+        apart = np.sqrt(labels * (1 - labels))
+    elif pool.whole_spread is not None:
+        apart = deviations(state, points, outputs)
+    else:
+        apart = np.tile(np.sqrt(pool.first.noise), (len(points), 1))
+    charts = (evidence_of(state_of(chart.content)) for chart in state.charts)
+    count = pool.total.count + sum(own.total.count for own in charts if own is not None)
+    count -= (
+        sums_of(pool.total).levels.rows.sum() if len(pool.total.levels) else 0
+    )  # those of levels come below
+    count = max(count, 1.0)
+    first = summed(solved.features, unit, labels, np.full(len(points), count / len(points)), by_level=False)
+    first = first + _level_rows(state, pool, solved.features, points)
+    errors = np.sqrt(count * np.square(apart).mean(axis=0))
+    first.add(np.zeros((1, len(solved.features))), errors[None])
+    base = fold(solved.features, solved.readout.weights, pool.dtype) if is_class else None
+    fitted = None if base is None else state_of(constrained(base, pool.features.signs))
+    grown = Pool.of_sums(
+        solved.features,
+        solved.readout.prior,
+        first,
+        pool.half_lives,
+        fitted,
+        pool.loss,
+        pool.dtype,
+        pool.weight_unit,
+    )
+    return replace(grown, fewest=pool.fewest)
+
+
+def _without_offsets(state: State, points: Array) -> NDArray[np.float64]:
+    """Outputs at points without the effects of levels, which the memory of a model adds to them."""
+    outputs = evaluate(state, points).astype(np.float64)
+    if state.offsets is not None:
+        shift = np.zeros((len(points), state.outputs), state.dtype)
+        state.offsets.add_to(points, shift)
+        outputs -= share_kept(state, points)[:, None] * shift
+    return outputs
+
+
+def _level_rows(state: State, pool: Pool, features: Features, points: Array) -> Statistics:
+    """Sums of synthetic rows of each level, outside charts, that count as its rows do: its effect stays."""
+    levels, sums = sums_of(pool.total).levels, Statistics(len(features), state.outputs)
+    outside = points[share_kept(state, points) == 1]
+    if not len(levels) or not len(outside):
+        return sums
+    keys = np.repeat(levels.keys, ROWS_A_LEVEL)
+    rows = outside[np.arange(len(keys)) % len(outside)]
+    rows[np.arange(len(keys)), keys >> COORDINATE_BITS] = coordinates_of(keys)
+    outputs = evaluate(state, rows).astype(np.float64)
+    if pool.loss == "cross-entropy":
+        outputs = find_loss(pool.loss).labels(outputs).astype(np.float64)
+    weights = np.repeat(np.asarray(levels.rows, np.float64), ROWS_A_LEVEL) / ROWS_A_LEVEL
+    return summed(features, rows.astype(np.float64), outputs, weights)
+
+
+def _error_model_of(
+    state: State, grown: Pool, known: Spread | None, random: np.random.Generator
+) -> Spread | None:
+    """The error model of a state and its charts as one, from errors that are drawn from its quantiles.
+
+    To these comes how far predictions move. Of classes it has no places, so that of the state stays.
+    """
+    count = int(np.clip(grown.total.count, 1, MOST_COUNTED))
+    like = lookalikes_of(state, count)
+    if like is None or known is None:
+        return known
+    inputs = telling_inputs(grown.features)
+    points = like.points.clip(*state.lattice.domain.T).astype(state.dtype)
+    unit = points.astype(np.float64).clip(0, 1)
+    presence = Presence.of(unit, inputs)
+    if grown.loss == "cross-entropy":
+        return replace(known, presence=presence)
+    outputs = evaluate(state, points).astype(np.float64)
+    errors, part = np.empty_like(outputs), random.permutation(len(points)) % QUANTILES
+    for k in range(QUANTILES):
+        own = part == k
+        errors[own] = quantile_levels(state, points[own], outputs[own], (k + 0.5) / QUANTILES)
+    after = evaluate(grown.state_like(state.with_charts(())), points).astype(np.float64)
+    return Spread.of(
+        *(unit, after, outputs + errors, None),
+        inputs=inputs,
+        loss=grown.loss,
+        presence=presence,
+        signs=grown.features.signs,
+    )
 
 
 def _changes(model: Atlas, successor: Atlas, parts: list[Array]) -> list[Array]:

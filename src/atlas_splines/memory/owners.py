@@ -124,11 +124,10 @@ class Part:
         """Keys of the levels of the rows."""
         return self.pool.features.keys(self.points)
 
-    @property
-    def is_noise(self) -> bool:
-        """Whether noise explains the rows to their owner."""
+    def is_noise(self, ratio: float) -> bool:
+        """Whether noise explains the rows to their owner: squared errors up to so many times as large."""
         rows = (self.phi, self.targets, self.weights, self.levels)
-        return surprise(self.pool.most_trusted, *rows).is_noise()
+        return surprise(self.pool.most_trusted, *rows).is_noise(ratio - 1)
 
     @cached_property
     def grown(self) -> Pool:

@@ -20,7 +20,7 @@ from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import State
 from atlas_splines.evidence.batches import Voice
 from atlas_splines.evidence.pool import FEWEST_ROWS, UNSEEN
-from atlas_splines.memory.contradictions import charts_for, with_rim
+from atlas_splines.memory.change_detection import charts_for, with_rim
 from atlas_splines.memory.covers import Count, Cover
 from atlas_splines.memory.first_rows import FEATURES
 from atlas_splines.memory.owners import (

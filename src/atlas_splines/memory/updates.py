@@ -40,6 +40,7 @@ from atlas_splines.memory.pooling import pool_rows
 from atlas_splines.memory.refusal import Origin, refuse_faulty
 from atlas_splines.memory.row_digest import RowDigest
 from atlas_splines.memory.sampling import points_in
+from atlas_splines.memory.solved_charts import open_charts
 
 __all__ = ["footprint", "state_after", "update"]
 
@@ -345,6 +346,11 @@ def _learn(
         return _learn_by_evidence(state_of(model), id, rows, plan, options, rest)
     if any(True for _ in rest):
         raise ValueError(f"retention={plan.retention!r} learns all rows at once; give them as X and y")
+    if plan.retention == "chart" and evidence_of(state_of(model)) is not None:
+        charted = open_charts(state_of(model), id, rows, plan.fences, options.loss)
+        reason = "" if len(charted.state.charts) > len(model.charts) else NO_CHART
+        judged = charted.held_out.judged(options.loss)
+        return _Learned(charted.state, "chart", plan.footprint, History(), reason, judged)
     draft, ahead = _draft(model, plan.retention), Ahead()
     try:
         history = _train(draft, id, rows, plan, options, random, ahead)

@@ -1,0 +1,215 @@
+"""Change detection: whether the rows of an update get charts of their own.
+
+They do if one test says so. Its null hypothesis is that a chart would not halve the out-of-sample error of
+what the owners of the rows could learn from them, or that the rows lie where known rows do, so that the
+world has changed everywhere. The larger of two p-values rejects it (Berger's intersection-union test, whose
+level is that of each).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import beta, t
+
+from atlas_splines.core.charts import Chart
+from atlas_splines.core.extension import reach
+from atlas_splines.core.lattice import Domain
+from atlas_splines.core.offsets import coordinates_of
+from atlas_splines.core.rows import Rows
+from atlas_splines.core.splines import cell_count
+from atlas_splines.core.state import State
+from atlas_splines.evidence.pool import Pool
+from atlas_splines.evidence.random_effects import STEPS
+from atlas_splines.memory.covers import COARSEST_FENCE, Count, Cover, plan_fences
+from atlas_splines.memory.owners import Part, blocks, needed_pool
+from atlas_splines.memory.solved_charts import solve_chart
+
+__all__ = [
+    "CHANGE_RULES",
+    "CHARTED",
+    "DRIFT",
+    "NOISE",
+    "ChangeDetectionRules",
+    "charts_for",
+    "coverage_p_value",
+    "gain_p_value",
+    "with_rim",
+]
+
+Array = NDArray[np.float64]
+
+RIM = 4 / cell_count(COARSEST_FENCE)  # of the widest fence: three cells, and one that the rows are in
+MOST_CHARTS = 64  # of a model; then all rows are pooled
+
+NOISE = "noise explains the rows: pooled"
+DRIFT = "the rows contradict what was known, and no chart is clearly better: pooled, memories adapt"
+CHARTED = "the rows contradict what was known in their place: a chart"
+
+
+@dataclass(frozen=True)
+class ChangeDetectionRules:
+    """When a chart is opened. `benchmarks/change_detection.py` prints both kinds of errors of these rules.
+
+    Attributes
+    ----------
+    level
+        Rate of false alarms: of windows in which no chart would halve the error, or of which the rows are a
+        random sample of the known ones, so many at most get one. With 1e-3 charts open on drifting streams,
+        which make their errors larger.
+    min_gain
+        Factor by which a chart has to lower the mean squared error. Whoever predicts rows with less than
+        that times the error of their noise has nothing to gain, so the same factor tells which rows noise
+        explains.
+    min_rows
+        Of a chart, at least: with fewer there are not ten in a block of rows that is left out.
+    """
+
+    level: float = 1e-4
+    min_gain: float = 2.0
+    min_rows: int = 50
+
+
+CHANGE_RULES = ChangeDetectionRules()
+
+
+def charts_for(
+    state: State,
+    update: int,
+    rows: Rows,
+    parts: Sequence[Part],
+    cover: Cover,
+    charts: Count,
+    rules: ChangeDetectionRules = CHANGE_RULES,
+) -> tuple[list[Chart], str]:
+    """Charts around rows that contradict what is known, where the test finds a change; and why, in words."""
+    strange = [part for part in parts if not part.is_noise(rules.min_gain)]
+    if not strange:
+        return [], NOISE
+    pool = needed_pool(state)
+    mask = np.any([part.mask for part in strange], axis=0) & ~has_new_level(pool, rows.points)
+    if mask.sum() < rules.min_rows or len(state.charts) >= MOST_CHARTS:
+        return [], DRIFT
+    domain = reach(state, with_rim(state, rows.points))
+    known, rows = known_errors(strange, len(rows))[mask], rows.take(mask)
+    found: list[Chart] = []
+    for fence in plan_fences(rows.points, domain, cover, charts, state.monotone_inputs):
+        inside = np.asarray(fence.window(rows.points) == 1)
+        count = int(inside.sum())
+        if count < rules.min_rows:
+            continue
+        if coverage_p_value(coverage_of(pool, fence.box_in(domain)), count, len(domain)) > rules.level:
+            continue
+        own = rows.take(inside)
+        solved = solve_chart(update, own, fence, pool, blocks(count))
+        errors = ((solved.predicted - own.targets) ** 2).mean(axis=1)
+        if gain_p_value(known[inside], errors, own.weights, rules) <= rules.level:
+            found.append(solved.chart)
+    return found, CHARTED if found else DRIFT
+
+
+def gain_p_value(
+    known: Array,
+    errors: Array,
+    weights: NDArray[np.floating] | None = None,
+    rules: ChangeDetectionRules = CHANGE_RULES,
+) -> float:
+    """One-sided p-value of "a chart does not lower the error by the factor that is asked for".
+
+    A paired t-test of log(error of the owner / error of the chart) over the blocks that were left out:
+    errors of neighbours in time are alike, so a block counts as one observation. With ten blocks, charts
+    opened on the drifting stream `transformer`, whose error grew by 5 %. The logarithm keeps a few wild
+    rows from deciding.
+
+    Parameters
+    ----------
+    known, errors
+        Squared out-of-sample errors of the owners and of the chart, shape (rows,).
+    weights
+        Of the rows.
+    rules
+        Factor that is asked for.
+
+    Examples
+    --------
+    >>> random = np.random.default_rng(0)
+    >>> errors = random.normal(size=100) ** 2
+    >>> bool(gain_p_value(20 * random.normal(size=100) ** 2, errors) < 1e-3)
+    True
+    >>> bool(gain_p_value(random.normal(size=100) ** 2, errors) > 0.5)
+    True
+    """
+    weights = np.ones(len(known)) if weights is None else weights.astype(np.float64)
+    least = 1e-12 * max(float(known.mean()), np.finfo(np.float64).tiny)  # neither may be zero
+    owner, chart = (
+        np.array([np.average(each[part], weights=weights[part]) for part in blocks(len(known))]) + least
+        for each in (known, errors)
+    )
+    gains = np.log(np.minimum(owner / chart, 1e12)) - np.log(rules.min_gain)
+    error = gains.std(ddof=1) / np.sqrt(len(gains)) if len(gains) > 1 else np.inf
+    return float(t.sf(gains.mean() / max(error, 1e-12), len(gains) - 1)) if np.isfinite(error) else 1.0
+
+
+def coverage_p_value(coverage: float, rows: int, inputs: int) -> float:
+    """P-value of "the rows are a random sample of the known ones", by the share of these in their box.
+
+    The box of a random sample holds a share with the distribution Beta(rows − 2·inputs + 1, 2·inputs),
+    whatever the distribution of rows: each of its faces takes one row (Wilks 1942, Tukey 1947). If known
+    rows are outside, the change is in one place; otherwise it is one of everything, and memories adapt to
+    it.
+
+    Examples
+    --------
+    >>> round(coverage_p_value(0.95, 100, 2), 2), coverage_p_value(0.5, 100, 2) < 1e-4
+    (0.26, True)
+    """
+    if rows < 2 * inputs:
+        return 1.0
+    return float(beta.cdf(min(coverage, 1.0), rows - 2 * inputs + 1, 2 * inputs))
+
+
+def coverage_of(pool: Pool, box: Domain) -> float:
+    """Share of the known rows in a box (inputs, 2): counted, or by radial basis functions without rows."""
+    low, high = box.T
+    if pool.memory is None:
+        return pool.features.crowding(pool.total, low, high)
+    kept = pool.memory.rows
+    inside = ((kept.points >= low) & (kept.points <= high)).all(axis=1)
+    return float(kept.weights[inside].sum(dtype=np.float64) / kept.weights.sum(dtype=np.float64))
+
+
+def known_errors(parts: Sequence[Part], rows: int) -> Array:
+    """Squared error of each row once its owner has learned all others but its block; zero without one."""
+    errors = np.zeros(rows)
+    for part in parts:
+        own = part.grown.errors_in_turn(
+            part.pool, part.phi, part.points, part.targets, part.weights, blocks(len(part.points))
+        )
+        errors[part.mask] = own * (part.size**2).mean()
+    return errors
+
+
+def has_new_level(pool: Pool, points: NDArray[np.floating]) -> NDArray[np.bool_]:
+    """Rows with a category that no row had so far, shape (rows,).
+
+    All of those lie at the place of the population, among known levels that a chart there would predict for.
+    What is new about them becomes an effect of the level.
+    """
+    keys = pool.features.keys(points)
+    steps = coordinates_of(keys) * STEPS
+    came_later = (keys >= 0) & (steps == np.rint(steps))
+    return np.asarray((came_later & ~np.isin(keys, pool.total.levels.keys)).any(axis=1))
+
+
+def with_rim(state: State, points: NDArray[np.floating]) -> NDArray[np.floating]:
+    """Points, and two more as far beyond those outside the domain as the rim of a fence is wide.
+
+    Rows outside a domain are predicted as at its nearest face. A chart that reached up to a face would
+    predict all rows beyond it, such as all weeks after the one that it is of.
+    """
+    (lowest, highest), low, high = state.lattice.domain.T, points.min(axis=0), points.max(axis=0)
+    ends = np.where(low < lowest, low - RIM, low), np.where(high > highest, high + RIM, high)
+    return np.vstack([points, *(end.astype(points.dtype) for end in ends)])

@@ -1,0 +1,251 @@
+"""Solved charts: windows whose content is solved for from their own rows, and which later rows join.
+
+A chart replaces the prediction inside its window, equation (23) in docs/math.md. Its content is a memory of
+its own: the sufficient statistics of features that were selected on its rows, in the coordinates of the
+window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atlas_splines.core.charts import Chart, Fence
+from atlas_splines.core.evaluation import evaluate
+from atlas_splines.core.losses import find_loss
+from atlas_splines.core.model import Atlas, model_in, state_of
+from atlas_splines.core.monotone import constrained
+from atlas_splines.core.rows import Rows
+from atlas_splines.core.state import Signs, State
+from atlas_splines.evidence.classes import class_scores, class_shares
+from atlas_splines.evidence.design import solve_first
+from atlas_splines.evidence.features import Features
+from atlas_splines.evidence.folding import fold
+from atlas_splines.evidence.pool import Pool
+from atlas_splines.evidence.presence import Presence
+from atlas_splines.evidence.readout import Prior, sums_of
+from atlas_splines.evidence.spread import Spread, telling_inputs
+from atlas_splines.evidence.track import Track
+from atlas_splines.memory.chart_learning import usual_size
+from atlas_splines.memory.held_out import Ahead
+from atlas_splines.memory.owners import local_rows, needed_pool
+
+__all__ = [
+    "CHART_RULES",
+    "ChartRules",
+    "SolvedChart",
+    "SolvedCharts",
+    "chart_blocks",
+    "open_charts",
+    "solve_chart",
+]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ChartRules:
+    """How the content of a chart is solved for. The values were chosen with `benchmarks/solved_charts.py`.
+
+    Attributes
+    ----------
+    features
+        Of a chart, at most; of few rows there are two for every three.
+    blocks
+        Of consecutive rows that are left out one after the other for out-of-sample errors. Rows of a time
+        series are like their neighbours, so that random folds promise too much; with five blocks, rows that
+        are sorted by an input are extrapolated by a fifth of the window, which promises too little.
+    constant_precision
+        Of the prior of the constant, at most: a chart of few rows predicts their mean, and not a tenth less
+        of it.
+    """
+
+    features: int = 300
+    blocks: int = 20
+    constant_precision: float = 1e-3
+
+
+CHART_RULES = ChartRules()
+
+
+@dataclass(frozen=True, eq=False)
+class SolvedChart:
+    """A chart, and out-of-sample predictions of its rows.
+
+    Attributes
+    ----------
+    chart
+        The chart.
+    predicted
+        Predictions of the content for its rows, each without the rows of its block; shape (rows, outputs).
+    """
+
+    chart: Chart
+    predicted: Array
+
+
+@dataclass(frozen=True, eq=False)
+class SolvedCharts:
+    """A state with new charts, and out-of-sample predictions of all rows."""
+
+    state: State
+    held_out: Ahead
+
+
+def open_charts(
+    state: State, update: int, rows: Rows, fences: Sequence[Fence], loss: str, rules: ChartRules = CHART_RULES
+) -> SolvedCharts:
+    """Open a chart in each fence whose rows it predicts better, out of sample, than the state as it is.
+
+    Each row belongs to one chart: that with the largest window there, the newest of several.
+
+    Parameters
+    ----------
+    state
+        A state with a pool.
+    update
+        Number of the update.
+    rows
+        Its rows.
+    fences
+        Windows of the charts, as planned.
+    loss
+        Name of the loss that decides.
+    rules
+        How charts are solved for.
+    """
+    windows = np.stack([fence.window(rows.points) for fence in fences[::-1]])  # (fences, rows)
+    owner = len(fences) - 1 - windows.argmax(axis=0)
+    pool, held_out = needed_pool(state), Ahead(crossed=True)
+    for k, fence in enumerate(fences):
+        own = rows.take(owner == k)
+        if not len(own):
+            continue
+        solved = solve_chart(update, own, fence, pool, chart_blocks(len(own), rules.blocks), rules)
+        window = fence.window(own.points).astype(np.float64)[:, None]
+        before = evaluate(state, own.points).astype(np.float64)
+        after = (1 - window) * before + window * solved.predicted
+        opens = is_better(before, after, own, loss)
+        if opens:
+            state = state.with_charts((*state.charts, solved.chart))
+        if len(own) > 1:  # a single row has no others to be predicted from
+            held_out.join(Ahead([(after if opens else before, own)], crossed=True))
+    return SolvedCharts(state, held_out)
+
+
+def is_better(before: Array, after: Array, rows: Rows, loss: str) -> bool:
+    """Whether out-of-sample predictions lose less than those of before, by more than a standard error.
+
+    A single row cannot be left out, so it is believed.
+    """
+    if len(rows) == 1:
+        return True
+    of = find_loss(loss).per_row
+    with np.errstate(over="ignore", invalid="ignore"):  # a model that overflows is infinitely wrong
+        gain = np.nan_to_num(of(before, rows.targets) - of(after, rows.targets), nan=0.0, posinf=1e300)
+    mean = np.average(gain, weights=rows.weights)
+    error = np.sqrt(np.average((gain - mean) ** 2, weights=rows.weights) / len(gain))
+    return bool(mean > error)
+
+
+def solve_chart(
+    update: int,
+    rows: Rows,
+    fence: Fence,
+    pool: Pool,
+    blocks: Sequence[NDArray[np.intp]],
+    rules: ChartRules = CHART_RULES,
+) -> SolvedChart:
+    """A chart of some rows, which replaces what a model with a pool predicts inside a fence.
+
+    Parameters
+    ----------
+    update
+        Number of the update that it comes with.
+    rows
+        Its rows, of which there is at least one.
+    fence
+        Its window.
+    pool
+        The memory of the model: its loss, dtype and directions are those of the chart.
+    blocks
+        Numbers of rows that are left out together for out-of-sample predictions; together all rows.
+    rules
+        How.
+    """
+    size = usual_size(rows.targets, pool.loss).astype(pool.dtype)
+    points, targets, weights = local_rows(fence, size, rows)
+    features, prior = chosen_features(points, targets, pool.features.signs, pool.fewest, rules)
+    own = Pool.start(features, prior, points, targets, weights, loss=pool.loss, dtype=pool.dtype)
+    phi, counted = features(points), own.counted(weights)
+    if pool.loss == "cross-entropy":
+        model, predicted = class_content(own, phi, targets, counted, blocks)
+        own = with_first_model(own, model)
+    else:
+        judge = sums_of(own.total).readout(prior)
+        predicted = targets - judge.left_in_turn(phi, targets, counted, blocks)
+    own = replace(own, fewest=pool.fewest, undo=pool.undo)
+    if pool.whole_spread is not None and len(rows) > 1:
+        own = replace(own, spread=chart_spread(own, points, predicted, targets, weights))
+    content = model_in(replace(state_of(own.model), evidence=own, signs=features.signs))
+    chart = Chart(update, fence, content, size, replaces=True)
+    return SolvedChart(chart, predicted * size)
+
+
+def chart_blocks(rows: int, count: int = CHART_RULES.blocks) -> list[NDArray[np.intp]]:
+    """Numbers of consecutive rows that are left out together."""
+    return np.array_split(np.arange(rows), min(count, rows))
+
+
+def chosen_features(
+    points: Array, targets: Array, signs: Signs, fewest: int, rules: ChartRules
+) -> tuple[Features, Prior]:
+    """Features for rows and a prior, selected on the outputs that vary.
+
+    A window rarely has rows of all classes. The others would have features be chosen for what is not known
+    yet.
+    """
+    varies = np.ptp(targets, axis=0) > 0
+    if not varies.any():
+        varies[:] = True
+    some = tuple(signs[k] for k in np.flatnonzero(varies)) if signs else ()
+    solved = solve_first(
+        points, targets[:, varies], budget=rules.features, signs=some, looks_ahead=False, fewest=fewest
+    )
+    features = replace(solved.features, signs=signs)
+    precisions = solved.readout.prior.precisions.copy()
+    precisions[0] = min(precisions[0], rules.constant_precision)
+    return features, replace(solved.readout.prior, precisions=precisions, cone=features.cone)
+
+
+def class_content(
+    own: Pool, phi: Array, labels: Array, weights: Array, blocks: Sequence[NDArray[np.intp]]
+) -> tuple[Atlas, Array]:
+    """The model whose softmax makes classes most likely, and scores of rows without their block."""
+    groups = np.empty(len(phi), np.intp)
+    for k, block in enumerate(blocks):
+        groups[block] = k
+    scores = class_scores(phi, labels, weights, own.first, groups)
+    share = class_shares([scores.left_out], labels, weights)[0]
+    model = fold(own.features, share * scores.weights, own.dtype)
+    return constrained(model, own.features.signs), share * scores.left_out
+
+
+def with_first_model(own: Pool, model: Atlas) -> Pool:
+    """A memory of classes that predicts as a model does until later rows join: then both are mixed."""
+    return replace(own, fitted=state_of(model), track=Track(np.zeros(2 + len(own.half_lives))))
+
+
+def chart_spread(own: Pool, points: Array, predicted: Array, targets: Array, weights: Array) -> Spread:
+    """The error model of a chart, from out-of-sample predictions of its rows."""
+    inputs = telling_inputs(own.features)
+    return Spread.of(
+        *(points, predicted, targets, own.counted(weights)),
+        inputs=inputs,
+        loss=own.loss,
+        presence=Presence.of(points, inputs),
+        signs=own.features.signs,
+    )
