@@ -6,7 +6,8 @@ the prediction. Each result is kept in a file and not run again. Needs `pip inst
 
     python benchmarks/tabular --data FOLDER                  power-plant.txt, kin8nm.txt, energy.txt, bike-hour.csv,
                                                              transformer-hourly.csv, and airfoil.csv, kc-house.csv and
-                                                             telco.csv in FOLDER/tables too, if there
+                                                             telco.csv in FOLDER/tables too, if there; and what
+                                                             TabArena has published in FOLDER/published
     python benchmarks/tabular --data FOLDER --redo atlas     ATLAS alone once more, next to the kept results of the others
     python benchmarks/tabular --method atlas boosting --table bike diamonds
     python benchmarks/tabular --report                       run nothing
@@ -19,11 +20,13 @@ from pathlib import Path
 from figures import save_figures
 from opponents import METHODS
 from page import page
+from published import compare, read_kept
 from runs import cells, read, rewrite, run
 from summary import over_folds
 from table_sets import TABLES
 
 THREADS = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+TABARENA = "tabarena.json"
 OUTPUT = Path(__file__).parents[2] / "docs" / "tabular"
 
 
@@ -73,6 +76,7 @@ def run_missing(chosen, path):
     wanted = cells(tables, methods, chosen.data, chosen.unlimited)
     run([cell for cell in wanted if cell not in kept], path, chosen.data, chosen.jobs)
     rewrite(path, read(path))
+    compare(chosen.data, chosen.output / TABARENA, methods, chosen.redo)
 
 
 def report(folder, path):
@@ -81,7 +85,7 @@ def report(folder, path):
     if not results:
         raise SystemExit(f"{path} has no results: run without --report first.")
     lines = over_folds(results.values())
-    text = page(lines)
+    text = page(lines, read_kept(folder / TABARENA))
     print(text)
     (folder / "README.md").write_text(text, encoding="utf8")
     save_figures(lines, folder)

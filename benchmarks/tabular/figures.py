@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pandas as pd
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.transforms import Bbox
 from opponents import ATLAS, BOOSTING, CATBOOST, METHODS
 from summary import CLASSIFICATION, REGRESSION, geometric_mean, grid, ranks, ratios
 
@@ -16,6 +18,14 @@ from atlas_splines.experiments.style import BLUE, GREEN, GREY, STYLE, VERMILLION
 
 SHOWN = {REGRESSION: ("rmse", "regression, by RMSE"), CLASSIFICATION: ("log_loss", "classes, by log loss")}
 COLOURS = {ATLAS: VERMILLION, BOOSTING: BLUE, CATBOOST: GREEN}
+Spot = tuple[str, float, float]  # label, x and y of a point
+POINT = 6.0  # pixels around a point that labels keep clear of
+SIDES: list[tuple[float, float, Any]] = [
+    *((0, 11, "center"), (0, -11, "center"), (9, 0, "left"), (-9, 0, "right")),
+    *((9, 9, "left"), (9, -9, "left"), (-9, 9, "right"), (-9, -9, "right")),
+    *((0, 22, "center"), (0, -22, "center"), (12, 20, "left"), (12, -20, "left")),
+    *((-12, 20, "right"), (-12, -20, "right")),
+]  # offsets of labels from their points, in points, and how they are aligned: the first that is free is taken
 FARTHEST = 4.0  # ratios beyond are drawn at the edge
 
 
@@ -36,25 +46,46 @@ def label(values: pd.DataFrame, method: str) -> str:
 def draw_methods(lines: pd.DataFrame) -> Figure:
     """Average rank against time to fit."""
     figure, grid_of_axes = panels(1, len(tasks(lines)), 4.2)
+    spots: dict[Axes, list[Spot]] = defaultdict(list)
     for axes, task in zip(grid_of_axes[0], tasks(lines), strict=True):
         measure, title = SHOWN[task]
         values, seconds = grid(lines, task, measure), grid(lines, task, "fit_seconds")
         average = ranks(values)
         times = {name: geometric_mean(ratios(seconds, name, BOOSTING)) for name in values}
-        for place, method in enumerate(sorted(times, key=lambda name: times[name])):
+        for method in times:
             axes.plot(times[method], average[method], "o", color=colour(method), markersize=8)
-            axes.annotate(
-                label(values, method), (times[method], average[method]), xytext=(0, -15 if place % 2 else 7),
-                textcoords="offset points", ha="center", fontsize=8,
-            )  # fmt: skip
+            spots[axes].append((label(values, method), times[method], average[method]))
         axes.set(
             xscale="log", xlabel="seconds to fit ÷ HistGradientBoosting", ylabel="average rank", title=title
         )
         axes.margins(0.18, 0.12)
         axes.invert_yaxis()
-    return headline(
+    headline(
         figure, "Average rank and time of each method: the best are at the top, the quickest at the left"
     )
+    for axes, own in spots.items():
+        write_labels(axes, own)
+    return figure
+
+
+def write_labels(axes: Axes, spots: list[Spot]) -> None:
+    """Label points, each at the first of several sides where it covers no other label and no point."""
+    figure: Any = axes.figure
+    figure.draw_without_rendering()  # sizes are known from here on
+    places = [axes.transData.transform(spot[1:]) for spot in spots]
+    taken = [Bbox.from_bounds(x - POINT, y - POINT, 2 * POINT, 2 * POINT) for x, y in places]
+    for text, x, y in sorted(spots, key=lambda spot: spot[2]):
+        for place in SIDES:
+            written = axes.annotate(
+                text, (x, y), xytext=place[:2], textcoords="offset points", ha=place[2], va="center", fontsize=8,
+            )  # fmt: skip
+            written.set_in_layout(False)
+            box = written.get_window_extent()
+            inside = axes.bbox.x0 <= box.x0 and box.x1 <= axes.bbox.x1
+            if (inside and not any(box.overlaps(other) for other in taken)) or place == SIDES[-1]:
+                break
+            written.remove()
+        taken.append(box)
 
 
 def draw_ratios(axes: Axes, values: pd.DataFrame) -> None:

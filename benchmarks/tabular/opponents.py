@@ -100,6 +100,20 @@ def with_other(column: pd.Series, kept: list[str]) -> pd.Series:
     return named.astype(pd.CategoricalDtype([*kept, OTHER]))
 
 
+class FilledNumbers(TransformerMixin, BaseEstimator):
+    """Missing numbers become the mean of the fit, beside a column that says so; where none are missing nothing changes."""
+
+    def fit(self, X: pd.DataFrame, y: Any = None) -> FilledNumbers:
+        numbers = X.select_dtypes("number")
+        self.means_ = numbers.mean().fillna(0.0).to_dict()
+        self.missing_ = list(numbers.columns[numbers.isna().any()])
+        return self
+
+    def transform(self, X: pd.DataFrame) -> pd.DataFrame:
+        told = {f"{name}_{MISSING}": X[name].isna().astype(float) for name in self.missing_}
+        return X.fillna(self.means_).assign(**told)
+
+
 def with_missing(X: pd.DataFrame, names: Names) -> pd.DataFrame:
     """Missing categories as a category of their own."""
     return X.assign(**{name: X[name].astype(object).fillna(MISSING) for name in names})
@@ -194,17 +208,19 @@ def splines(task: str, seed: int, names: Names) -> BaseEstimator:
 
 
 def realmlp(task: str, seed: int, names: Names) -> BaseEstimator:
+    """It refuses missing numbers: they are the mean, beside a column that says so."""
     from pytabkit import RealMLP_TD_Classifier, RealMLP_TD_Regressor
 
     kind = RealMLP_TD_Regressor if is_regression(task) else RealMLP_TD_Classifier
-    return kind(device="cpu", n_threads=1, random_state=seed)
+    return make_pipeline(FilledNumbers(), kind(device="cpu", n_threads=1, random_state=seed))
 
 
 def tabm(task: str, seed: int, names: Names) -> BaseEstimator:
+    """It refuses missing numbers: they are the mean, beside a column that says so."""
     from pytabkit import TabM_D_Classifier, TabM_D_Regressor
 
     kind = TabM_D_Regressor if is_regression(task) else TabM_D_Classifier
-    return kind(device="cpu", n_threads=1, random_state=seed)
+    return make_pipeline(FilledNumbers(), kind(device="cpu", n_threads=1, random_state=seed))
 
 
 METHODS = {
@@ -218,6 +234,6 @@ METHODS = {
     "mlp": Method("MLP", "sklearn", mlp),
     "linear": Method("linear", "sklearn", linear),
     "splines": Method("splines, linear", "sklearn", splines),
-    "realmlp": Method("RealMLP", "pytabkit", realmlp, most_rows=600),
+    "realmlp": Method("RealMLP", "pytabkit", realmlp, most_rows=5000),
     "tabm": Method("TabM", "pytabkit", tabm, most_rows=600),
 }

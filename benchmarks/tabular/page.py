@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pandas as pd
 from opponents import ATLAS, BOOSTING, METHODS
+from published import Kept, rows_of
 from runs import AUGUST
 from summary import (
     CLASSIFICATION,
@@ -27,7 +28,7 @@ rows); *by time*, two folds that come after all rows that they are predicted fro
 
 Tables are handed over as a user has them: pandas frames with all levels of their categories (1,129 cities in `telco`, 3,640 aircraft in `flights`,
 70 postcodes in `kc-house`, 167 companies in `hotel-rates`) and with missing values (`credit`, `hotel-rates`, `ames`, `telco`). ATLAS gets that frame
-(`missing="learn"`), and so do LightGBM, XGBoost, EBM, RealMLP and TabM. CatBoost gets categories as `cat_features`, a missing one as a level
+(`missing="learn"`), and so do LightGBM, XGBoost and EBM; RealMLP and TabM get the mean for a missing number, beside a column that says so. CatBoost gets categories as `cat_features`, a missing one as a level
 of its own, since it refuses it otherwise. HistGradientBoosting takes 255 levels: of a column with more it gets the 254 that are the most frequent in the fit, and
 the rest as one. MLP, *linear* (ridge or logistic regression) and *splines* get columns of 0 and 1, for at most 50 levels of a column with the rarest sharing one,
 and the mean for a missing number beside a column that says so; the forest gets levels as numbers. None of this looks at the target.
@@ -47,6 +48,12 @@ FIGURES = """
 ![Error and time of each method](methods.png)
 
 ![Error of each method on each table, as a ratio to the best](tables.png)
+"""
+
+TABARENA = """Four tables are in [TabArena](https://tabarena.ai) too, whose figures are of the first of its splits: errors on a third of the
+rows, fitted to the other two. Here they are the mean over three folds of that size; *splits differ*, so the errors of CatBoost at its defaults
+here and there show how much a split alone changes. Behind the latter stands CatBoost tuned for hours. The best are one of each family, with its best way to be run; most of
+them are large pretrained networks, or tuned and ensembled for hours on a GPU.
 """
 
 
@@ -110,7 +117,7 @@ def loss_table(lines: pd.DataFrame) -> str:
     return markdown(rows) if len(rows) > 1 else "Nowhere."
 
 
-def sections(lines: pd.DataFrame) -> Iterator[tuple[str, str]]:
+def sections(lines: pd.DataFrame, published: Kept) -> Iterator[tuple[str, str]]:
     """Titles and tables of what was run."""
     yield "Goals", goal_table(lines)
     if ATLAS in set(lines["method"]):
@@ -131,11 +138,13 @@ def sections(lines: pd.DataFrame) -> Iterator[tuple[str, str]]:
         if task in set(lines["task"]):
             yield f"Seconds to fit, {task}", seconds_table(grid(lines, task, "fit_seconds"))
             yield f"Seconds to predict, {task}", seconds_table(grid(lines, task, "predict_seconds"))
+    if published:
+        yield "Beside TabArena", TABARENA + "\n" + markdown(rows_of(published))
 
 
-def page(lines: pd.DataFrame) -> str:
+def page(lines: pd.DataFrame, published: Kept) -> str:
     """The whole page."""
-    (title, first), *rest = sections(lines)
+    (title, first), *rest = sections(lines, published)
     parts = [
         HEAD,
         f"## {title}\n\n{first}",

@@ -1,5 +1,6 @@
 """How well a fit predicts rows that it was not trained on."""
 
+from dataclasses import replace
 from datetime import datetime, timezone
 
 import numpy as np
@@ -9,6 +10,7 @@ from sklearn.model_selection import train_test_split
 
 from atlas_splines import Atlas, AtlasClassifier, AtlasRegressor
 from atlas_splines.core.rows import Rows
+from atlas_splines.estimators import base
 from atlas_splines.estimators.judging import judge, judge_average
 
 QUICK = {"density": 1, "terms": 0, "max_iter": 5, "features": 0, "random_state": 0}
@@ -138,3 +140,26 @@ def test_more_rows_of_a_fit_are_counted():
     after = model.fit_more(X[100:], y[100:]).fit_record_
     assert (before.rows, after.rows) == (100, 150)
     assert after.error == before.error
+
+
+@pytest.mark.parametrize(("rows", "judged"), [(900, 900), (1200, 480), (1600, 320)])
+def test_of_more_rows_some_folds_are_judged(rows, judged):
+    X, y = table(rows)
+    record = AtlasRegressor(features=40, random_state=0).fit(X, y).fit_record_
+    assert (record.held_out, record.crossed) == (judged, True)
+
+
+def test_in_order_of_time_the_newest_rows_are_enough(monkeypatch):
+    learned = []
+    said_without = AtlasRegressor._said_without
+
+    def spy(self, data, held_out, rows, *rest):
+        learned.append((rows, np.flatnonzero(held_out)))
+        return said_without(self, data, held_out, rows, *rest)
+
+    monkeypatch.setattr(AtlasRegressor, "_said_without", spy)
+    monkeypatch.setattr(base, "JUDGING_RULES", replace(base.JUDGING_RULES, newest_rows=100))
+    X, y = table(300)
+    AtlasRegressor(features=40, random_state=0, validation="last").fit(X, y)
+    ((rows, later),) = learned
+    assert (len(rows), rows[-1] + 1, later[-1] + 1) == (100, later[0], 300)

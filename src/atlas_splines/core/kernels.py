@@ -856,6 +856,58 @@ def laplace_lower(centres, kernel):
 
 
 @fused
+def laplace_sample(points, rates, variance, values, covariance):
+    """Values of the kernel between points, exp(−Σ_j rate_j·|x_ij − x_kj|), and variance · (1 + value).
+
+    Both below the diagonal alone: what lies above is neither read nor written.
+    """
+    # points (inputs, rows), rates (inputs,), values (rows, rows) in float32, covariance (rows, rows)
+    rows = points.shape[1]
+    distances = np.empty(rows, np.float32)
+    for i in range(rows):
+        distances[:i] = 0
+        for j in range(points.shape[0]):
+            row, own, rate = points[j], points[j, i], rates[j]
+            for k in range(i):
+                distances[k] -= rate * abs(row[k] - own)
+        for k in range(i):  # products with less are subnormal in float32: a hundred times as slow
+            distances[k] = max(distances[k], np.float32(-60))
+        exponential32(distances[:i], values[i])
+        for k in range(i):
+            covariance[i, k] = variance * (1.0 + values[i, k])
+
+
+@fused
+def laplace_slopes(points, values, inverse, solved, along, sums):
+    """What the slopes of the marginal likelihood of a sample need, of the pairs below the diagonal.
+
+    With W = aaᵀ − outputs·C⁻¹ and k the values of the kernel, `along` gets Σ_i W_ik·k_ik·|x_ij − x_kj| for
+    each input j and point k, and `sums` Σ W·k and Σ W.
+    """
+    # points and along (inputs, rows), values and inverse (rows, rows), solved (outputs, rows), sums (2,)
+    rows, outputs = points.shape[1], solved.shape[0]
+    between, pulls = np.empty(rows), np.empty(rows, np.float32)
+    along[:] = 0
+    by_value, alone = np.zeros(rows), np.zeros(rows)
+    for i in range(rows):
+        for k in range(i):
+            between[k] = -outputs * inverse[i, k]
+        for p in range(outputs):
+            own, others = solved[p, i], solved[p]
+            for k in range(i):
+                between[k] += own * others[k]
+        for k in range(i):
+            alone[k] += between[k]
+            by_value[k] += between[k] * values[i, k]
+            pulls[k] = between[k] * values[i, k]
+        for j in range(points.shape[0]):
+            row, own32, out = points[j], points[j, i], along[j]
+            for k in range(i):
+                out[k] += pulls[k] * abs(row[k] - own32)
+    sums[0], sums[1] = by_value.sum(), alone.sum()
+
+
+@fused
 def add_local_range(local, points, boxes, order, out, start, stop):
     """Add local terms to the outputs of points order[start:stop]; points of a box are neighbours there."""
     # points (points, inputs), boxes and order (points,), out (points, outputs)

@@ -8,11 +8,13 @@ targets of tables have kinks and steps. Equation numbers refer to docs/math.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dposv, dpotrf, dpotri, dpotrs, dtrtri, strtri
 from scipy.optimize import minimize
 
@@ -149,7 +151,9 @@ class LaplaceKernel:
         wanted = targets[of_rows]
         merged = some.merged(wanted)
 
-        def error(kernel: LaplaceKernel) -> float:
+        @cache
+        def error(length: float, noise: float) -> float:
+            kernel = self._times(length, noise, rules)
             rest, variances = np.empty_like(merged), np.empty(len(merged))
             for part in inside:
                 fit = fit_box(kernel, some.points[part], merged[part], some.weights[part])
@@ -157,12 +161,13 @@ class LaplaceKernel:
             left = wanted - some.leave_out(wanted, rest, variances, kernel.noise)
             return float((some.row_weights[:, None] * left**2).sum())
 
-        candidates = [
-            LaplaceKernel(self.rates / np.float32(factor), max(times * self.noise, rules.least_noise))
-            for factor in rules.length_factors
-            for times in rules.noise_factors
-        ]
-        return min(candidates, key=error)
+        length = _lowest(rules.length_factors, lambda factor: error(factor, 1.0))
+        noise = _lowest(rules.noise_factors, lambda factor: error(length, factor))
+        return self._times(length, noise, rules)
+
+    def _times(self, length: float, noise: float, rules: KernelRules) -> LaplaceKernel:
+        """The kernel with length scales and noise multiplied."""
+        return LaplaceKernel(self.rates / np.float32(length), max(noise * self.noise, rules.least_noise))
 
     def covariance(self, points: NDArray[np.float32], weights: Array) -> Array:
         """Lower triangle of K + 1 + diag(noise/weights), equation (48); the upper one has no meaning."""
@@ -232,56 +237,69 @@ def leave_out_blocks(
     no other factor of C is needed. The targets, of all rows, may be different for each block. Rows of block
     −1 are never left out, and nothing is predicted for them.
     """
-    factor, failed = dpotrf(kernel.covariance(points, weights).T, lower=0, overwrite_a=1)
+    order = np.argsort(blocks, kind="stable")  # rows of a block next to each other
+    factor, failed = dpotrf(kernel.covariance(points[order], weights[order]).T, lower=0, overwrite_a=1)
     if failed:
         raise ArithmeticError("the covariance of a box is not positive definite; its rows are not numbers")
     inverse = dtrtri(factor, lower=0)[0]
     found = np.zeros_like(targets[0])
-    for block in np.unique(blocks[blocks >= 0]).tolist():
-        own, wanted = np.flatnonzero(blocks == block), targets[block]
-        solved = dpotrs(factor, wanted, lower=0)[0]
-        among = inverse[own] @ inverse[own].T  # C⁻¹_BB
-        found[own] = wanted[own] - dposv(among, solved[own], lower=1)[1]
+    ends = np.searchsorted(blocks[order], np.unique(blocks[blocks >= 0]), side="right").tolist()
+    begin = int((blocks < 0).sum())
+    for end in ends:
+        own, wanted = order[begin:end], targets[blocks[order[begin]]]
+        solved = dpotrs(factor, wanted[order], lower=0)[0]
+        half = inverse[begin:end, begin:]  # the inverse of an upper triangle is one
+        among = dsyrk(1.0, half, lower=1)  # C⁻¹_BB
+        found[own] = wanted[own] - dposv(among, solved[begin:end], lower=1, overwrite_a=1)[1]
+        begin = end
     return found
+
+
+def _lowest(factors: Sequence[float], error: Callable[[float], float]) -> float:
+    """The factor where an error that falls and then rises is lowest, looked for from 1 on downwards."""
+    place = factors.index(1.0)
+    for step in (-1, 1):
+        while 0 <= place + step < len(factors) and error(factors[place + step]) < error(factors[place]):
+            place += step
+    return factors[place]
 
 
 # --- marginal likelihood --------------------------------------------------------------------------------
 
 
 class _Sample:
-    """Points whose marginal likelihood is needed again and again: distances are found once, as pairs."""
+    """Points whose marginal likelihood is needed again and again."""
 
     def __init__(
         self, points: NDArray[np.float32], targets: Array, weights: Array, scatter: tuple[Array, Array]
     ) -> None:
-        self.pairs = np.tril_indices(len(points), -1)
-        one, other = (points[side].T for side in self.pairs)
-        self.distances = np.abs(one - other)  # (inputs, pairs)
+        self.points = np.ascontiguousarray(points.T)  # (inputs, rows)
         self.targets, self.noises = targets, 1 / weights
         self.squares, self.freedom = (float(each.sum()) for each in scatter)  # within points
+        self.values = np.zeros((len(points), len(points)), np.float32)
+        self.along = np.empty_like(self.points)
 
     def likelihood(self, rates: Array, variance: float, noise: float) -> tuple[float, Array] | None:
         """Negative log marginal likelihood, and its gradient in the logarithms of all parameters."""
-        rows, outputs = self.targets.shape
-        # beyond 60 lengths products with the kernel would be subnormal in float32: a hundred times as slow
-        lengths = np.minimum(rates.astype(np.float32) @ self.distances, 60)
-        kernel = variance * np.exp(-lengths).astype(np.float64)
-        matrix = np.zeros((rows, rows), order="F")
-        matrix[self.pairs] = kernel + variance
-        matrix[np.diag_indices(rows)] = 2 * variance + noise * self.noises
-        factor, failed = dpotrf(matrix, lower=1, overwrite_a=1)
+        outputs = self.targets.shape[1]
+        matrix = np.zeros(self.values.shape)  # what memory holds may be no number
+        kernels.laplace_sample(self.points, rates.astype(np.float32), variance, self.values, matrix)
+        matrix[np.diag_indices_from(matrix)] = 2 * variance + noise * self.noises
+        factor, failed = dpotrf(matrix.T, lower=0, overwrite_a=1)
         if failed:
             return None
-        solved = dpotrs(factor, self.targets, lower=1)[0]
+        solved = dpotrs(factor, self.targets, lower=0)[0]
         value = 0.5 * (self.targets * solved).sum() + outputs * np.log(np.diag(factor)).sum()
         value += 0.5 * (self.squares / noise + self.freedom * np.log(noise))
-        inverse = dpotri(factor, lower=1)[0]
+        inverse = dpotri(factor, lower=0, overwrite_c=1)[0].T
         # W = aaᵀ − outputs·C⁻¹ is −2·d(value)/dC; off the diagonal each pair counts twice
-        between = (solved @ solved.T)[self.pairs] - outputs * inverse[self.pairs]
+        sums = np.empty(2)
+        kernels.laplace_slopes(
+            self.points, self.values, inverse, np.ascontiguousarray(solved.T), self.along, sums
+        )
         alone = (solved**2).sum(axis=1) - outputs * np.diag(inverse)
-        pull = between * kernel
-        by_rate = rates * (self.distances @ pull.astype(np.float32))
-        by_variance = -pull.sum() - variance * (between.sum() + alone.sum())
+        by_rate = variance * rates * self.along.sum(axis=1, dtype=np.float64)
+        by_variance = -variance * (sums[0] + sums[1] + alone.sum())
         by_noise = -0.5 * (noise * (alone * self.noises).sum() + self.squares / noise - self.freedom)
         return float(value), np.concatenate([by_rate, [by_variance, by_noise]])
 
@@ -314,7 +332,7 @@ def _samples(
 
 def _most_likely(samples: Sequence[_Sample], spread: float, rules: KernelRules) -> Array:
     """Logarithms of rates, variance and noise that make samples most likely; `spread` is that of targets."""
-    inputs = len(samples[0].distances)
+    inputs = len(samples[0].points)
     usual, scale = rules.usual - np.log(inputs), float(np.log(spread + 1e-9))
 
     def objective(parameters: Array) -> tuple[float, Array]:

@@ -238,26 +238,49 @@ def place_levels(
     >>> bool(abs(np.corrcoef(placed.rows, noise[:, 0])[0, 1]) < 0.1)
     True
     """
-    every = codes >= 0
-    axis = principal_axis(LevelSums.of(codes, left_by(beside, targets, weights), weights, levels))
-    along = targets @ axis[:, None]  # (rows, 1)
+    every, sums = codes >= 0, RidgeSums.of(beside, targets, weights, folds)
+    axis = principal_axis(LevelSums.of(codes, targets - beside @ sums.slopes(), weights, levels))
 
-    def effects_by(chosen: NDArray[np.bool_]) -> Array:
-        left = left_by(beside[chosen], along[chosen], weights[chosen])
-        return LevelSums.of(codes[chosen], left, weights[chosen], levels).effects()[:, 0]
+    def effects_by(chosen: NDArray[np.bool_], without: int | None) -> Array:
+        left = (targets - beside @ sums.slopes(without)) @ axis[:, None]  # (rows, 1)
+        return LevelSums.of(codes[chosen], left[chosen], weights[chosen], levels).effects()[:, 0]
 
     rows = np.full(len(codes), np.nan)
-    for fold in np.unique(folds):
+    for fold in np.unique(folds).tolist():
         own = (folds == fold) & every
-        rows[own] = effects_by(folds != fold)[codes[own]]
-    return Placement(effects_by(np.ones_like(every)), rows)
+        rows[own] = effects_by(folds != fold, fold)[codes[own]]
+    return Placement(effects_by(np.ones_like(every), None), rows)
 
 
-def left_by(features: Array, targets: Array, weights: Array) -> Array:
-    """What ridge regression on features leaves of targets, shape (rows, outputs)."""
-    weighed = features.T * weights
-    precision = weighed @ features + np.eye(features.shape[1])
-    return np.asarray(targets - features @ np.linalg.solve(precision, weighed @ targets))
+@dataclass(frozen=True, eq=False)
+class RidgeSums:
+    """Sums of ridge regression on features, from which any fold can be left out.
+
+    Attributes
+    ----------
+    gram, moment
+        Of each fold: shapes (features, features) and (features, outputs).
+    """
+
+    gram: dict[int, Array]
+    moment: dict[int, Array]
+
+    @classmethod
+    def of(cls, features: Array, targets: Array, weights: Array, folds: Codes) -> RidgeSums:
+        """The sums of rows, by the fold of each."""
+        gram, moment = {}, {}
+        for fold in np.unique(folds).tolist():
+            own = np.flatnonzero(folds == fold)
+            weighed = features[own].T * weights[own]
+            gram[fold], moment[fold] = weighed @ features[own], weighed @ targets[own]
+        return cls(gram, moment)
+
+    def slopes(self, without: int | None = None) -> Array:
+        """Weights of features, shape (features, outputs), from all folds but one."""
+        kept = [fold for fold in self.gram if fold != without]
+        first = next(iter(self.gram))
+        gram = sum((self.gram[fold] for fold in kept), np.eye(len(self.gram[first])))
+        return np.asarray(np.linalg.solve(gram, sum((self.moment[f] for f in kept), 0 * self.moment[first])))
 
 
 def principal_axis(total: LevelSums) -> Array:

@@ -268,7 +268,9 @@ def _forecasting_mixture(
     """Shares for rows beyond the end of a clock, found without blocks of neighbouring rows.
 
     Candidates are the smooth and the linear part, regression on the target with and without the clocks, and
-    the linear part plus regression on what it leaves.
+    the linear part plus regression on what it leaves, with the kernel of the target: one of its own took a
+    tenth of a fit, and errors by time of four tables with clocks in `benchmarks/tabular` were 3 % larger.
+    Without clocks length scales are others: with those of the target errors of `hotel-rates` grew by 11 %.
     """
     blocks = np.array_split(np.arange(len(parts.rows)), rules.blocks)
     smooth, _ = without_blocks(parts, statistics, blocks)
@@ -278,11 +280,10 @@ def _forecasting_mixture(
     on_target = next((each.kernel for each in known.components if each.of == "target"), None)
     if on_target is None:
         on_target = LaplaceKernel.of(parts.distinct, parts.targets, seed)
-    on_line = LaplaceKernel.of(parts.distinct, parts.targets - line, seed + 2)
     timeless = _without_clocks(parts, clocks, seed + 3)
     local: list[tuple[LaplaceKernel, Part]] = [
         (on_target, "target"),
-        (on_line, "linear"),
+        (on_target, "linear"),
         (timeless, "target"),
     ]
     alone = [parts.fit(kernel, part).leave_one_out for kernel, part in local]
