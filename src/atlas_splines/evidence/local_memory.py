@@ -28,13 +28,13 @@ from atlas_splines.evidence.design import ahead_of
 from atlas_splines.evidence.features import Features
 from atlas_splines.evidence.folding import fold
 from atlas_splines.evidence.held_rows import Distinct, HeldRows
-from atlas_splines.evidence.laplace_kernel import LaplaceKernel, fit_box, leave_out_blocks
+from atlas_splines.evidence.laplace_kernel import LaplaceKernel, fit_box, leave_out_blocks, solve_box
 from atlas_splines.evidence.linear_part import LinearPart, linear_left_out
 from atlas_splines.evidence.readout import Readout
 
 __all__ = [
     *("Component", "LocalFit", "LocalMemory", "Mixture", "Part", "Regression"),
-    *("fit_boxes", "forecasting_shares", "rows_without_blocks", "stacking_shares"),
+    *("fit_boxes", "forecasting_shares", "rows_without_blocks", "solve_boxes", "stacking_shares"),
 ]
 
 Array = NDArray[np.float64]
@@ -103,6 +103,19 @@ def fit_boxes(kernel: LaplaceKernel, rows: Distinct, targets: Array, box_rows: i
     small = weights.astype(np.float32), constants.astype(np.float32)
     left_out = rows.leave_out(targets, rest, variances, kernel.noise)
     return LocalFit(LocalTerms(boxes, kernel.rates, rows.points, *small), left_out)
+
+
+def solve_boxes(kernel: LaplaceKernel, rows: Distinct, targets: Array, box_rows: int) -> LocalTerms:
+    """The terms of `fit_boxes`, bit for bit, without leave-one-out predictions: in half of the time."""
+    merged = rows.merged(targets)
+    boxes = Boxes.of(rows.points, kernel.rates, BoxRules(box_rows))
+    weights, constants = np.empty_like(merged), np.zeros((len(boxes), targets.shape[1]))
+    for box, inside in enumerate(boxes.split(rows.points)):
+        if len(inside):
+            _, weights[inside] = solve_box(kernel, rows.points[inside], merged[inside], rows.weights[inside])
+            constants[box] = weights[inside].sum(axis=0)  # of the constant part of the kernel
+    small = weights.astype(np.float32), constants.astype(np.float32)
+    return LocalTerms(boxes, kernel.rates, rows.points, *small)
 
 
 def rows_without_blocks(
@@ -227,13 +240,20 @@ class Regression:
             self._fits[key] = fit_boxes(kernel, self.distinct, self.left_by(part), self.box_rows)
         return self._fits[key]
 
+    def terms(self, kernel: LaplaceKernel, part: Part) -> LocalTerms:
+        """Terms of the local regression on what a part leaves."""
+        known = self._fits.get((id(kernel), part))
+        if known is not None:
+            return known.terms
+        return solve_boxes(kernel, self.distinct, self.left_by(part), self.box_rows)
+
     def state(self, mixture: Mixture, dtype: str, local: Sequence[LocalTerms] | None = None) -> State:
         """The state of a model on the unit cube that predicts by a mixture; local terms may be known."""
         model = fold(self.features, mixture.smooth * self.smooth_weights, dtype)
         if mixture.linear:
             add_line(model, self.linear, mixture.linear)
         if local is None:
-            local = [self.fit(each.kernel, each.of).terms for each in mixture.components]
+            local = [self.terms(each.kernel, each.of) for each in mixture.components]
         shares = zip(local, mixture.components, strict=True)
         return replace(state_of(model), local=tuple(terms.scaled(each.share) for terms, each in shares))
 
