@@ -93,10 +93,32 @@ def test_offsets_of_levels_are_kept():
     assert level_rows.effect_of(model) == pytest.approx(before, abs=1.5)
 
 
-def test_a_model_that_keeps_rows_keeps_its_charts():
+def test_rows_that_count_are_fitted_as_one_model():
     X = np.random.default_rng(0).random((300, 2))
     model = AtlasRegressor(features=24, random_state=0).fit(X, X[:, 0])
     model.partial_fit(0.2 + 0.2 * X[:100], np.full(100, 9.0))
+    (chart,) = model.model_.charts
+    superseded = int((chart.fence.window(model._points_inside(X)) == 1).sum())
+    before, said = model.model_.fingerprint(), model.predict([[0.3, 0.3], [0.8, 0.8]])
+    assert not model.consolidate(tolerance=1e-9).replaced
+    assert model.model_.fingerprint() == before
+    done = model.consolidate(tolerance=2)
+    assert done.replaced
+    assert not model.model_.charts
+    assert superseded > 3
+    assert model.ledger_.rows == 400 - superseded
+    assert np.abs(model.predict([[0.3, 0.3], [0.8, 0.8]]) - said).max() < 1
+    low, high = model.predict_interval([[0.8, 0.8]], 0.9)
+    assert low < 0.8 < high
+    model.partial_fit(X[:50] / 3, np.full(50, 2.0), accept=True).revert(model.update_log_[-1].id)
+    assert model.update_log_[-1].kind == "revert"
+
+
+def test_without_all_of_its_rows_a_model_keeps_its_charts():
+    X = np.random.default_rng(0).random((300, 2))
+    model = AtlasRegressor(features=24, random_state=0).fit(X, X[:, 0])
+    model.partial_fit(0.2 + 0.2 * X[:100], np.full(100, 9.0))
+    model.ledger_ = None
     assert model.model_.charts
     before = model.model_.fingerprint()
     with pytest.raises(ValueError, match="this model keeps rows, and each update derives it from them anew"):

@@ -8,6 +8,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, time, timedelta, timezone
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -15,13 +16,14 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from atlas_splines.core.checks import check_number
 from atlas_splines.core.evaluation import evaluate, evaluate_anywhere
 from atlas_splines.core.growing import Grown
 from atlas_splines.core.lattice import Domain
 from atlas_splines.core.linear_algebra import ONE_THREAD_EACH
 from atlas_splines.core.model import Atlas, model_in, state_of, take_state
 from atlas_splines.core.monotone import constrained
-from atlas_splines.core.records import Record, next_id
+from atlas_splines.core.records import Record, next_id, shortened
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import Signs, State
 from atlas_splines.estimators.accountable import Accountable
@@ -40,14 +42,20 @@ from atlas_splines.estimators.fitting import (
 )
 from atlas_splines.estimators.groups import Groups, numbered_groups
 from atlas_splines.estimators.judging import FitRecord
-from atlas_splines.estimators.ledger import Contribution, Ledger, Removed, derive, framed_rows
+from atlas_splines.estimators.ledger import (
+    Contribution,
+    Ledger,
+    Removed,
+    counting_rows,
+    derive,
+    framed_rows,
+    in_rows,
+)
 from atlas_splines.estimators.threads import run_in_threads
 from atlas_splines.evidence.design import ROWS_A_CENTRE, Solved
 from atlas_splines.evidence.features import Features
-from atlas_splines.evidence.held_rows import HeldRows
 from atlas_splines.evidence.pool import FEWEST_ROWS
 from atlas_splines.evidence.random_effects import LATER, Levels, place_levels
-from atlas_splines.evidence.statistics import HEAVIEST
 from atlas_splines.memory.cautions import warn_known, warn_of
 from atlas_splines.memory.consolidation import consolidate
 from atlas_splines.memory.first_rows import (
@@ -65,7 +73,7 @@ from atlas_splines.memory.pooling import forget_rows
 from atlas_splines.memory.refusal import Origin, refuse_faulty
 from atlas_splines.memory.row_digest import RowDigest, row_hashes
 from atlas_splines.memory.unlearning import forget_sums
-from atlas_splines.memory.updates import state_after, update
+from atlas_splines.memory.updates import update
 
 if TYPE_CHECKING:
     from atlas_splines.tables.encoding import Encoding
@@ -423,67 +431,6 @@ class AtlasEstimator(Accountable):
         now, ledger = datetime.now(timezone.utc), getattr(self, "ledger_", None)
         return now if ledger is None else max(now, ledger.contributions[-1].time + TICK)
 
-    def _taught(self: Self, contribution: Contribution) -> Self:
-        """The estimator after one more contribution; nothing of that is assessed or logged."""
-        draft = copy.copy(self)
-        if contribution.kind == "reach":
-            larger, _ = draft._model_reaching(contribution.X, far=True)
-            draft.model_ = model_in(state_of(larger))
-            return draft
-        if contribution.classes is not None:
-            draft = draft._knowing_classes(contribution.classes)
-        if contribution.kind == "classes":
-            return draft
-        options, asked = contribution.options, draft.extrapolation
-        draft.extrapolation = options["extrapolation"]
-        model, points = draft._to_learn(contribution.X, options["retention"], options["far"])
-        extend = draft._levels_off(options["retention"])
-        state = state_after(
-            model,
-            contribution.number,
-            points,
-            draft._targets(contribution.y),
-            retention=options["retention"],
-            extend=extend,
-            features=options["features"],
-            batch_size=options["batch_size"],
-            learning_rate=options["learning_rate"],
-            loss=draft._loss,
-            sample_weight=draft._weighed(contribution.y, contribution.weights),
-            random_state=options["seed"],
-        )
-        grew = not extend and model is not draft.model_
-        if not grew or model_in(state).fingerprint() != model.fingerprint():  # else it grew for nothing
-            draft.model_ = model_in(state)
-        draft.extrapolation = asked
-        return draft
-
-    def _held_rows(self, ledger: Ledger, unit: float) -> HeldRows:
-        """Rows of a ledger as points that a local memory keeps, unless charts or placed levels changed them.
-
-        The weight `unit` counts as one row.
-        """
-        held = None
-        for each in ledger.contributions:
-            if each.kind not in ("fit", "update"):
-                continue
-            weights = self._weighed(each.y, each.weights)
-            if each.kind == "fit":
-                framed = framed_rows(each)
-                order = np.concatenate([np.flatnonzero(framed), np.flatnonzero(~framed)])
-                counted = in_rows(weights[framed])[0].astype(np.float64)
-                rest = weights[~framed].astype(np.float32).astype(np.float64) / unit
-                counted = np.concatenate([counted / counted.mean(), rest])
-            else:
-                order = np.flatnonzero(weights > 0)
-                counted = weights[order].astype(np.float32).astype(np.float64) / unit
-            points = self.domain_.to_unit(each.X[order]).astype(np.float32)
-            targets = self._targets(each.y[order]).astype(np.float64)
-            rows = HeldRows.of(points, targets, np.minimum(counted, HEAVIEST), each.number)
-            held = rows if held is None else held.joined(rows)
-        assert held is not None
-        return held
-
     def _knowing_classes(self: Self, classes: Array) -> Self:
         """The estimator, or a draft that knows more classes."""
         return self
@@ -687,7 +634,12 @@ class AtlasEstimator(Accountable):
         """Update the fitted model; whatever fails leaves the estimator as it was."""
         draft = self._knowing(X)
         checked = draft._checked(X, y, sample_weight)
+        draft = draft._knowing_labels(checked[1])
         return self._become(draft._update(*checked, **options))
+
+    def _knowing_labels(self: Self, y: Array) -> Self:
+        """The estimator, or a draft that knows the new classes among targets."""
+        return self
 
     @ONE_THREAD_EACH
     def _update(
@@ -959,7 +911,8 @@ class AtlasEstimator(Accountable):
         X
             Rows that matter most.
         tolerance
-            Largest mean absolute change, in standard deviations of the target; of scores, for a classifier.
+            Largest mean absolute change, in standard deviations of the target; of scores, for a classifier,
+            and of probabilities, if it keeps rows.
         options
             As in `atlas_splines.consolidate`.
 
@@ -972,10 +925,60 @@ class AtlasEstimator(Accountable):
         points = None
         if X is not None:
             points = self.domain_.to_unit(self._inputs(X)).clip(*self.model_.domain.T)
+        ledger = self._current_ledger
+        if ledger is not None and self.model_.charts:
+            return self._consolidate_rows(ledger, X, check_number("tolerance", tolerance, least=0))
         options = {"random_state": self._seed(), "progress": self.verbose > 1, **options}
         done = consolidate(self.model_, points, tolerance=tolerance, **options)
         self.ledger_ = None if done.replaced else getattr(self, "ledger_", None)
         return done
+
+    def _consolidate_rows(self, ledger: Ledger, X: ArrayLike | None, tolerance: float) -> Consolidation:
+        """Fit all rows that count as one model without charts, which replaces this one if it is near."""
+        start, rows = perf_counter(), counting_rows(self, ledger)
+        for j in self.domain_.levels:
+            if (rows.X[:, j] >= LATER).any():
+                raise ValueError(
+                    "categories have come since the fit, which have no place yet; fit all data again"
+                )
+        draft = copy.copy(self)
+        draft.set_params(**ledger.parameters)
+        draft._fit_contribution(rows)
+        draft.set_params(**self.get_params(deep=False))
+        places = [rows.X] if X is None else [rows.X, self._inputs(X)]
+        points = self.domain_.to_unit(rows.X)
+        inside = [chart.fence.contains(points.astype(self.model_.dtype)) for chart in self.model_.charts]
+        changes = [
+            self._change_to(draft, place) for place in [*places, *(rows.X[m] for m in inside if m.any())]
+        ]
+        error, log = float(max(change.mean() for change in changes)), self.model_.updates
+        done = Consolidation(
+            id=next_id(log),
+            kind="consolidation",
+            time=self._clock(),
+            rows=len(rows),
+            before=self.model_.fingerprint(),
+            after=(draft if error <= tolerance else self).model_.fingerprint(),
+            replaced=error <= tolerance,
+            error=error,
+            worst=float(max(change.max() for change in changes)),
+            seconds=perf_counter() - start,
+        )
+        if done.replaced:
+            draft.ledger_ = Ledger((rows,), ledger.parameters).remembering(draft._learned)
+            draft.model_ = model_in(state_of(draft.model_), shortened([*log, done], lambda number: False))
+            self._become(draft)
+        return done
+
+    def _change_to(self: Self, other: Self, X: Array) -> Array:
+        """How far predictions are from those of another fit, in standard deviations of the targets."""
+        mine, own = (each._values(each._outputs_at(each.domain_.to_unit(X))) for each in (self, other))
+        return np.abs(own - mine) / self._target_scales
+
+    @property
+    def _target_scales(self) -> Array | float:
+        """Standard deviations of the targets; 1 for probabilities."""
+        return 1.0
 
     def _map(self, function: Callable[[int], Result], numbers: Iterable[int]) -> list[Result]:
         return run_in_threads(function, numbers, self.n_jobs)
@@ -1096,23 +1099,6 @@ def crossed_levels(
         placement = place_levels(codes, *doubles, count, number % PLACING_FOLDS, beside)
         X[:, j], effects[j] = placement.rows, placement.levels
     return X, effects
-
-
-def in_rows(weights: Array) -> tuple[Array, float]:
-    """Weights of which the mean counts as one row, and that mean: the unit of weights does not matter.
-
-    Stacking weighs rows against what is expected beforehand, and optimisers add a constant to gradients. Five
-    digits of a weight are kept: in another unit the last ones are rounded otherwise, and training may take
-    another turn for that.
-
-    Examples
-    --------
-    >>> in_rows(np.array([0.0, 2.0, 6.0]))
-    (array([0. , 0.5, 1.5], dtype=float32), 4.0)
-    """
-    unit = float(weights[weights > 0].mean(dtype=np.float64)) if weights.any() else 1.0
-    digits, exponents = np.frexp(weights / unit)
-    return np.ldexp(np.rint(digits * 2**16) / 2**16, exponents).astype(np.float32), unit
 
 
 def _up_to(rows: int, pieces: Iterable[tuple[Array, Array, Array]]) -> Iterator[tuple[Array, Array, Array]]:

@@ -15,10 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from atlas_splines.core.linear_algebra import ONE_THREAD_EACH
 from atlas_splines.core.model import model_in, state_of
-from atlas_splines.estimators.base import Array, AtlasEstimator
+from atlas_splines.estimators.base import TICK, Array, AtlasEstimator
 from atlas_splines.estimators.judging import LOG_LOSS
 from atlas_splines.estimators.ledger import Contribution
 from atlas_splines.estimators.uncertainty import checked_coverages
+from atlas_splines.memory.cautions import warn_of
 from atlas_splines.memory.doubt import most_surprise
 from atlas_splines.memory.pooling import with_classes
 from atlas_splines.memory.refusal import Origin
@@ -85,7 +86,8 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
         X, y, sample_weight
             As in `fit`.
         classes
-            All classes that will ever come, in the first call; later it may be left out.
+            Classes that are to be known from the first call on; later it may be left out. Others that come
+            later are learned too, and an `UpdateWarning` names them.
         message, author
             Why, and by whom: for the entry in the log.
         accept
@@ -152,9 +154,7 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
         """
         check_is_fitted(self, "model_")
         new = np.unique(np.asarray(classes))
-        given, known = (KINDS.get(labels.dtype.kind, "numbers") for labels in (new, self.classes_))
-        if given != known:
-            raise ValueError(f"the new classes are {given}, but those known are {known}; give such")
+        self._check_labels(new)
         every = np.union1d(self.classes_, new)
         if len(every) == len(self.classes_):
             return self
@@ -177,6 +177,27 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
             old = dict(zip(self.classes_.tolist(), self.class_weight_, strict=True))
             draft.class_weight_ = weights_by_label(every, old)
         return draft
+
+    def _knowing_labels(self, y: Array) -> AtlasClassifier:
+        new = np.setdiff1d(np.unique(y), self.classes_)
+        if not len(new):
+            return self
+        self._check_labels(new)
+        warn_of(f"y has new classes, {', '.join(map(repr, new.tolist()))}: they are learned")
+        ledger = self._current_ledger
+        if ledger is None or not self.model_.charts:
+            return self._knowing_classes(new)
+        # charts have no such output: all is derived again with the classes announced right after the fit
+        none = np.empty((0, self.domain_.knots.shape[0])), self.classes_[:0], np.empty(0)
+        every = np.union1d(self.classes_, new)
+        own = Contribution(0, ledger.fit.time + TICK, *none, "classes", {}, classes=every)
+        return self._derived(ledger.with_(own))
+
+    def _check_labels(self, new: Array) -> None:
+        """Refuse new classes that are of another kind than those known."""
+        given, known = (KINDS.get(labels.dtype.kind, "numbers") for labels in (new, self.classes_))
+        if given != known:
+            raise ValueError(f"the new classes are {given}, but those known are {known}; give such")
 
     def _all_classes(self, y: Array) -> Array | None:
         announced = getattr(self, "_announced", None)

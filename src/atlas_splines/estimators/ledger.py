@@ -22,14 +22,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines.core import kernels
-from atlas_splines.core.model import model_in
+from atlas_splines.core.linear_algebra import ONE_THREAD_EACH
+from atlas_splines.core.model import model_in, state_of
 from atlas_splines.core.remembering import Recomputing
+from atlas_splines.evidence.held_rows import HeldRows
+from atlas_splines.evidence.statistics import HEAVIEST
 from atlas_splines.memory.row_digest import as_numbers, digest_text, row_hashes
+from atlas_splines.memory.updates import state_after
 
 if TYPE_CHECKING:
     from atlas_splines.estimators.base import AtlasEstimator
 
-__all__ = ["FRAME_RULES", "Contribution", "FrameRules", "Ledger", "Removed", "derive", "framed_rows"]
+__all__ = [
+    *("FRAME_RULES", "Contribution", "FrameRules", "Ledger", "Removed"),
+    *("counting_rows", "derive", "framed_rows", "held_rows", "in_rows", "taught"),
+]
 
 Array = NDArray[Any]
 Estimator = TypeVar("Estimator", bound="AtlasEstimator")
@@ -313,6 +320,7 @@ def framed_rows(contribution: Contribution, rules: FrameRules = FRAME_RULES) -> 
     return chosen
 
 
+@ONE_THREAD_EACH
 def derive(estimator: Estimator, ledger: Ledger, *, afresh: bool = False) -> Estimator:
     """The estimator that has learned the contributions of a ledger, and nothing else; its log is empty.
 
@@ -335,7 +343,7 @@ def derive(estimator: Estimator, ledger: Ledger, *, afresh: bool = False) -> Est
         ledger.states[ledger.keys[0]] = draft._learned
         count = 1
     for contribution in ledger.contributions[count:]:
-        draft = draft._taught(contribution)
+        draft = taught(draft, contribution)
     draft.ledger_ = ledger.remembering(draft._learned)
     return draft
 
@@ -346,3 +354,101 @@ def _fitted(estimator: Estimator, ledger: Ledger) -> Estimator:
     draft.set_params(**{name: value for name, value in ledger.parameters.items() if name in now})
     draft._fit_contribution(ledger.fit)
     return draft.set_params(**now)
+
+
+def taught(estimator: Estimator, contribution: Contribution) -> Estimator:
+    """The estimator after one more contribution; nothing of that is assessed or logged."""
+    draft = copy.copy(estimator)
+    if contribution.kind == "reach":
+        larger, _ = draft._model_reaching(contribution.X, far=True)
+        draft.model_ = model_in(state_of(larger))
+        return draft
+    if contribution.classes is not None:
+        draft = draft._knowing_classes(contribution.classes)
+    if contribution.kind == "classes":
+        return draft
+    options, asked = contribution.options, draft.extrapolation
+    draft.extrapolation = options["extrapolation"]
+    model, points = draft._to_learn(contribution.X, options["retention"], options["far"])
+    extend = draft._levels_off(options["retention"])
+    state = state_after(
+        model,
+        contribution.number,
+        points,
+        draft._targets(contribution.y),
+        retention=options["retention"],
+        extend=extend,
+        features=options["features"],
+        batch_size=options["batch_size"],
+        learning_rate=options["learning_rate"],
+        loss=draft._loss,
+        sample_weight=draft._weighed(contribution.y, contribution.weights),
+        random_state=options["seed"],
+    )
+    grew = not extend and model is not draft.model_
+    if not grew or model_in(state).fingerprint() != model.fingerprint():  # else it grew for nothing
+        draft.model_ = model_in(state)
+    draft.extrapolation = asked
+    return draft
+
+
+def held_rows(estimator: AtlasEstimator, ledger: Ledger, unit: float) -> HeldRows:
+    """Rows of a ledger as points that a local memory keeps, unless charts or placed levels changed them.
+
+    The weight `unit` counts as one row.
+    """
+    held = None
+    for each in ledger.contributions:
+        if each.kind not in ("fit", "update"):
+            continue
+        weights = estimator._weighed(each.y, each.weights)
+        if each.kind == "fit":
+            framed = framed_rows(each)
+            order = np.concatenate([np.flatnonzero(framed), np.flatnonzero(~framed)])
+            counted = in_rows(weights[framed])[0].astype(np.float64)
+            rest = weights[~framed].astype(np.float32).astype(np.float64) / unit
+            counted = np.concatenate([counted / counted.mean(), rest])
+        else:
+            order = np.flatnonzero(weights > 0)
+            counted = weights[order].astype(np.float32).astype(np.float64) / unit
+        points = estimator.domain_.to_unit(each.X[order]).astype(np.float32)
+        targets = estimator._targets(each.y[order]).astype(np.float64)
+        rows = HeldRows.of(points, targets, np.minimum(counted, HEAVIEST), each.number)
+        held = rows if held is None else held.joined(rows)
+    assert held is not None
+    return held
+
+
+def counting_rows(estimator: AtlasEstimator, ledger: Ledger) -> Contribution:
+    """Rows of all contributions but those inside a chart that came before it, as those of one fit."""
+    parts: list[Contribution] = []
+    place = {each.number: k for k, each in enumerate(ledger.contributions) if each.number}
+    for k, each in enumerate(ledger.contributions):
+        if each.kind in ("fit", "update"):
+            points = estimator._points_inside(each.X)
+            later = [chart for chart in estimator.model_.charts if place[chart.update] > k]
+            windows = [chart.fence.window(points) == 1 for chart in later]
+            counts = ~np.any([np.zeros(len(points), np.bool_), *windows], axis=0) & (each.weights > 0)
+            parts.append(each.take(counts))
+    X, y, weights = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("X", "y", "weights")
+    )
+    whole = replace(ledger.fit, X=X, y=y, weights=weights.astype(np.float64), groups=None, fitted=len(X))
+    return replace(whole, classes=estimator._all_classes(y))
+
+
+def in_rows(weights: Array) -> tuple[Array, float]:
+    """Weights of which the mean counts as one row, and that mean: the unit of weights does not matter.
+
+    Stacking weighs rows against what is expected beforehand, and optimisers add a constant to gradients. Five
+    digits of a weight are kept: in another unit the last ones are rounded otherwise, and training may take
+    another turn for that.
+
+    Examples
+    --------
+    >>> in_rows(np.array([0.0, 2.0, 6.0]))
+    (array([0. , 0.5, 1.5], dtype=float32), 4.0)
+    """
+    unit = float(weights[weights > 0].mean(dtype=np.float64)) if weights.any() else 1.0
+    digits, exponents = np.frexp(weights / unit)
+    return np.ldexp(np.rint(digits * 2**16) / 2**16, exponents).astype(np.float32), unit

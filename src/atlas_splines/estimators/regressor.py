@@ -394,6 +394,10 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
     def _turns(self, outputs: int) -> list[int]:
         return [1] * outputs
 
+    @property
+    def _target_scales(self) -> Array | float:
+        return np.asarray(self.target_scale_)
+
     def _no_targets(self, rows: int) -> Array:
         return np.zeros(rows if self._one_column else (rows, len(self.target_scale_)))
 

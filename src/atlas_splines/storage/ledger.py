@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from atlas_splines.core.model import state_of
 from atlas_splines.estimators.base import AtlasEstimator
-from atlas_splines.estimators.ledger import Contribution, Ledger
+from atlas_splines.estimators.ledger import Contribution, Ledger, held_rows
 from atlas_splines.evidence.pool import Pool
 from atlas_splines.files.archive import Archive
 from atlas_splines.files.fields import Fields
@@ -151,7 +151,7 @@ def derivable(estimator: AtlasEstimator, ledger: Ledger) -> list[str]:
         return []
     if state.evidence.memory.rows.points.nbytes < LEAST_DERIVED:
         return []
-    rows, own = state.evidence.memory.rows, estimator._held_rows(ledger, state.evidence.weight_unit)
+    rows, own = state.evidence.memory.rows, held_rows(estimator, ledger, state.evidence.weight_unit)
     parts = zip(
         (rows.points, rows.targets, rows.weights, rows.updates),
         (own.points, own.targets, own.weights, own.updates),
@@ -166,7 +166,7 @@ def with_held_rows(archive: Archive, estimator: AtlasEstimator, ledger: Ledger) 
     unit = _weight_unit(archive.header)
     if f"{MEMORY}.points" in archive.tensors or unit is None:
         return archive
-    rows = estimator._held_rows(ledger, unit)
+    rows = held_rows(estimator, ledger, unit)
     starts = np.flatnonzero(np.diff(rows.updates, prepend=-1))
     runs = np.stack([rows.updates[starts], np.diff(starts, append=len(rows))], axis=1).astype(np.int64)
     archive.reserve(rows.points.nbytes + rows.targets.nbytes + rows.weights.nbytes)

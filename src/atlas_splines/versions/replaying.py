@@ -15,7 +15,7 @@ from atlas_splines.core.model import Atlas, model_in, state_of
 from atlas_splines.core.records import Record, chain_of, folded_of, next_id, unfolded
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import State
-from atlas_splines.estimators.ledger import Ledger, derive
+from atlas_splines.estimators.ledger import Ledger, derive, taught
 from atlas_splines.estimators.reaching import given_back
 from atlas_splines.evidence.batches import Voice
 from atlas_splines.evidence.pool import Pool
@@ -133,7 +133,7 @@ def replayed(thing: Versioned, tables: Mapping[str, Learned]) -> Replay:
         each, given = own, tables.get(own.digest)
         if given is not None:
             each = replace(each, X=given.X, y=given.y, weights=given.weights)
-        built = built._taught(each)
+        built = taught(built, each)
         if each.number in records:
             expected = records[each.number].after
             steps.append(Step(each.number, expected, built.model_.fingerprint()))
