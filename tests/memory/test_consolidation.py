@@ -95,8 +95,8 @@ def test_offsets_of_levels_are_kept():
 
 def test_rows_that_count_are_fitted_as_one_model():
     X = np.random.default_rng(0).random((300, 2))
-    model = AtlasRegressor(features=24, random_state=0).fit(X, X[:, 0])
-    model.partial_fit(0.2 + 0.2 * X[:100], np.full(100, 9.0))
+    model = AtlasRegressor(features=150, random_state=0).fit(X, X[:, 0])
+    model.partial_fit(0.2 + 0.2 * X[:100], np.full(100, 2.0))
     (chart,) = model.model_.charts
     superseded = int((chart.fence.window(model._points_inside(X)) == 1).sum())
     before, said = model.model_.fingerprint(), model.predict([[0.3, 0.3], [0.8, 0.8]])
