@@ -359,7 +359,7 @@ def test_a_failed_update_leaves_everything_as_it_was(model, monkeypatch):
     def fail(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("atlas_splines.memory.updates.open_charts", fail)
+    monkeypatch.setattr("atlas_splines.memory.updates.learn_chart", fail)
     with pytest.raises(KeyboardInterrupt):
         model.partial_fit(corner() * 10, np.zeros(300))
     assert (model.predict(X) == before).all()

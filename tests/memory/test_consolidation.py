@@ -108,8 +108,8 @@ def test_rows_that_count_are_fitted_as_one_model():
     assert superseded > 3
     assert model.ledger_.rows == 400 - superseded
     assert np.abs(model.predict([[0.3, 0.3], [0.8, 0.8]]) - said).max() < 1
-    low, high = model.predict_interval([[0.8, 0.8]], 0.9)
-    assert low < 0.8 < high
+    low, high = model.predict_interval(X, 0.9)
+    assert np.mean((low <= X[:, 0]) & (X[:, 0] <= high)) > 0.6
     model.partial_fit(X[:50] / 3, np.full(50, 2.0), accept=True).revert(model.update_log_[-1].id)
     assert model.update_log_[-1].kind == "revert"
 

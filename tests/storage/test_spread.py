@@ -72,7 +72,7 @@ def test_wrong_numbers_are_refused(name, number, what, refusal_of_spread):
     assert refusal_of_spread(edit) == what
 
 
-def test_a_chart_that_was_trained_keeps_what_it_knows(tmp_path):
+def test_a_chart_keeps_what_it_knows(tmp_path):
     random = np.random.default_rng(0)
     X = random.random((300, 2))
     model = AtlasRegressor(members=1, features=30, retention="chart", max_iter=2, random_state=0).fit(
@@ -82,7 +82,7 @@ def test_a_chart_that_was_trained_keeps_what_it_knows(tmp_path):
     save(model, tmp_path / "m.atlas")
     twin = load(tmp_path / "m.atlas")
     (chart,) = twin.model_.charts
-    assert isinstance(state_of(chart.content).evidence, Spread)
+    assert isinstance(state_of(chart.content).evidence.whole_spread, Spread)
     assert all(map(np.array_equal, twin.predict_interval(X), model.predict_interval(X)))
 
 
