@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from atlas_splines.core.extension import reduced
 from atlas_splines.core.linear_algebra import ONE_THREAD_EACH
 from atlas_splines.core.model import Atlas, is_held, model_in, snapshot_of, state_of
 from atlas_splines.core.records import Record
+from atlas_splines.estimators.reaching import needed_domain
 from atlas_splines.evidence.local_memory import LocalMemory
 from atlas_splines.evidence.pool import FEWEST_ROWS
 from atlas_splines.memory.owners import as_doubles, evidence_of, needed_pool
@@ -265,6 +267,8 @@ def without_rows_of(thing: Versioned, affected: Affected) -> tuple[Versioned, st
         reason = NOT_THERE if isinstance(error, ArithmeticError) else str(error)
         raise ValueError(f"{reason}; {MAKE_AGAIN}") from None
     log = [without_in(entry, affected) if entry.id == record.id else entry for entry in model.updates]
+    if estimator_of(thing) is not None:
+        state = reduced(state, needed_domain(state, log))
     return with_model(thing, model_in(state, log)), f"{TAKEN_BACK}, and {SUBTRACTED}" if own else SUBTRACTED
 
 
