@@ -382,6 +382,18 @@ class Life:
         self.drop(rows.id)
         return None
 
+    def forget_again(self, random: np.random.Generator) -> str | None:
+        """All rows of an update that was taken back, or forgotten as a whole: they are gone already."""
+        gone = {
+            record.time: record for record in self.model.model_.updates if record.reverted and record.data
+        }
+        rows = [each for each in self.every if each.time in gone and len(each) == gone[each.time].rows]
+        if not rows or self.memory == "rows":
+            return "nothing to do"
+        chosen = rows[int(random.integers(len(rows)))]
+        self.model.forget(chosen.X, chosen.y, sample_weight=chosen.weights)
+        raise AssertionError("rows were forgotten that were gone already")
+
     def forget_some(self, random: np.random.Generator) -> str | None:
         """Some rows of an update, found in its data."""
         if not self.learned:
@@ -485,6 +497,7 @@ OPERATIONS: dict[str, Callable[[Life, np.random.Generator], str | None]] = {
     "revert": Life.revert,
     "forget": Life.forget,
     "forget some": Life.forget_some,
+    "forget again": Life.forget_again,
     "forget rows of the fit": Life.forget_fit,
     "merge": Life.merge,
     "replay": Life.replay,

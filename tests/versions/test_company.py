@@ -105,6 +105,17 @@ def test_an_update_is_forgotten_once():
     assert np.array_equal(clean.predict(GRID), never.predict(GRID))
 
 
+def test_rows_that_are_gone_are_not_forgotten_again():
+    data = rows(40, 1)
+    model = learn(learn(fitted("sums"), "pool", data), "pool", rows(40, 2)).revert(1)
+    before = V.version(model)
+    with pytest.raises(
+        ValueError, match="the rows are those of update 1, which was taken back: they are gone"
+    ):
+        model.forget(*data)
+    assert V.version(model) == before
+
+
 def growing(memory):
     """A model, and an update that lets its features grow; it has been taught others since."""
     for seed in range(40):
