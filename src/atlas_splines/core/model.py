@@ -23,7 +23,7 @@ from atlas_splines.core.evaluation import evaluate
 from atlas_splines.core.extension import expanded, extended
 from atlas_splines.core.gradients import gradient_matrix
 from atlas_splines.core.lattice import MAX_DENSITY, Domain, Lattice
-from atlas_splines.core.records import TRAINED, Record, UpdateWarning, shortened
+from atlas_splines.core.records import NOT_APART, TRAINED, Record, UpdateWarning, shortened
 from atlas_splines.core.state import State, Trainable
 
 if TYPE_CHECKING:
@@ -324,8 +324,7 @@ class Atlas:
         record = next((record for record in revertible if record.id == id), None)
         if record is None:
             ids = ", ".join(str(record.id) for record in revertible) or "none"
-            trained = any(record.id == id and record.kind in TRAINED for record in self.updates)
-            why = ", since it trained the coefficients themselves and no copy is kept" if trained else ""
+            why = why_not(next((record for record in self.updates if record.id == id), None))
             raise ValueError(f"update {id} cannot be reverted{why}; of this model's updates, {ids} can")
         above = on_top_of(id, self.charts, self.domain)
         if above:
@@ -349,8 +348,8 @@ class Atlas:
         return self
 
     def _can_revert(self, record: Record) -> bool:
-        """Whether the update of a record has charts, or evidence that is kept."""
-        return record.kind in ("chart", "pool") and is_held(self._state, record.id)
+        """Whether the update of a record has charts, or evidence that is kept, and nothing else."""
+        return can_revert(self._state, record)
 
     # --- growth -------------------------------------------------------------------------------------
 
@@ -480,6 +479,12 @@ def commit(model: Atlas, state: State, record: Record) -> None:
     model.__dict__.update(_state=state, updates=log)
 
 
+def can_revert(state: State, record: Record) -> bool:
+    """Whether a state can do without all of an update: charts of some of its rows are not enough."""
+    is_apart = NOT_APART not in getattr(record, "reason", "")
+    return record.kind in ("chart", "pool") and is_apart and is_held(state, record.id)
+
+
 def is_held(state: State, update: int) -> bool:
     """Whether a state can do without an update: it has charts of its own, or evidence of it is kept."""
     states = (state, *(state_of(chart.content) for chart in state.charts))
@@ -502,6 +507,15 @@ def chart_without(chart: Chart, update: int) -> Chart:
     if not state.has_evidence_of(update):
         return chart
     return replace(chart, content=model_in(state_without(state, update)))
+
+
+def why_not(record: Record | None) -> str:
+    """Why an update cannot be reverted, if its entry tells."""
+    if record is not None and record.kind in TRAINED:
+        return ", since it trained the coefficients themselves and no copy is kept"
+    if NOT_APART in getattr(record, "reason", "") and record is not None and record.reverted is None:
+        return ", since sums of its rows are not kept apart: forget the rows instead"
+    return ""
 
 
 def listed(updates: Sequence[int]) -> str:

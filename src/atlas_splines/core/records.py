@@ -10,6 +10,7 @@ from datetime import datetime
 from functools import reduce
 
 __all__ = [
+    "NOT_APART",
     "START",
     "TRAINED",
     "Folded",
@@ -28,6 +29,9 @@ KEPT = 200
 
 # Kinds of entries that changed coefficients: as large as the model, so no copy of the old ones is kept.
 TRAINED = ("rehearsal", "both", "none", "consolidation")
+
+# What the reason of an update ends with whose sums joined those of older rows at once.
+NOT_APART = "so it cannot be taken back"
 
 # The hash of an empty log.
 START = "0" * 64

@@ -14,7 +14,7 @@ from atlas_splines.core.model import model_in, snapshot_of, state_of, take_state
 from atlas_splines.core.records import Record
 from atlas_splines.estimators.column_footprint import ColumnFootprint, seen_through
 from atlas_splines.estimators.log import EstimatorUpdate
-from atlas_splines.estimators.reaching import given_back, needed_domain
+from atlas_splines.estimators.reaching import given_back, growth_of, needed_domain
 from atlas_splines.estimators.uncertainty import Uncertain
 from atlas_splines.memory.footprints import Footprint
 from atlas_splines.memory.judging import HeldOut
@@ -45,12 +45,10 @@ class Accountable(Uncertain):
         model = snapshot_of(self.model_)
         # Other training may have extended the domain further before an update: then the footprint of its
         # entry is larger than it need be.
-        known = np.tile([0.0, 1.0], (model.inputs, 1))
+        known = {id(grown.update): grown.known for grown in growth_of(model.updates)}
+        unit = np.tile([0.0, 1.0], (model.inputs, 1))
         for record in model.updates:
-            log.append(self._in_own_units(record, known))
-            # one that was reverted, or changed nothing, may have given the domain back
-            if isinstance(record, Update) and not record.reverted and record.after != record.before:
-                known = record.footprint.domain
+            log.append(self._in_own_units(record, known.get(id(record), unit)))
         return log
 
     def _in_own_units(self, record: Record, known: Array) -> Record:

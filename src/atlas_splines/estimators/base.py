@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from atlas_splines.core.checks import check_number
 from atlas_splines.core.evaluation import evaluate, evaluate_anywhere
+from atlas_splines.core.extension import reduced
 from atlas_splines.core.growing import Grown
 from atlas_splines.core.lattice import Domain
 from atlas_splines.core.linear_algebra import ONE_THREAD_EACH
@@ -51,6 +52,7 @@ from atlas_splines.estimators.ledger import (
     framed_rows,
     in_rows,
 )
+from atlas_splines.estimators.reaching import needed_domain
 from atlas_splines.estimators.threads import run_in_threads
 from atlas_splines.evidence.design import ROWS_A_CENTRE, Solved
 from atlas_splines.evidence.features import Features
@@ -871,10 +873,11 @@ class AtlasEstimator(Accountable):
             return self._take_state(forget_rows(state, self._rows(*checked)))
         digest = RowDigest()
         digest.add(*checked)
-        found = forget_sums(
+        state, log = forget_sums(
             state, self.model_.updates, digest.text, lambda domain: self._rows(*checked, domain)
         )
-        self.model_, self.ledger_ = model_in(*found), None
+        reached = reduced(state, needed_domain(state, log))
+        self.model_, self.ledger_ = model_in(reached, log), None
         return self
 
     def _rows(self, X: Array, y: Array, weights: Array, domain: Domain | None = None) -> Rows:

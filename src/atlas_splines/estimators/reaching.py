@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -22,7 +23,7 @@ from atlas_splines.memory.change_detection import CHANGE_RULES
 from atlas_splines.memory.log import Update
 from atlas_splines.memory.plans import BY_EVIDENCE, Retention
 
-__all__ = ["FarRowError", "Reaching", "far_outside", "given_back", "needed_domain"]
+__all__ = ["FarRowError", "Reaching", "far_outside", "given_back", "growth_of", "needed_domain"]
 
 Array = NDArray[Any]
 Self = TypeVar("Self", bound="Reaching")
@@ -232,24 +233,44 @@ def needed_domain(state: State, log: Sequence[Record]) -> Domain:
     now = state.lattice.domain
     if state.evidence is None and folded_of(log) is not None:  # entries that trained it may be gone
         return now
-    wanted: list[tuple[Update, Domain]] = []
-    updates = [record for record in log if isinstance(record, Update) and record.after != record.before]
-    for record in updates:
-        known = joint([ends for other, ends in wanted if stands(other, record)], now)
-        domain = record.footprint.domain
-        wanted.append((record, np.where(np.sign(domain - known) == (-1, 1), domain, UNIT)))
-    lasting = [ends for record, ends in wanted if record.reverted is None or record.kind != "chart"]
-    boxes = [chart.fence.box for chart in state.charts]
-    return joint([*lasting, *boxes], now)
+    lasting = [
+        grown.own for grown in growth_of(log) if grown.update.reverted is None or grown.update.kind != "chart"
+    ]
+    low, high = joint(
+        [np.broadcast_to(UNIT, now.shape), *lasting, *(chart.fence.box for chart in state.charts)]
+    ).T
+    return np.stack([np.maximum(low, now[:, 0]), np.minimum(high, now[:, 1])], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Growth:
+    """An update, the domain before it, and how far it wanted the domain to reach where that was further."""
+
+    update: Update
+    known: Domain
+    own: Domain
+
+
+def growth_of(log: Sequence[Record]) -> list[Growth]:
+    """How the domain has grown: each update found it as those had left it that stood then."""
+    found: list[Growth] = []
+    for record in log:
+        if isinstance(record, Update):
+            domain = record.footprint.domain
+            unit = np.broadcast_to(UNIT, domain.shape)
+            standing = [each.own for each in found if stands(each.update, record)]
+            known = joint([unit, *standing])
+            beyond = (np.sign(domain - known) == (-1, 1)) & (record.after != record.before)
+            found.append(Growth(record, known, np.where(beyond, domain, unit)))
+    return found
 
 
 def stands(update: Update, later: Update) -> bool:
-    """Whether an update had not been taken back when a later one was made."""
-    return update.reverted is None or update.reverted > later.time
+    """Whether the domain still was as an update had left it when a later one was made."""
+    return update.reverted is None or update.reverted > later.time or update.kind != "chart"
 
 
-def joint(domains: Iterable[Domain], most: Domain) -> Domain:
-    """The smallest domain that holds the unit cube and some others, and is no larger than another."""
-    every = np.stack([np.broadcast_to(UNIT, most.shape), *domains])
-    low, high = every[:, :, 0].min(axis=0), every[:, :, 1].max(axis=0)
-    return np.stack([np.maximum(low, most[:, 0]), np.minimum(high, most[:, 1])], axis=1)
+def joint(domains: Sequence[Domain]) -> Domain:
+    """The smallest domain that holds some others."""
+    every = np.stack(list(domains))
+    return np.stack([every[:, :, 0].min(axis=0), every[:, :, 1].max(axis=0)], axis=1)

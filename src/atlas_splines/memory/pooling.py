@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from atlas_splines.core.charts import Chart, Fence
 from atlas_splines.core.extension import reaching, with_outputs
 from atlas_splines.core.model import state_of
+from atlas_splines.core.records import NOT_APART
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import State
 from atlas_splines.evidence.batches import Voice
@@ -39,7 +40,7 @@ from atlas_splines.memory.owners import (
 __all__ = ["POOLED", "TOO_FEW", "Pooled", "forget_rows", "pool_rows", "settled", "with_classes"]
 
 POOLED = "pooled with all rows before"
-TOO_FEW = f"sums of fewer than {FEWEST_ROWS} rows are not kept apart, so it cannot be taken back"
+TOO_FEW = f"sums of fewer than {FEWEST_ROWS} rows are not kept apart, {NOT_APART}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -257,8 +257,10 @@ def forget_sums(
     rows_in
         The rows in the coordinates of the model, those beyond a domain at its edge.
     """
-    standing = [each for each in log if each.id and each.reverted is None and each.data]
-    record = next((each for each in reversed(standing) if each.data == digest), None)
+    known = [each for each in log if each.id and each.data == digest]
+    record = next((each for each in reversed(known) if each.reverted is None), None)
+    if known and record is None:
+        raise ValueError(f"the rows are those of update {known[-1].id}, which was taken back: they are gone")
     try:
         if isinstance(record, Update):
             for reason in dependences(state, record, is_whole=True):
@@ -289,6 +291,11 @@ def refuse_unclear(state: State, log: Sequence[Record], rows: Rows) -> None:
             f"{count:,} of the rows lie where update {standing[-1].update} has opened a chart, and sums do "
             f"not tell who learned them; {WAY_OUT}"
         )
+    for record in log:
+        if record.kind == "chart" and record.reverted is None and not record.data:
+            raise ValueError(
+                f"some of the rows may be those of update {record.id}, which are in no sums; {WAY_OUT}"
+            )
     for gone in charts_gone_since(log, datetime.min.replace(tzinfo=timezone.utc)):
         if may_hold(gone, rows):
             raise ValueError(

@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from atlas_splines.core.extension import reduced
 from atlas_splines.core.linear_algebra import ONE_THREAD_EACH
-from atlas_splines.core.model import Atlas, is_held, model_in, snapshot_of, state_of
+from atlas_splines.core.model import Atlas, can_revert, model_in, snapshot_of, state_of
 from atlas_splines.core.records import Record
 from atlas_splines.estimators.ledger import Ledger, framed_rows
+from atlas_splines.estimators.reaching import needed_domain
 from atlas_splines.evidence.local_memory import LocalMemory
 from atlas_splines.evidence.pool import FEWEST_ROWS
 from atlas_splines.memory.owners import as_doubles, evidence_of, needed_pool
@@ -23,7 +25,7 @@ from atlas_splines.memory.unlearning import NOT_THERE, dependences, less, subtra
 from atlas_splines.versions.delta import ledger_of
 from atlas_splines.versions.differences import encoding_of
 from atlas_splines.versions.learned import Data, Learned, by_digest, learn_again, learned
-from atlas_splines.versions.replaying import first_version, revert, rows_of, timeline
+from atlas_splines.versions.replaying import first_pool, first_version, revert, rows_of, timeline
 from atlas_splines.versions.versioned import (
     Versioned,
     estimator_of,
@@ -302,7 +304,7 @@ def without_rows_of(thing: Versioned, affected: Affected) -> tuple[Versioned, st
     if affected.is_kept or record is None:
         return without_kept_rows(changed, affected), DROPPED
     later = [other for other in model.updates if other.id > record.id and other.reverted is None]
-    if affected.is_whole and not later and is_held(state_of(model), record.id):
+    if affected.is_whole and not later and can_revert(state_of(model), record):
         (estimator_of(changed) or model).revert(record.id)
         return changed, TAKEN_BACK
     for reason in dependences(state_of(model), record, affected.is_whole):
@@ -315,6 +317,8 @@ def without_rows_of(thing: Versioned, affected: Affected) -> tuple[Versioned, st
         reason = NOT_THERE if isinstance(error, ArithmeticError) else str(error)
         raise ValueError(f"{reason}; {MAKE_AGAIN}") from None
     log = [without_in(entry, affected) if entry.id == record.id else entry for entry in model.updates]
+    if estimator_of(thing) is not None:
+        state = reduced(state, needed_domain(state, log))
     return with_model(thing, model_in(state, log)), f"{TAKEN_BACK}, and {SUBTRACTED}" if own else SUBTRACTED
 
 
@@ -351,6 +355,7 @@ def made_again(
 ) -> tuple[Versioned, list[Taken]]:
     """The model of all updates, each made again without the rows; those that the fit keeps are dropped."""
     start = first_version(thing, tables) if first is None else first
+    refuse_other_start(thing, start, tables)
     events = list(timeline(model_of(thing).updates, model_of(start).updates))
     left = Counter(rows.hashes)
     for record, is_update in events:
@@ -374,6 +379,22 @@ def made_again(
         else:
             skip(model_of(built), record)
     return built, taken
+
+
+def refuse_other_start(thing: Versioned, start: Versioned, tables: Mapping[str, Learned]) -> None:
+    """Refuse a model to begin with that has rows which were forgotten since: they would come back."""
+    now, then = (evidence_of(state_of(model_of(each))) for each in (thing, start))
+    if now is None or then is None or model_of(start).updates:
+        return
+    try:
+        total = first_pool(thing, now, tables).total
+    except (ValueError, ArithmeticError):  # who learned rows cannot be told
+        return
+    if total.without_levels() != then.total.without_levels():
+        raise ValueError(
+            "the model to begin with has rows that were forgotten since, or others; begin with one that has "
+            "forgotten them too"
+        )
 
 
 def skip(model: Atlas, record: Record) -> None:

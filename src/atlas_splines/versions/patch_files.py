@@ -30,7 +30,7 @@ from atlas_splines.storage.evidence import pool_from_archive, pool_header, pool_
 from atlas_splines.storage.logs import HASH
 from atlas_splines.storage.models import model_from_archive, model_to_archive
 from atlas_splines.versions.additions import Additions, Owner
-from atlas_splines.versions.pools import PoolAdditions
+from atlas_splines.versions.pools import PoolAdditions, grown_with
 
 __all__ = ["ROWS", "additions_from_archive", "additions_to_archive"]
 
@@ -165,7 +165,7 @@ def _read_pool(archive: Archive, value: object, carrier: Atlas, name: str) -> tu
     centres = tuple(group.centres[count:] for count, group in zip(bumps, groups, strict=True))
     said = (tuple(bumps), pool.voice, pool.has_base, pool.spread)
     rows = read_rows(archive, fields.whole(ROWS), carrier, f"{name}.rows") if ROWS in fields.value else None
-    addition = PoolAdditions(pool.recent, None, centres, *said, rows)
+    addition = PoolAdditions(pool.recent, None, centres, *said, rows, grown_with(pool, centres))
     return (owner[0], owner[1]), addition
 
 

@@ -62,6 +62,8 @@ class PoolAdditions:
         How far off predictions were before; None if that was not watched.
     rows
         The rows that were added, if rows are kept.
+    grown
+        The update that each of the added bumps came with, for each group; 0 if that is not known.
     """
 
     batches: tuple[Batch, ...]
@@ -72,6 +74,7 @@ class PoolAdditions:
     has_base: bool
     spread: Spread | None
     rows: HeldRows | None = None
+    grown: tuple[tuple[int, ...], ...] = ()
 
     @property
     def grew(self) -> bool:
@@ -101,7 +104,17 @@ def pool_additions(
     rest = rest_of(wider.total, new.total, batches)
     bumps = tuple(len(group.centres) for group in old.features.bumps)
     rows = added_rows(old.memory, new.memory, last)
-    return PoolAdditions(batches, rest, centres, bumps, new.voice, new.has_base, spread, rows)
+    grown = grown_with(new, centres)
+    return PoolAdditions(batches, rest, centres, bumps, new.voice, new.has_base, spread, rows, grown)
+
+
+def grown_with(pool: Pool, centres: Sequence[Array]) -> tuple[tuple[int, ...], ...]:
+    """The updates that the last bumps of each group came with, as many as there are centres."""
+    known = pool.grown or ((),) * len(centres)
+    pairs = zip(known, centres, strict=True)
+    return tuple(
+        (*[0] * (len(c) - len(updates)), *updates[max(len(updates) - len(c), 0) :]) for updates, c in pairs
+    )
 
 
 def added_rows(old: LocalMemory | None, new: LocalMemory | None, last: int) -> HeldRows | None:
@@ -220,7 +233,7 @@ def renumbered_rows(rows: HeldRows, numbers: Mapping[int, int]) -> HeldRows:
 def followed(pool: Pool, added: PoolAdditions) -> Pool:
     """The pool after the updates that were added to it, one after the other: every bit as it was there."""
     check_memory(pool, added)
-    grown = grown_by(pool, added, added.batches)
+    grown = grown_by(pool, added, {})
     for batch in added.batches:
         grown = replace(grown, recent=(*grown.recent, batch))
         grown = grown if len(grown.recent) <= grown.undo else grown._settled()
@@ -241,8 +254,7 @@ def merged(ours: Pool, added: PoolAdditions, numbers: Mapping[int, int]) -> Pool
             "features have grown on both sides, where rows came that none had reached; "
             "teach one side the rows of the other instead"
         )
-    numbered = [replace(batch, update=numbers[batch.update]) for batch in added.batches]
-    pool = grown_by(ours, added, numbered)
+    pool = grown_by(ours, added, numbers)
     places = ours.features.without_bumps(grown).places_in(ours.features) if any(grown) else None
     theirs = [
         replace(batch, update=numbers[batch.update], statistics=wide(batch.statistics, places, pool))
@@ -260,18 +272,14 @@ def merged(ours: Pool, added: PoolAdditions, numbers: Mapping[int, int]) -> Pool
     return replace(both, memory=replace(both.memory, rows=none)).keeping(rows)
 
 
-def grown_by(pool: Pool, added: PoolAdditions, batches: Sequence[Batch]) -> Pool:
-    """The pool with the features that were added, each of an update as far as that is known."""
+def grown_by(pool: Pool, added: PoolAdditions, numbers: Mapping[int, int]) -> Pool:
+    """The pool with the features that were added, each with the number of its update."""
     if not added.grew:
         return pool
     grown = pool.widened(added.centres)
-    known = [batch for batch in batches if batch.grew]
-    counts = np.array([len(centres) for centres in added.centres])
-    rest = counts - sum((np.array(batch.grew) for batch in known), np.zeros_like(counts))
-    grown = grown.noting_growth(rest.tolist(), 0)
-    for batch in known:
-        grown = grown.noting_growth(batch.grew, batch.update)
-    return grown
+    known = pool.grown or ((),) * len(added.centres)
+    new = [tuple(numbers.get(update, update) for update in updates) for updates in added.grown]
+    return replace(grown, grown=tuple((*old, *more) for old, more in zip(known, new, strict=True)))
 
 
 def wide(sums: Statistics, places: NDArray[np.intp] | None, pool: Pool) -> Statistics:

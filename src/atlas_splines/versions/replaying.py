@@ -28,7 +28,17 @@ from atlas_splines.versions.learned import Data, Learned, by_digest, learn_again
 from atlas_splines.versions.pools import pool_digest
 from atlas_splines.versions.versioned import Versioned, estimator_of, model_of, with_estimator, with_model
 
-__all__ = ["Replay", "Step", "first_version", "replay", "revert", "rows_of", "same_model", "timeline"]
+__all__ = [
+    "Replay",
+    "Step",
+    "first_pool",
+    "first_version",
+    "replay",
+    "revert",
+    "rows_of",
+    "same_model",
+    "timeline",
+]
 
 
 @dataclass(frozen=True)

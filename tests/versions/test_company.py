@@ -1,0 +1,291 @@
+"""Promises in company: each operation after others, as a life has them. One test for each fault that was found."""
+
+import copy
+
+import numpy as np
+import pytest
+
+from atlas_splines import Atlas, AtlasRegressor, update
+from atlas_splines import versions as V
+from atlas_splines.core.model import state_of
+from atlas_splines.core.records import UpdateWarning
+
+# Whether models that keep rows are derived anew from their contributions: some of these hold only then.
+HAS_LEDGER = True
+
+FEW = {"members": 1, "features": 30, "random_state": 0}
+needs_ledger = pytest.mark.xfail(not HAS_LEDGER, reason="rows are not derived anew yet", strict=False)
+MEMORIES = ["sums", "rows"]
+ONCE_DERIVED = ["sums", pytest.param("rows", marks=needs_ledger)]
+
+
+def truth(X):
+    return np.sin(4 * X[:, 0]) + X[:, 1]
+
+
+def rows(count, seed, low=0.0, high=1.0, shift=0.0):
+    X = np.random.default_rng(seed).uniform(low, high, (count, 2))
+    return X, truth(X) + shift + 0.05 * np.random.default_rng(seed + 1000).normal(size=count)
+
+
+def learn(model, retention, data):
+    model.retention = retention
+    model.partial_fit(*data, accept=True)
+    return model
+
+
+def fitted(memory, count=200, **options):
+    return AtlasRegressor(memory=memory, **FEW | options).fit(*rows(count, 0))
+
+
+GRID = np.random.default_rng(5).uniform(-0.5, 1.8, (300, 2))
+INSIDE = np.random.default_rng(6).uniform(0, 1, (300, 2))
+
+
+@pytest.mark.parametrize("memory", ONCE_DERIVED)
+@pytest.mark.parametrize("by_estimator", [False, True])
+def test_rows_of_a_trained_chart_are_in_no_sums(memory, by_estimator):
+    never = learn(fitted(memory), "pool", rows(30, 2))
+    model, chart = fitted(memory), rows(60, 1, 0.2, 0.6, 2.0)
+    learn(learn(model, "chart", chart), "pool", rows(30, 2))
+    model = model.forget(*chart) if by_estimator else V.forget(model, *chart)[0]
+    assert not model.model_.charts
+    assert state_of(model.model_).evidence.total == state_of(never.model_).evidence.total
+    assert np.array_equal(model.predict(GRID), never.predict(GRID))
+
+
+@pytest.mark.parametrize("memory", ONCE_DERIVED)
+def test_rows_leave_the_owner_that_learned_them(memory):
+    model, pooled = fitted(memory, 500), rows(40, 1, 0.4, 0.55)
+    learn(model, "auto", pooled)
+    learn(model, "auto", rows(300, 2, 0.4, 0.6, 5.0))
+    assert len(model.model_.charts) == 1
+    within = np.random.default_rng(3).uniform(0.45, 0.55, (200, 2))
+    before = model.predict(within)
+    model.forget(*pooled)
+    assert state_of(model.model_).evidence.total.count == 500
+    assert state_of(model.model_.charts[0].content).evidence.total.count == 300
+    assert np.array_equal(model.predict(within), before)
+    assert model.update_log_[0].reverted
+
+
+def test_rows_that_a_chart_may_have_learned_are_refused():
+    model = fitted("sums", 500)
+    X, y = rows(40, 1, 0.4, 0.55)
+    learn(learn(model, "auto", (X, y)), "auto", rows(300, 2, 0.4, 0.6, 5.0))
+    before = V.version(model)
+    with pytest.raises(
+        ValueError, match="5 of the rows lie where update 2 has opened a chart, and sums do not"
+    ):
+        model.forget(X[:5], y[:5])
+    assert V.version(model) == before
+
+
+def test_rows_that_joined_a_chart_which_is_gone_are_refused():
+    model, inside = fitted("sums", 500), rows(40, 3, 0.45, 0.55, 5.0)
+    learn(learn(model, "auto", rows(300, 2, 0.4, 0.6, 5.0)), "auto", inside)
+    assert "joined a chart" in model.update_log_[-1].reason
+    model.revert(1)
+    before = V.version(model)
+    with pytest.raises(ValueError, match="rows of update 2 may have joined a chart of update 1"):
+        model.forget(*inside)
+    assert V.version(model) == before
+
+
+def test_an_update_is_forgotten_once():
+    data = rows(40, 1)
+    model = learn(learn(fitted("sums"), "pool", data), "pool", rows(40, 2))
+    part = tuple(column[:15] for column in data)
+    clean, _ = V.forget(model, *part, data=[data])
+    with pytest.raises(ValueError, match="no update has exactly these rows"):
+        V.forget(clean, *part, data=[data])
+    left = tuple(column[15:] for column in data)
+    clean, _ = V.forget(clean, *left)
+    never = learn(fitted("sums"), "pool", rows(40, 2))
+    assert np.array_equal(clean.predict(GRID), never.predict(GRID))
+
+
+def test_rows_that_are_gone_are_not_forgotten_again():
+    data = rows(40, 1)
+    model = learn(learn(fitted("sums"), "pool", data), "pool", rows(40, 2)).revert(1)
+    before = V.version(model)
+    with pytest.raises(
+        ValueError, match="the rows are those of update 1, which was taken back: they are gone"
+    ):
+        model.forget(*data)
+    assert V.version(model) == before
+
+
+def growing(memory):
+    """A model, and an update that lets its features grow; it has been taught others since."""
+    for seed in range(40):
+        random = np.random.default_rng(seed)
+        X, new = random.random((60, 4)), random.random((100, 4))
+        model = AtlasRegressor(memory=memory, **FEW).fit(X, X[:, 0] + 0.3 * random.normal(size=60))
+        first, data = copy.deepcopy(model), (new, new[:, 0] + 0.3 * random.normal(size=100))
+        model.partial_fit(*data)
+        if "new features" in model.update_log_[-1].reason:
+            return first, model, data, (random.random((40, 4)), random.random(40))
+    raise AssertionError("no features grew")
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+@pytest.mark.parametrize("later", [1, 6])
+def test_features_of_forgotten_rows_are_gone(memory, later):
+    first, model, data, (X, y) = growing(memory)
+    never = copy.deepcopy(first)
+    for k in range(later):
+        for each in (model, never):
+            learn(each, "pool", (X + k / 1000, y))
+    clean, _ = V.forget(model, *data)
+    one, other = (state_of(each.model_).evidence for each in (clean, never))
+    centres = [np.vstack([group.centres for group in pool.features.bumps]) for pool in (one, other)]
+    assert np.array_equal(*centres)
+    assert one.total == other.total
+    assert not one.grown
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_a_domain_is_that_of_a_life_without_what_was_reverted(memory):
+    never, model = fitted(memory), fitted(memory)
+    learn(model, "chart", rows(60, 1, 1.1, 1.6, 9.0))
+    for each in (never, model):
+        for seed in (2, 3):
+            learn(each, "pool", rows(30, seed))
+    assert model.model_.domain.max() > 1
+    model.revert(1)
+    assert np.array_equal(model.model_.domain, never.model_.domain)
+    assert np.array_equal(model.predict(GRID), never.predict(GRID))
+
+
+@pytest.mark.parametrize("retention", ["pool", "auto"])
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_a_merge_does_not_depend_on_who_has_reverted(memory, retention):
+    base = fitted(memory)
+    for seed in range(1, 5):
+        learn(base, retention, rows(30, seed))
+    ours, theirs = copy.deepcopy(base), copy.deepcopy(base)
+    ours.revert(4)
+    learn(theirs, retention, rows(30, 9))
+    one, two = V.merge(base, ours, theirs), V.merge(base, theirs, ours)
+    assert V.version(one) == V.version(two)
+    assert np.array_equal(one.predict(GRID), two.predict(GRID))
+    for each in (one, two):
+        learn(each, "auto", rows(30, 10))
+    assert np.array_equal(one.predict(GRID), two.predict(GRID))
+
+
+@pytest.mark.parametrize("extrapolation", ["constant", "linear"])
+@pytest.mark.parametrize("memory", ONCE_DERIVED)
+def test_the_newest_is_reverted_after_charts_have_extended_the_domain_twice(memory, extrapolation):
+    model = fitted(memory, 100, extrapolation=extrapolation)
+    learn(model, "pool", rows(25, 1))
+    learn(model, "chart", rows(40, 2, 1.1, 1.4, 3.0))
+    inside = model.predict(np.clip(GRID, 0, 1.1))
+    learn(model, "chart", rows(40, 3, 1.5, 1.8, 3.0))
+    known = model.update_log_[-1].footprint.contains(np.clip(GRID, 0, 1.1))
+    assert np.array_equal(model.predict(np.clip(GRID, 0, 1.1))[~known], inside[~known])
+    before = model.predict(GRID)
+    learn(model, "pool", rows(25, 4)).revert(4)
+    assert np.array_equal(model.predict(GRID), before)
+
+
+@pytest.mark.parametrize("memory", ["sums", "rows"])
+def test_the_footprint_holds_after_a_domain_was_extended_for_nothing(memory):
+    found = 0
+    for seed in range(20):
+        random = np.random.default_rng(seed)
+        model = fitted(memory, 100)
+        X = 1.0 + 0.4 * random.random((25, 2))
+        learn(model, "chart", (X, model.predict(X) + 0.01 * random.normal(size=25)))
+        if "none was opened" not in model.update_log_[-1].reason:
+            continue
+        found += 1
+        before = model.predict(GRID)
+        X = 1.0 + 0.4 * random.random((60, 2)) * [1, 0.3]
+        learn(model, "chart", (X, truth(X) + 3))
+        changed = model.predict(GRID) != before
+        assert changed.any()
+        assert not (changed & ~model.update_log_[-1].footprint.contains(GRID)).any()
+        if found == 2:
+            return
+    raise AssertionError("each update has opened a chart")
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_the_first_fit_is_found_again_below_a_chart(memory):
+    model = fitted(memory)
+    deeds = [
+        ("pool", rows(50, 1)),
+        ("chart", rows(100, 2, 0.2, 0.4, 1.0)),
+        ("pool", rows(50, 3)),
+    ]
+    for retention, data in deeds:
+        learn(model, retention, data)
+    data = [each for _, each in deeds]
+    assert V.replay(model, data)
+    clean, receipt = V.forget(model, *(column[:5] for column in data[0]), data=data)
+    assert [(taken.update, taken.rows) for taken in receipt.taken] == [(1, 5)]
+    assert state_of(clean.model_).evidence.total.count == 295
+
+
+def on_top():
+    model = Atlas(inputs=2, density=1, terms=1)
+    X = np.random.default_rng(0).random((60, 2)) / 2
+    for k, shift in enumerate((1000.0, 0.0)):
+        update(model, X, X[:, 0] + shift, epochs=3, random_state=k)
+    return model
+
+
+def test_a_chart_below_others_is_refused():
+    model = on_top()
+    before = model.fingerprint()
+    with pytest.raises(
+        ValueError,
+        match="update 1 cannot be reverted by itself: charts of update 2 were trained on top of it; revert that",
+    ):
+        model.revert(1)
+    assert model.fingerprint() == before
+    assert not model.revert(2).revert(1).charts
+
+
+def test_a_chart_beside_others_is_reverted():
+    model = on_top()
+    X = 0.8 + np.random.default_rng(1).random((60, 2)) / 10
+    update(model, X, X[:, 0], epochs=3, random_state=2)
+    assert [chart.update for chart in model.revert(2).revert(1).charts] == [3]
+
+
+def test_a_pooled_update_below_a_chart_warns():
+    model = learn(learn(fitted("sums"), "pool", rows(40, 1)), "chart", rows(60, 2, 0.2, 0.5, 2.0))
+    with pytest.warns(
+        UpdateWarning, match="update 1 is taken back below charts of update 2, which were trained"
+    ):
+        model.revert(1)
+
+
+@pytest.mark.parametrize("undo", [1, 3, 6])
+def test_as_many_updates_as_asked_for_can_be_undone(undo, path):
+    from atlas_splines import load, save
+
+    model = fitted("sums", undo=undo)
+    for seed in range(1, 8):
+        learn(model, "pool", rows(30, seed))
+    save(model, path)
+    model = load(path)
+    assert model.undo == undo
+    learn(model, "pool", rows(30, 8))
+    for id in range(8, 8 - undo, -1):
+        model.revert(id)
+    with pytest.raises(ValueError, match="of this model's updates, none can"):
+        model.revert(8 - undo)
+    never = fitted("sums")
+    for seed in range(1, 9 - undo):
+        learn(never, "pool", rows(30, seed))
+    assert np.array_equal(model.predict(GRID), never.predict(GRID))
+
+
+@pytest.mark.parametrize("undo", [0, -1, 2.5])
+def test_undo_is_a_number_of_updates(undo):
+    with pytest.raises((ValueError, TypeError), match="undo"):
+        fitted("sums", undo=undo)
