@@ -8,15 +8,9 @@ import pytest
 from atlas_splines import Atlas, AtlasRegressor, update
 from atlas_splines import versions as V
 from atlas_splines.core.model import state_of
-from atlas_splines.core.records import UpdateWarning
-
-# Whether models that keep rows are derived anew from their contributions: some of these hold only then.
-HAS_LEDGER = True
 
 FEW = {"members": 1, "features": 30, "random_state": 0}
-needs_ledger = pytest.mark.xfail(not HAS_LEDGER, reason="rows are not derived anew yet", strict=False)
 MEMORIES = ["sums", "rows"]
-ONCE_DERIVED = ["sums", pytest.param("rows", marks=needs_ledger)]
 
 
 def truth(X):
@@ -42,19 +36,19 @@ GRID = np.random.default_rng(5).uniform(-0.5, 1.8, (300, 2))
 INSIDE = np.random.default_rng(6).uniform(0, 1, (300, 2))
 
 
-@pytest.mark.parametrize("memory", ONCE_DERIVED)
+@pytest.mark.parametrize("memory", MEMORIES)
 @pytest.mark.parametrize("by_estimator", [False, True])
-def test_rows_of_a_trained_chart_are_in_no_sums(memory, by_estimator):
-    never = learn(fitted(memory), "pool", rows(30, 2))
+def test_rows_of_a_chart_are_in_no_sums_of_the_model(memory, by_estimator):
+    never = learn(fitted(memory), "pool", rows(30, 2, 0.7))
     model, chart = fitted(memory), rows(60, 1, 0.2, 0.6, 2.0)
-    learn(learn(model, "chart", chart), "pool", rows(30, 2))
+    learn(learn(model, "chart", chart), "pool", rows(30, 2, 0.7))  # none of these joins the chart
     model = model.forget(*chart) if by_estimator else V.forget(model, *chart)[0]
     assert not model.model_.charts
     assert state_of(model.model_).evidence.total == state_of(never.model_).evidence.total
     assert np.array_equal(model.predict(GRID), never.predict(GRID))
 
 
-@pytest.mark.parametrize("memory", ONCE_DERIVED)
+@pytest.mark.parametrize("memory", MEMORIES)
 def test_rows_leave_the_owner_that_learned_them(memory):
     model, pooled = fitted(memory, 500), rows(40, 1, 0.4, 0.55)
     learn(model, "auto", pooled)
@@ -176,7 +170,7 @@ def test_a_merge_does_not_depend_on_who_has_reverted(memory, retention):
 
 
 @pytest.mark.parametrize("extrapolation", ["constant", "linear"])
-@pytest.mark.parametrize("memory", ONCE_DERIVED)
+@pytest.mark.parametrize("memory", MEMORIES)
 def test_the_newest_is_reverted_after_charts_have_extended_the_domain_twice(memory, extrapolation):
     model = fitted(memory, 100, extrapolation=extrapolation)
     learn(model, "pool", rows(25, 1))
@@ -226,7 +220,8 @@ def test_the_first_fit_is_found_again_below_a_chart(memory):
     assert V.replay(model, data)
     clean, receipt = V.forget(model, *(column[:5] for column in data[0]), data=data)
     assert [(taken.update, taken.rows) for taken in receipt.taken] == [(1, 5)]
-    assert state_of(clean.model_).evidence.total.count == 295
+    owners = [clean.model_, *(chart.content for chart in clean.model_.charts)]
+    assert sum(state_of(owner).evidence.total.count for owner in owners) == 395
 
 
 def on_top():
@@ -254,14 +249,6 @@ def test_a_chart_beside_others_is_reverted():
     X = 0.8 + np.random.default_rng(1).random((60, 2)) / 10
     update(model, X, X[:, 0], epochs=3, random_state=2)
     assert [chart.update for chart in model.revert(2).revert(1).charts] == [3]
-
-
-def test_a_pooled_update_below_a_chart_warns():
-    model = learn(learn(fitted("sums"), "pool", rows(40, 1)), "chart", rows(60, 2, 0.2, 0.5, 2.0))
-    with pytest.warns(
-        UpdateWarning, match="update 1 is taken back below charts of update 2, which were trained"
-    ):
-        model.revert(1)
 
 
 @pytest.mark.parametrize("undo", [1, 3, 6])
