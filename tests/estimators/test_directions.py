@@ -299,7 +299,10 @@ def test_a_quantile_goes_the_way_of_the_mean(seed, quantile, tmp_path):
     X, y = falling_quantile(120, random)
     model._update(*model._checked([0.3, 0.2] + 0.4 * X, 5 + y, None), retention="chart", random_state=0)
     assert state_of(model.model_).charts
-    assert largest_fall(model) < 1e-6
+    ulps = 4 * np.finfo(np.float32).eps * np.abs(model.predict([[1.2, 0.5], [0.6, 0.5]])).max()
+    assert (
+        largest_fall(model) < ulps
+    )  # of values near 6, in which a chart of float32 is summed: docs/math.md, 11
     save(model, tmp_path / "quantile.atlas")
     assert (load(tmp_path / "quantile.atlas").predict(X) == model.predict(X)).all()
 

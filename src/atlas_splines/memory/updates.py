@@ -89,7 +89,9 @@ def update(
         - "pool": add the rows to the evidence of all rows before, and solve anew. The order of updates does
           not matter, nothing is forgotten, and everything can change.
         - "chart": freeze the model and add charts around the data. Outside the footprint no prediction
-          changes by a bit, and `Atlas.revert` undoes the update exactly.
+          changes by a bit, and `Atlas.revert` undoes the update exactly. With evidence their content is
+          solved for from the rows, takes the place of the model's there, and later rows join it; without, it
+          is trained.
         - "rehearsal": train the model on the new data together with as many points from elsewhere,
           labelled by the model as it was. Everything can change a little.
         - "both": rehearsal, then charts for what it leaves. Everything can change a little.
@@ -98,12 +100,12 @@ def update(
         "touch": charts count in full on all of the data, and fade out within three cells of their fence.
         "inside": charts change nothing outside the cells of the data, and fade out towards its rim.
     density
-        Density of the charts, in coordinates where the data's box is the unit cube. By default a chart grows
+        Density of trained charts, in coordinates where the data's box is the unit cube. By default one grows
         from density 3 to at most 6 as long as a tenth of the rows, held out, says that it helps. With few
         rows it is coarser: at first there are 8 rows for each basis function of an input, and never fewer
         than 2.
     terms
-        Pairs of exponentials of each chart; by default 10.
+        Pairs of exponentials of each trained chart; by default 10.
     charts
         How many charts. "auto" splits the data in two along one input as long as that shrinks the volume of
         the bounding boxes to 70 % or less, with 8 charts at most and 50 rows at least in each. A given
