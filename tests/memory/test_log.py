@@ -46,7 +46,8 @@ def test_reverting_an_older_update_leaves_the_later_ones(trained):
     model = trained.copy()
     X, y = box_data(2, 0)
     first = update(model, X, y, epochs=2, random_state=0)
-    second = update(model, X[:60], y[:60] + 1, epochs=2, random_state=1)
+    beside = 0.02 + 0.02 * np.random.default_rng(0).random((60, 2))
+    second = update(model, beside, y[:60] + 1, epochs=2, random_state=1)
     kept = model.charts[-1]
     model.revert(first.id)
     assert model.charts == (kept,)
