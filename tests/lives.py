@@ -104,8 +104,6 @@ class Life:
             fit.y[: self.classes] = np.arange(self.classes)
         self.trace.append(f"{self.kind}, {self.columns} columns, {len(fit)} rows, {self.parameters}")
         self.model.fit(fit.X, fit.y, sample_weight=fit.weights)
-        if state_of(self.model.model_).evidence.memory is None:  # monotone models keep none, for one
-            self.memory = "sums"
         self.first = copy.deepcopy(self.model)
         self.fit, self.gone_of_fit = fit, []
         self.learned: list[Learned] = []  # what counts, in order of clocks
@@ -255,8 +253,7 @@ class Life:
             return
         if self.had_charts:  # rows may have joined one, and have another owner in a life from scratch
             return
-        # charts that were trained have no rows in sums
-        expected = self.from_scratch([rows for rows in self.learned if rows.retention != "chart"])
+        expected = self.from_scratch(self.learned)
         state, other = state_of(self.model.model_), state_of(expected.model_)
         pool, wanted = state.evidence, other.evidence
         if other.charts or pool.grown or wanted.grown:  # which features grow depends on what was known then
@@ -286,10 +283,7 @@ class Life:
     @property
     def had_charts(self) -> bool:
         """Whether charts have stood that rows can join: those that had joined one go with it."""
-        return any(
-            record.kind == "chart" and record.settings["retention"] != "chart"
-            for record in self.model.model_.updates
-        )
+        return any(record.kind == "chart" for record in self.model.model_.updates)
 
     # --- operations -------------------------------------------------------------------------------------
 
