@@ -48,12 +48,13 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ChartRules:
-    """How the content of a chart is solved for. The values were chosen with `benchmarks/solved_charts.py`.
+    """How the content of a chart is solved for; `benchmarks/solved_charts.py` prints what comes of it.
 
     Attributes
     ----------
     features
-        Of a chart, at most; of few rows there are two for every three.
+        Of a chart, at most; of few rows there are two for every three. On the paper's second tasks of up to
+        4,000 rows the error over that of trained charts is 0.756 with 150, 0.744 with 300 and 0.741 with 550.
     blocks
         Of consecutive rows that are left out one after the other for out-of-sample errors. Rows of a time
         series are like their neighbours, so that random folds promise too much; with five blocks, rows that
