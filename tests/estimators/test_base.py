@@ -313,7 +313,7 @@ def test_the_domain_grows_and_nothing_inside_it_changes(model):
     assert not logged.contains(X).any()
     assert (model.revert(1).predict(X) == before).all()
     model.partial_fit(corner(), np.full(300, -20.0))
-    later = model.update_log_[1].footprint
+    later = model.update_log_[-1].footprint
     assert not later.contains(far[logged.contains(far)]).any()
 
 

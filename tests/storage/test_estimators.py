@@ -59,7 +59,11 @@ def test_a_regressor_comes_back_to_the_bit_and_goes_on(regressor, path):
     before = regressor.predict(X)
     assert (twin.revert(2).predict(X) == before).all()
     save(twin, path)
-    assert [record.reverted is None for record in load(path).update_log_] == [True, False]
+    assert [(record.kind, record.reverted is None) for record in load(path).update_log_] == [
+        ("chart", True),
+        ("pool", False),
+        ("revert", True),
+    ]
 
 
 def test_a_classifier_comes_back_to_the_bit(classifier, path):

@@ -20,7 +20,9 @@ def few(monkeypatch):
 def pooled(updates, retention="pool"):
     random = np.random.default_rng(0)
     X = random.random((60, 1))
-    model = AtlasRegressor(retention=retention, **FEW).fit(X, X[:, 0])
+    model = AtlasRegressor(retention=retention, max_rows=60, **FEW).fit(
+        X, X[:, 0]
+    )  # more rows do not grow it
     for _ in range(updates):
         X = random.random((8, 1))
         model.partial_fit(X, X[:, 0])

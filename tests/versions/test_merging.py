@@ -281,10 +281,13 @@ def test_features_that_grew_on_one_side_and_on_both(monkeypatch, path):
     assert version(apply(other, read_patch(path), merge=True)) == version(both)
     patch(base, other).save(path)
     assert version(apply(grown, read_patch(path), merge=True)) == version(both)
+    grown_too = copy.deepcopy(base).partial_fit(*ridged(3, 0.6))
+    assert version(merge(base, grown, grown_too)) == version(merge(base, grown_too, grown))
+    base.ledger_ = grown.ledger_ = grown_too.ledger_ = None  # as if there were more rows than are kept
     with pytest.raises(
         ValueError, match="features have grown on both sides, where rows came that none had reached"
     ):
-        merge(base, grown, copy.deepcopy(base).partial_fit(*ridged(3, 0.6)))
+        merge(base, grown, grown_too)
 
 
 def test_updates_are_numbered_by_their_time():

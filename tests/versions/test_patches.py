@@ -231,7 +231,7 @@ def test_models_that_rise_along_a_column(path):
     other = copy.deepcopy(old)
     other._update(*other._checked(X[:9], X[:9, 0], None), retention="pool", random_state=0)
     fix = through_a_file(patch(old, new), path)
-    assert fix.content == "additions"
+    assert fix.content == "contributions"
     assert version(apply(old, fix)) == version(new)
     both = merge(old, new, other)
     assert version(both) == version(merge(old, other, new)) == version(apply(other, fix, merge=True))

@@ -69,7 +69,7 @@ from atlas_splines.memory.first_rows import (
 )
 from atlas_splines.memory.judging import HeldOut, judge
 from atlas_splines.memory.log import LEAST_DISTINCT, Consolidation, Removal, Update, log_without
-from atlas_splines.memory.owners import needed_pool
+from atlas_splines.memory.owners import memory_of, needed_pool
 from atlas_splines.memory.plans import Retention
 from atlas_splines.memory.pooling import forget_rows
 from atlas_splines.memory.refusal import Origin, refuse_faulty
@@ -929,7 +929,7 @@ class AtlasEstimator(Accountable):
         if X is not None:
             points = self.domain_.to_unit(self._inputs(X)).clip(*self.model_.domain.T)
         ledger = self._current_ledger
-        if ledger is not None and self.model_.charts:
+        if ledger is not None and self.model_.charts and memory_of(state_of(self.model_)) is not None:
             return self._consolidate_rows(ledger, X, check_number("tolerance", tolerance, least=0))
         options = {"random_state": self._seed(), "progress": self.verbose > 1, **options}
         done = consolidate(self.model_, points, tolerance=tolerance, **options)
