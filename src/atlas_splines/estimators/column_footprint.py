@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from atlas_splines.core.lattice import Domain
 from atlas_splines.estimators.column_map import ColumnMap
-from atlas_splines.memory.footprints import Footprint, Interval, merge
+from atlas_splines.memory.footprints import Footprint, Interval, RestFootprint, merge
 from atlas_splines.memory.volumes import Volume
 
 __all__ = ["SLOPE_STEPS", "ColumnFootprint", "seen_through", "steps_inward"]
@@ -97,6 +97,8 @@ class ColumnFootprint(Footprint):
         grown = self.known != self.area.domain  # (inputs, 2)
         low, high = self.known.T
         found |= (((units < low) & grown[:, 0]) | ((units > high) & grown[:, 1])).any(axis=1)
+        if isinstance(self.area, RestFootprint):  # how far slopes go on depends on all rows that are known
+            found |= (units != inside).any(axis=1)
         for _, rows, inwards in steps_inward(units, inside):
             for inward in inwards:
                 found[rows] |= self.area.contains(inward)

@@ -311,7 +311,9 @@ class Pool(Memories, Evidence):
         they start again from what the exact one holds; the first model, which may have learned them, is gone,
         and that of kept rows is derived without them.
         """
-        rest = self.of_all(self.less(points, targets, weights)).without_base()
+        # rows may have come before bumps that reach them, and are not counted in these then
+        pool = self.without_growth(None, points)
+        rest = pool.of_all(pool.less(points, targets, weights)).without_base()
         rest = rest.dropping(self.held(points, targets, weights))
         return replace(rest, spread=None if rest.spread is None else rest.spread.forgotten(points))
 

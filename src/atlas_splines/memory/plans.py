@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines.core import splines
-from atlas_splines.core.charts import Fence
+from atlas_splines.core.charts import Fence, overlap
 from atlas_splines.core.state import State
 from atlas_splines.memory.covers import Count, Cover, check_cover, fences_around, split_points
 from atlas_splines.memory.footprints import BoxFootprint, CrossFootprint, Footprint, RestFootprint
@@ -75,9 +75,15 @@ def plan_update(state: State, points: Array, retention: Retention, cover: Cover,
 
 
 def _left_alone(state: State, points: Array) -> tuple[Fence, ...]:
-    """Fences of charts that speak alone where they are, and that none of the points falls into."""
-    fences = (chart.fence for chart in state.charts if chart.replaces)
-    return tuple(fence for fence in fences if not (fence.window(points) == 1).any())
+    """Fences of charts that speak alone where they are, below none that some of the points fall into."""
+    domain, fences = state.lattice.domain, [chart.fence for chart in state.charts if chart.replaces]
+    joined = [bool((fence.window(points) == 1).any()) for fence in fences]
+    boxes = [fence.box_in(domain) for fence in fences]
+    return tuple(
+        fence
+        for k, fence in enumerate(fences)
+        if not any(joined[j] and overlap(boxes[j], boxes[k]) for j in range(k, len(fences)))
+    )
 
 
 def _everything(state: State) -> CrossFootprint:
