@@ -89,6 +89,9 @@ export function addLocal(terms, point, out) {
 
 /** The different points of the rows that a model keeps, in the order of their hashes: centres of its terms. */
 function keptPoints(archive, inputs) {
+  if (!archive.tensors.has("model.evidence.memory.points")) {
+    throw new FileError("The model keeps so many rows that its file has them as columns alone, which this page does not read.");
+  }
   archive.keptPoints ??= differentPoints(numbersOf(archive, "model.evidence.memory.points", "F32", [inputs, null]), inputs);
   return archive.keptPoints;
 }
