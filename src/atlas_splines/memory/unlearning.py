@@ -54,6 +54,10 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
+RELATIVE, ABSOLUTE = 1e-6, 1e-9  # by which sums may be off in a file
+NO_DATA = (
+    "without these rows the sums would be those of no data, as weights of a fit are rounded; fit it again"
+)
 NOT_THERE = "the sums never held some of the rows; check them"
 WAY_OUT = (
     "forget the rows of one update at a time, all of them, or give atlas_splines.versions.forget its data"
@@ -210,8 +214,12 @@ def checked_batch(batch: Batch) -> Batch:
 
 def checked(pool: Pool, total: Statistics) -> Pool:
     """The pool, or a sentence that a total is not that of a part of its rows."""
-    if (np.diagonal(total.gram) < 0).any() or total.count <= 0:
+    diagonal = np.diagonal(total.gram)
+    if (diagonal < 0).any() or (total.square < 0).any() or total.count <= 0:
         raise ValueError(NOT_THERE)
+    most = np.sqrt(diagonal[:, None] * total.square)  # (Σφy)² ≤ Σφ²·Σy²: a file with others is not written
+    if (np.abs(total.moment) > most * (1 + RELATIVE) + ABSOLUTE).any():
+        raise ValueError(NO_DATA)
     return pool
 
 
