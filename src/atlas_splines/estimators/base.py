@@ -381,7 +381,8 @@ class AtlasEstimator(Accountable):
             updates=tuple(each.number for each in removed),
         )
         whole = [each.number for each in removed if each.is_whole]
-        draft.model_ = model_in(state_of(draft.model_), log_without(log, whole, entry))
+        state = state_of(draft.model_)
+        draft.model_ = model_in(state, log_without(log, whole, entry, state))
         for number in sorted((charted[0] ^ charted[1]) & {*ledger.numbers}):
             verb = "opens a chart now" if number in charted[1] else "is pooled now, and opened a chart before"
             warn_of(f"update {number} was decided again without these rows: it {verb}")

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from atlas_splines.core.history import History
+from atlas_splines.core.model import is_held
 from atlas_splines.core.records import Folded, Record, gaps_in, shortened
+from atlas_splines.core.state import State
 from atlas_splines.memory.footprints import Footprint
 from atlas_splines.memory.judging import HeldOut
 from atlas_splines.memory.row_digest import RowDigest
@@ -121,13 +124,16 @@ class Removal(Record):
         return f"<Removal {self.id}: {self.rows} rows of {', '.join(names)} {verb}>"
 
 
-def log_without(log: Sequence[Record], whole: Sequence[int], removal: Removal) -> list[Record]:
-    """A log with one more entry, which takes all rows of some updates out; their entries are marked."""
+def log_without(log: Sequence[Record], whole: Sequence[int], removal: Removal, state: State) -> list[Record]:
+    """A log with one more entry, which takes all rows of some updates out; their entries are marked.
+
+    Entries of updates with charts in the state that results stay in full.
+    """
     marked = [
         replace(record, reverted=removal.time) if record.id in whole and record.id else record
         for record in log
     ]
-    return shortened([*marked, removal], lambda number: False)
+    return shortened([*marked, removal], partial(is_held, state))
 
 
 def learned_before(

@@ -181,7 +181,8 @@ def _check_log(model: Atlas) -> None:
         raise ValueError("two of its updates have the same id")
     kinds = {record.id: record.kind for record in model.updates if not record.reverted}
     for chart in model.charts:
-        if kinds.get(chart.update) not in ("chart", "both"):
+        # an update that was pooled may have been decided again, once other rows were reverted or forgotten
+        if kinds.get(chart.update) not in ("chart", "both", "pool"):
             raise ValueError(
                 f"a chart belongs to update {chart.update}, which is not in the log or has no charts"
             )

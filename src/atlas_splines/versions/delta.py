@@ -10,12 +10,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from atlas_splines.core.charts import Chart
-from atlas_splines.core.model import Atlas, model_in, state_of
+from atlas_splines.core.model import Atlas, is_held, model_in, state_of
 from atlas_splines.core.records import Record, chain_of, folded_of, next_id, shortened, unfolded
 from atlas_splines.estimators.base import AtlasEstimator
 from atlas_splines.estimators.classifier import AtlasClassifier
@@ -137,7 +138,8 @@ def joined(ours: AtlasEstimator, delta: Delta) -> AtlasEstimator:
     old = [_marked(record, delta.reverted) for record in log if record.id <= delta.last]
     standing = {*united.numbers}
     marked = [_settled(record, standing, new) for record in new]
-    draft.model_ = model_in(state_of(draft.model_), shortened([*old, *marked], lambda number: False))
+    state = state_of(draft.model_)
+    draft.model_ = model_in(state, shortened([*old, *marked], partial(is_held, state)))
     return draft
 
 
