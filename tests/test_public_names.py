@@ -69,6 +69,7 @@ def test_attributes_of_an_estimator(kind, learned):
     assert public(vars(model)) == set(model.get_params())
     model.fit(np.eye(4), [0, 1, 0, 1])
     learned = learned | {"model_", "domain_", "n_features_in_", "n_iter_", "validation_loss_", "fit_record_"}
+    learned.add("ledger_")
     assert public(vars(model)) == set(model.get_params()) | learned
 
 

@@ -13,6 +13,7 @@ from scipy.sparse import issparse
 
 from atlas_splines import Atlas, AtlasRegressor, Footprint, consolidate, footprint, load, save, update
 from atlas_splines.core.model import state_of, take_state
+from atlas_splines.estimators import base, ledger
 
 QUERIES = np.random.default_rng(0).random((300, 2))
 
@@ -96,9 +97,8 @@ def test_an_estimator_can_be_saved_during_a_revert(path, monkeypatch):
     estimator.fit(X, X.sum(axis=1)).partial_fit(0.4 + 0.2 * X, np.full(60, 9.0))
     expected = estimator.predict(QUERIES)
     assert estimator.model_.charts
-    monkeypatch.setattr(
-        "atlas_splines.estimators.accountable.given_back", lambda state, *_: [state, save(estimator, path)][0]
-    )
+    derive = ledger.derive
+    monkeypatch.setattr(base, "derive", lambda *given: [derive(*given), save(estimator, path)][0])
     estimator.revert(1)
     np.testing.assert_array_equal(load(path).predict(QUERIES), expected)
     assert load(path).update_log_[0].reverted is None
@@ -226,7 +226,9 @@ def test_readers_during_every_change_of_an_estimator(extrapolation, tmp_path, mo
     def at_the_footprint():
         estimator.footprint(rows).contains(rows)
         for record in estimator.update_log_:
-            assert record.kind == "consolidation" or record.footprint.contains(rows).shape == (300,)
+            assert record.kind in ("consolidation", "revert", "forget") or record.footprint.contains(
+                rows
+            ).shape == (300,)
         return estimator.predict(rows)
 
     readers = [

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from mutations import AGAIN, CARELESS, File, small_model
 
 from atlas_splines import StorageError, load, save
-from atlas_splines.files.archive import Archive, altered_parts, parse, read_archive, write_archive
+from atlas_splines.files.archive import VERSION, Archive, altered_parts, parse, read_archive, write_archive
 
 
 def test_an_archive_holds_any_header_and_tensors(path):
@@ -89,8 +89,8 @@ def test_other_files_are_told_apart(data, refusal):
 
 def test_a_newer_file_asks_for_an_upgrade(rich_bytes, refusal):
     file = File.open(rich_bytes)
-    file.envelope.update(version=7, checksum="of a kind not yet known")
-    newer = "was written by a newer atlas-splines (format 7); this one reads up to 6: upgrade"
+    file.envelope.update(version=VERSION + 1, checksum="of a kind not yet known")
+    newer = f"was written by a newer atlas-splines (format {VERSION + 1}); this one reads up to {VERSION}: upgrade"
     assert refusal(file.seal()) == newer
 
 

@@ -137,8 +137,10 @@ def test_an_estimator_predicts_the_same_as_a_module_and_an_onnx_file(extrapolati
     export_onnx(module, tmp_path / "model.onnx")
     exported = onnxruntime.InferenceSession(tmp_path / "model.onnx").run(None, {"x": X})
     wanted = [estimator.predict(X), *estimator.predict_interval(X, 0.8), estimator.support(X)]
-    # slopes of a linear continuation are differences of outputs over short steps, and lose digits
-    tolerance = 1e-5 if extrapolation == "constant" else 1e-3
+    # Local terms are summed in float32, in another order there: with long length scales and little noise large
+    # weights cancel, here to 2e-5 of the spread. Slopes of a linear continuation are differences of outputs over
+    # short steps, and lose more digits.
+    tolerance = 3e-5 if extrapolation == "constant" else 1e-3
     for ours, theirs, expected in zip(module(torch.tensor(X)), exported, wanted, strict=True):
         close(ours.detach(), expected, tolerance)
         close(theirs, expected, tolerance)

@@ -61,7 +61,7 @@ def test_updates_show_each_footprint_in_its_lane(updated):
     drawn = draw_updates(axes(), updated, columns=[2, 0])
     shown = list(bars(drawn))
     expected = []
-    for row, record in enumerate(updated.update_log_):
+    for row, record in enumerate(updated.update_log_[:3]):  # the fourth entry is the revert of the first
         for lane, j in enumerate([2, 0]):
             low, high = updated.domain_.to_raw(j, updated.model_.domain[j])
             for part in record.footprint.intervals(j):

@@ -133,6 +133,8 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
         The map of the columns to it.
     update_log_
         What changed the model since `fit`.
+    ledger_
+        Contributions that the model is derived from, with their rows; None if not all of them are kept.
     feature_importances_
         Share of each column in the variance of the model.
     n_iter_

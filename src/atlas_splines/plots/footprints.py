@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from atlas_splines.core.records import Folded
 from atlas_splines.estimators.column_footprint import ColumnFootprint
 from atlas_splines.memory.footprints import BoxFootprint, Footprint, RestFootprint
+from atlas_splines.memory.log import Removal
 from atlas_splines.plots.columns import Array, Column, check_fitted, number_of, numbered
 from atlas_splines.plots.style import ACCENT, LANE_COLOUR, QUIET, REVERTED, RUG_HEIGHT
 
@@ -166,6 +167,8 @@ def runs_of(log: Sequence[Record]) -> list[list[Record]]:
     """The entries of a log, of which neighbours are together that a sentence tells all about."""
     runs: list[list[Record]] = []
     for record in log:
+        if isinstance(record, Removal):  # which has no footprint, and marks the entry of its update
+            continue
         if runs and sentence_on(record) and likeness(record) == likeness(runs[-1][0]):
             runs[-1].append(record)
         else:

@@ -92,18 +92,21 @@ function keptPoints(archive, inputs) {
   if (!archive.tensors.has("model.evidence.memory.points")) {
     throw new FileError("The model keeps so many rows that its file has them as columns alone, which this page does not read.");
   }
-  archive.keptPoints ??= differentPoints(numbersOf(archive, "model.evidence.memory.points", "F32", [inputs, null]), inputs);
+  const { budget } = archive.header.model.evidence.memory;
+  archive.keptPoints ??= differentPoints(numbersOf(archive, "model.evidence.memory.points", "F32", [inputs, null]), inputs, budget);
   return archive.keptPoints;
 }
 
-function differentPoints(columns, inputs) {
+/** Different points of the newest rows, as many as predict: older ones are there to undo updates. */
+function differentPoints(columns, inputs, most) {
   const rows = columns.length / inputs;
   const hashes = new BigUint64Array(rows);
   for (let j = 0; j < inputs; j++) {
     const bits = new BigUint64Array(Float64Array.from(columns.subarray(j * rows, (j + 1) * rows), (x) => x + 0).buffer);
     for (let row = 0; row < rows; row++) hashes[row] = mixed(hashes[row], bits[row]);
   }
-  const order = upTo(rows).sort((a, b) => (hashes[a] < hashes[b] ? -1 : Number(hashes[a] > hashes[b])));
+  const newest = upTo(rows).slice(-most);
+  const order = newest.sort((a, b) => (hashes[a] < hashes[b] ? -1 : Number(hashes[a] > hashes[b])));
   const first = order.filter((row, place) => !place || hashes[row] !== hashes[order[place - 1]]);
   const points = new Float32Array(first.length * inputs);
   first.forEach((row, place) => {
