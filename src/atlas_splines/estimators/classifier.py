@@ -186,7 +186,10 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
         warn_of(f"y has new classes, {', '.join(map(repr, new.tolist()))}: they are learned")
         ledger = self._current_ledger
         if ledger is None or not self.model_.charts:
-            return self._knowing_classes(new)
+            draft = self._knowing_classes(new)
+            # the contribution of the update brings them, as deriving it does
+            draft.ledger_ = None if ledger is None else ledger.leading_to(draft.model_.fingerprint())
+            return draft
         # charts have no such output: all is derived again with the classes announced right after the fit
         none = np.empty((0, self.domain_.knots.shape[0])), self.classes_[:0], np.empty(0)
         every = np.union1d(self.classes_, new)

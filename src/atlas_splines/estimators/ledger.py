@@ -279,8 +279,14 @@ class Ledger(Recomputing):
 
     def remembering(self, learned: dict[str, Any]) -> Ledger:
         """The ledger that remembers what an estimator has learned from all of it."""
-        found = replace(self, fingerprint=model_in(learned["model_"]).fingerprint())
-        found.states.update(self.states | {self.keys[-1]: learned})
+        found = self.leading_to(model_in(learned["model_"]).fingerprint())
+        found.states[self.keys[-1]] = learned
+        return found
+
+    def leading_to(self, fingerprint: str) -> Ledger:
+        """The ledger of a model with this content hash."""
+        found = replace(self, fingerprint=fingerprint)
+        found.states.update(self.states)
         return found
 
     def _changed(self, contributions: Sequence[Contribution]) -> Ledger:
