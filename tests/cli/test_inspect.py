@@ -21,7 +21,7 @@ def test_inspect_shows_configuration_domain_and_log(work, monkeypatch):
     assert re.search(r"age +number +-4\.\d+ to 9\d\.\d+, or missing\n", output)
     assert re.search(r"city +category  3: 'Aarhus', 'Bergen', 'Cadiz'\n", output)
     assert re.search(
-        r"\n1 .* chart  60    RMSE [\d.]+ +RMSE [\d.]+ +about \d+% +[\d.]+%\n2 .* reverted 20", output
+        r"\n1 .* chart +60 +RMSE [\d.]+ +RMSE [\d.]+ +about \d+% +[\d.]+%\n2 .* reverted 20", output
     )
     ok("inspect", "m.atlas", "--plot", "picture.png", "--data", "homes.csv")
     assert (work / "picture.png").read_bytes().startswith(b"\x89PNG")

@@ -177,13 +177,21 @@ def test_one_of_something_is_not_several(work):
 def test_other_kinds_of_retention(work, retention, says):
     output = ok("update", "m.atlas", "new.csv", "--retention", retention).output
     assert says in output
-    why = "since it trained the coefficients themselves and no copy is kept"
-    assert output.endswith(f"This is update 1 of m.atlas; it cannot be taken back, {why}.\n")
-    assert refused("revert", "m.atlas", "1") == (
-        f"m.atlas: update 1 cannot be reverted, {why}; of this model's updates, none can"
-    )
+    assert output.endswith("This is update 1 of m.atlas; atlas revert m.atlas 1 takes it back.\n")
     assert estimator_of("m.atlas").update_log_[-1].kind == retention
     assert estimator_of("m.atlas").retention == "auto"
+    assert "every prediction is as it was before, to the bit" in ok("revert", "m.atlas", "1").output
+
+
+@pytest.mark.slow
+def test_training_without_all_rows_cannot_be_reverted(work):
+    ok("fit", "homes.csv", "-t", "price", "-o", "s.atlas", "--memory", "sums", *SMALL)
+    output = ok("update", "s.atlas", "new.csv", "--retention", "none").output
+    why = "since it trained the coefficients themselves and no copy is kept"
+    assert output.endswith(f"This is update 1 of s.atlas; it cannot be taken back, {why}.\n")
+    assert refused("revert", "s.atlas", "1") == (
+        f"s.atlas: update 1 cannot be reverted, {why}; of this model's updates, none can"
+    )
 
 
 @pytest.mark.slow

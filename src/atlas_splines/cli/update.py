@@ -137,7 +137,7 @@ def update_model(
         if not replaces:
             check_replaceable(output)  # it may have come meanwhile
         save(model, output)
-    tell_id(done, output, say)
+    tell_id(model, done, output, say)
     return facts_of(output, plan, done, after)
 
 
@@ -411,10 +411,10 @@ def tell_extension(estimator: Estimator, encoding: Encoding, old: NDArray[np.flo
             say(f"Domain: {name} is now {is_now}; it was {was}.")
 
 
-def tell_id(record: Record, output: Path, say: Say) -> None:
+def tell_id(model: TableModel, record: Record, output: Path, say: Say) -> None:
     """Say which update it was, and how to take it back."""
     way_back = f"atlas revert {output} {record.id} takes it back"
-    if record.kind in TRAINED:
+    if record.kind in TRAINED and model.estimator.ledger_ is None:
         way_back = "it cannot be taken back, since it trained the coefficients themselves and no copy is kept"
     elif isinstance(record, Update) and TOO_FEW in record.reason:
         way_back = TOO_FEW
