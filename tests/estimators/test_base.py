@@ -177,7 +177,7 @@ def test_the_unit_of_weights_does_not_matter(scale, even):
     def told(unit):
         model = AtlasRegressor(random_state=0, retention="pool").fit(X[:200], y[:200], unit * weights[:200])
         record, ends = model.fit_record_, np.array(model.predict_interval(X))
-        model.partial_fit(X[200:], y[200:] + 5, unit * weights[200:])
+        model.partial_fit(X[200:], y[200:] + 5, unit * weights[200:], assess=True)
         log = model.update_log_[-1]
         numbers = [record.error, record.baseline, record.score, log.error_before, log.error_after]
         held_out = log.held_out.error, log.held_out.baseline, log.held_out.score
@@ -191,7 +191,7 @@ def test_the_unit_of_weights_does_not_matter(scale, even):
 def test_an_error_does_not_vanish_with_the_weights_of_its_rows(weight):
     X, y = plane(300)
     model = AtlasRegressor(random_state=0, retention="pool").fit(X, y)
-    model.partial_fit(X[:100], y[:100] + 50, np.full(100, weight), accept=True)
+    model.partial_fit(X[:100], y[:100] + 50, np.full(100, weight), accept=True, assess=True)
     error = np.sqrt(np.mean((model.predict(X[:100]) - y[:100] - 50) ** 2))
     log = model.update_log_[-1]
     assert log.error_after == pytest.approx(error, rel=1e-3)

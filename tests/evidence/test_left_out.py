@@ -48,7 +48,7 @@ def test_the_log_tells_out_of_sample_errors_of_updates_that_teach_nothing():
     X, y = random.random((400, 2)), random.normal(size=400)
     y[:300] = np.sin(20 * X[:300, 0]) * np.sin(20 * X[:300, 1])
     model = AtlasRegressor(retention="pool", features=40, random_state=0).fit(X[:300], y[:300])
-    model.partial_fit(X[300:], y[300:], accept=True)
+    model.partial_fit(X[300:], y[300:], accept=True, assess=True)
     done = model.update_log_[-1]
     assert done.held_out.score < 0.05
     assert done.error_after < 0.8 * done.held_out.error

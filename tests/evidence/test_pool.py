@@ -10,6 +10,7 @@ from atlas_splines import Atlas
 from atlas_splines.core.model import model_in, state_of
 from atlas_splines.evidence.batches import summed
 from atlas_splines.evidence.design import design
+from atlas_splines.evidence.expert_weights import FARTHEST
 from atlas_splines.evidence.features import Bumps, Features
 from atlas_splines.evidence.pool import RECENT, Pool
 from atlas_splines.evidence.readout import Prior, Sums, sums_of
@@ -148,8 +149,9 @@ def test_errors_in_turn_are_those_of_pools_without_a_block():
 def test_memories_that_nobody_listens_to_are_not_asked():
     pool = pool_of(batch(3.0)).with_voice("exact").learned(2, *batch(4.0, seed=2))
     assert "later" not in vars(pool)
-    assert len(set(pool.recent[-1].errors)) == 1
-    assert len(set(pool_of(batch(3.0)).learned(2, *batch(4.0, seed=2)).recent[-1].errors)) == 3
+    assert len(set(np.diagonal(pool.recent[-1].products))) == 1
+    mixed = pool_of(batch(3.0)).learned(2, *batch(4.0, seed=2))
+    assert len(set(np.diagonal(mixed.recent[-1].products))) == 3
 
 
 def bumpy_pool():
@@ -203,7 +205,7 @@ def test_a_first_model_that_overflows_is_infinitely_wrong():
     pool = Pool.start(FEATURES, Prior.flat(FEATURES.sizes), *batch(), base=state_of(wild))
     points, targets = batch(seed=1)
     grown = pool.learned(1, points, targets).learned(2, *batch(seed=2))
-    assert grown.recent[0].errors[-1] == np.inf
+    assert grown.recent[0].products[-1, -1] == pytest.approx(FARTHEST**2)
     assert grown.trust[-1] == 0
     assert grown.trust.sum() == pytest.approx(1)
     assert np.isfinite(grown.model(points)).all()
@@ -242,7 +244,8 @@ def test_an_update_can_come_in_pieces():
     for rows in np.array_split(np.arange(300), 3):
         pieces = pieces.learned(7, points[rows], targets[rows])
     assert pieces.total == whole.total
-    assert (pieces.recent[-1].errors < whole.recent[-1].errors).all()  # later rows were no surprise
+    squares = (np.diagonal(each.recent[-1].products) for each in (pieces, whole))
+    assert np.less(*squares).all()  # later rows were no surprise
     assert same_bits(pieces.without(7), start)
 
 
@@ -254,8 +257,12 @@ def test_further_rows_of_an_update_may_come_as_sums(first):
     joined = begun.joined_by(7, summed(FEATURES, points[first:], targets[first:], None))
     assert joined.total == start.learned(7, points, targets).total
     assert len(joined.recent) == RECENT
-    errors = begun.recent[-1].errors if first else start.whole_track.errors
-    assert np.array_equal(joined.recent[-1].errors, errors)
+    if first:
+        assert np.array_equal(joined.recent[-1].products, begun.recent[-1].products)
+    else:
+        known = start.all_experts
+        squares = np.diagonal(joined.recent[-1].products)
+        assert squares.sum() == pytest.approx(known.errors.sum())
     assert same_bits(joined.without(7), start)
 
 

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from atlas_splines.core.model import state_of
+from atlas_splines.evidence.expert_weights import ExpertWeights
 from atlas_splines.evidence.features import Bumps, Features
 from atlas_splines.evidence.pool import Pool
 from atlas_splines.evidence.presence import Presence
 from atlas_splines.evidence.readout import Prior
 from atlas_splines.evidence.spread import Seen, Spread, telling_inputs
-from atlas_splines.evidence.track import Track
 
 FEATURES = Features(2, (0, 1), (), ())
 
@@ -67,7 +67,7 @@ def test_a_pool_that_was_not_watched_stays_so(pool):
 
 
 def test_the_first_model_of_an_old_file_is_watched_from_the_next_update_on(pool):
-    old = replace(pool, fitted=state_of(pool.model), track=Track(np.zeros(4)), voice="mixture")
+    old = replace(pool, fitted=state_of(pool.model), experts=ExpertWeights.of(4), voice="mixture")
     assert old.learned(1, *rows(50)).whole_spread is None  # too few to tell
     grown = old.learned(1, *rows(200, seed=1))
     assert isinstance(grown.recent[0].seen, Spread)

@@ -28,7 +28,8 @@ def data(rows=150, seed=0):
 def regressor():
     X, y = data()
     model = AtlasRegressor(missing="learn", **SMALL).fit(X, y)
-    return model.partial_fit(X[:60] * 0.2 + 90, y[:60])  # beyond the domain too
+    model.set_params(retention="chart").partial_fit(X[:60] * 0.2 + 90, y[:60])  # beyond the domain too
+    return model.set_params(retention="auto")
 
 
 @pytest.fixture(scope="module")

@@ -22,6 +22,7 @@ from mutations import (
 from atlas_splines import AtlasRegressor, TableModel, load, save
 from atlas_splines.core.model import Atlas, commit, model_in, state_of, take_state
 from atlas_splines.core.state import Evidence
+from atlas_splines.evidence.expert_weights import FARTHEST
 from atlas_splines.evidence.pool import Pool
 from atlas_splines.files.errors import StorageError
 from atlas_splines.storage.models import model_from_archive, model_to_archive
@@ -72,8 +73,9 @@ def same_pool(one, other):
     """Whether two pools are the same to the bit."""
     arrays = [
         (one.prior.precisions, other.prior.precisions),
-        (one.track.errors, other.track.errors),
-        *((a.errors, b.errors) for a, b in zip(one.recent, other.recent, strict=True)),
+        (one.experts.errors, other.experts.errors),
+        (one.experts.products, other.experts.products),
+        *((a.products, b.products) for a, b in zip(one.recent, other.recent, strict=True)),
         *((a.centres, b.centres) for a, b in zip(one.features.bumps, other.features.bumps, strict=True)),
         *((a.lengths, b.lengths) for a, b in zip(one.features.bumps, other.features.bumps, strict=True)),
     ]
@@ -83,7 +85,7 @@ def same_pool(one, other):
         arrays.append((one.base.table, other.base.table))
     plain = [
         [
-            *(p.features.coarse, p.features.fine, p.prior.sizes, p.prior.steps, p.half_lives, p.track.rows),
+            *(p.features.coarse, p.features.fine, p.prior.sizes, p.prior.steps, p.half_lives, p.experts.rows),
             *(p.voice, p.loss, p.dtype, p.weight_unit, p.base is None),
             [(batch.update, batch.grew, batch.before) for batch in p.recent],
         ]
@@ -120,7 +122,7 @@ def test_saving_twice_gives_the_same_bytes(maker, path, tmp_path):
 def test_the_files_hold_all_kinds_of_evidence(pooled):
     pool, chart = pools_of(pooled)
     assert pool.base is not None
-    assert pool.track.rows > 0
+    assert pool.experts.rows > 0
     assert [batch.update for batch in pool.recent] == [4, 5, 8]
     assert all(sums.count < pool.older.count for sums in pool.faded)
     assert chart.base is None
@@ -190,8 +192,8 @@ def test_a_file_that_does_not_say_who_spoke_before_updates_most_likely_had_a_fit
     voice, is_first, pooled
 ):
     pool = state_of(pooled.model_).evidence
-    track = replace(pool.track, rows=0.0) if is_first else pool.track
-    state = replace(state_of(pooled.model_), evidence=replace(pool, voice=voice, track=track))
+    experts = replace(pool.experts, rows=0.0) if is_first else pool.experts
+    state = replace(state_of(pooled.model_), evidence=replace(pool, voice=voice, experts=experts))
     archive = model_to_archive(model_in(state, pooled.model_.updates))
     for batch in archive.header["model"]["evidence"]["recent"]:
         del batch["before"]
@@ -217,14 +219,18 @@ def test_weights_half_lives_and_several_targets(reloaded):
     assert same_pool(*(state_of(each.model_).evidence for each in (model, twin)))
 
 
-def test_a_candidate_that_has_overflowed_comes_back(pooled):
-    pool = state_of(pooled.model_).evidence
-    recent = tuple(replace(batch, errors=np.array([0.0, 1, 2, np.inf])) for batch in pool.recent)
-    state = replace(state_of(pooled.model_), evidence=replace(pool, recent=recent))
-    model = model_in(state)
-    model.updates = pooled.model_.updates
-    twin = model_from_archive(model_to_archive(model))
-    assert [batch.errors.tolist() for batch in state_of(twin).evidence.recent] == [[0, 1, 2, np.inf]] * 3
+def test_files_with_squares_of_errors_alone_are_read_as_if_errors_were_alike(pooled):
+    archive = model_to_archive(model_in(state_of(pooled.model_), pooled.model_.updates))
+    evidence = archive.header["model"]["evidence"]
+    evidence["track"] = {"errors": [4.0, 1.0, 2.0, "inf"], "rows": 30.0}
+    for batch in evidence["recent"]:
+        del batch["products"]
+        batch["errors"] = [0.0, 1, 4, "inf"]
+    pool = state_of(model_from_archive(archive)).evidence
+    assert pool.experts.errors.tolist() == [4, 1, 2, FARTHEST**2]
+    assert pool.experts.products[0, 1] == pytest.approx(30 * 2)
+    assert pool.recent[0].products[:3, :3].tolist() == [[0, 0, 0], [0, 1, 2], [0, 2, 4]]
+    assert pool.trust[3] == 0
 
 
 def test_features_that_have_grown_come_back_and_go_with_their_update(pooled, reloaded):
@@ -355,13 +361,15 @@ GREW = "'grew' of a recent update of model.evidence must count bumps of each gro
         (set_value("half_lives", to=[1000, 0]), "'half_lives' of model.evidence must be positive numbers"),
         (set_value("half_lives", to=[1000, "1"]), "'half_lives' of model.evidence must be positive numbers"),
         (set_value("half_lives", to=[1000] * 17), "'half_lives' of model.evidence are 17, and 16 at most have a place"),
-        (set_value("half_lives", to=[1000]), "'errors' of model.evidence.recent.0 must be 3 numbers of at least 0"),
+        (set_value("half_lives", to=[1000]), "'products' of model.evidence.recent.0 must be those of errors of 3 candidates"),
         (set_value("faded", to=[True]), "'faded' of model.evidence must be true or false for each of the half-lives"),
         (set_value("faded", to=[1, 1]), "'faded' of model.evidence must be true or false for each of the half-lives"),
         (set_value("faded", to=[True, False]), "tensor 'model.evidence.faded.1.count' has no place in it"),
         (set_value("track", "errors", to=[0, 0, 0]), "'errors' of the track of model.evidence must be 4 numbers of at least 0"),
         (set_value("track", "errors", 0, to=-1), "'errors' of the track of model.evidence must be 4 numbers of at least 0"),
         (set_value("track", "errors", 0, to="nan"), "'errors' of the track of model.evidence must be 4 numbers of at least 0"),
+        (set_value("track", "products", 0, 1, to=7), "'products' of the track of model.evidence must be those of errors of 4 candidates"),
+        (set_value("track", "products", 0, 0, to="1"), "'products' of the track of model.evidence must be those of errors of 4 candidates"),
         (set_value("track", "rows", to=-1), "'rows' of the track of model.evidence must be a number of at least 0, not -1"),
         (set_value("recent", 0, "update", to=99), "'recent' of model.evidence must be rising updates"),
         (set_value("recent", 2, "update", to=99), "evidence belongs to update 99, which is not in the log or has none there"),
@@ -378,7 +386,7 @@ GREW = "'grew' of a recent update of model.evidence must count bumps of each gro
         (set_value("base", "inputs", to=3), "tensor 'model.evidence.base.domain' has shape (2, 2) instead of (3, 2)"),
         (set_value("base", "terms", to=2**40), f"tensor 'model.evidence.base.table' has shape (24, 5) instead of (24, {2**41 + 1})"),
         (set_value("base", "density", to=21), "'density' of 'base' of model.evidence must be at most 20, not 21"),
-        (set_value("base", to=None), "'errors' of model.evidence.recent.0 must be 3 numbers of at least 0"),
+        (set_value("base", to=None), "'products' of model.evidence.recent.0 must be those of errors of 3 candidates"),
         (set_value("voice", to="choir"), "'voice' of model.evidence must be one of 'mixture', 'exact', 'fading', not 'choir'"),
         (set_value("loss", to="0-1"), "'loss' of model.evidence must be one of 'mae', 'mse', 'huber', 'cross-entropy', not '0-1'"),
         (set_value("weight_unit", to=0), "'weight_unit' of model.evidence must be more than 0"),
@@ -447,7 +455,7 @@ def test_a_memory_must_fade_to_speak(pooled):
     def edit(file):
         pool = file.envelope["header"]["model"]["charts"][0]["evidence"]
         pool |= {"half_lives": [], "faded": [], "voice": "fading", "recent": []}
-        pool["track"]["errors"] = [0]
+        pool["track"] |= {"errors": [0], "products": [[0]]}
 
     archive = model_to_archive(pooled.model_)
     edit(File({}, {"header": archive.header}, bytearray()))
@@ -461,7 +469,8 @@ def test_a_memory_must_fade_to_have_spoken(pooled):
     archive = model_to_archive(pooled.model_)
     pool = archive.header["model"]["charts"][0]["evidence"]
     pool |= {"half_lives": [], "faded": []}
-    pool["track"]["errors"] = pool["recent"][0]["errors"] = [0]
+    pool["track"] |= {"errors": [0], "products": [[0]]}
+    pool["recent"][0]["products"] = [[0]]
     pool["recent"][0]["before"] = "fading"
     with pytest.raises(
         ValueError, match=r"'before' of model.charts.0.evidence.recent.0 is 'fading', but no memory fades"

@@ -49,6 +49,7 @@ from atlas_splines.estimators.ledger import (
     Removed,
     counting_rows,
     derive,
+    framed_anew,
     framed_rows,
     in_rows,
 )
@@ -434,6 +435,35 @@ class AtlasEstimator(Accountable):
         now, ledger = datetime.now(timezone.utc), getattr(self, "ledger_", None)
         return now if ledger is None else max(now, ledger.contributions[-1].time + TICK)
 
+    def _can_frame(self, ledger: Ledger) -> bool:
+        """Whether the frame can be chosen anew from all rows: no row or chart stands in its way."""
+        if memory_of(state_of(self.model_)) is None or self.half_life is not None:
+            return False
+        if ledger.fit.groups is not None or not isinstance(self.domain, str):
+            return False
+        by_user = {each.number for each in ledger.contributions if each.options.get("retention") == "chart"}
+        fixed = by_user | {ledger.contributions[-1].number}  # whose promise is that nothing else changes
+        if fixed & {chart.update for chart in self.model_.charts}:
+            return False
+        updates = [each.X for each in ledger.contributions if each.kind == "update"]
+        levels = sorted(self.domain_.levels)
+        return not any((X[:, levels] >= LATER).any() for X in updates)
+
+    def _framed_by(self: Self, rows: Contribution, parameters: Mapping[str, Any]) -> Self:
+        """A draft with a frame chosen from all rows, which goes on with what is known of the candidates."""
+        draft, before = copy.copy(self), needed_pool(state_of(self.model_))
+        now = self.get_params(deep=False)
+        draft.set_params(**{name: value for name, value in parameters.items() if name in now})
+        draft._fit_contribution(rows)
+        draft.set_params(**now)
+        pool = needed_pool(state_of(draft.model_)).following(before, self._square_in(draft))
+        draft.model_ = model_in(pool.state_like(state_of(draft.model_)), self.model_.updates)
+        return draft
+
+    def _square_in(self: Self, other: Self) -> float:
+        """A squared error of one in the units of another fit."""
+        return 1.0
+
     def _knowing_classes(self: Self, classes: Array) -> Self:
         """The estimator, or a draft that knows more classes."""
         return self
@@ -658,13 +688,14 @@ class AtlasEstimator(Accountable):
         message: str = "",
         author: str = "",
         accept: bool = False,
+        assess: bool = True,
         seed: int | None = None,
     ) -> Self:
         """Teach the fitted model new data, without forgetting; options for this call only may be given.
 
         With `far` the domain grows to every row; otherwise a few that are far outside are refused.
-        The rest are further rows (X, y) of a table larger than memory, see `atlas_splines.update`, and so is
-        `accept`.
+        The rest are further rows (X, y) of a table larger than memory, see `atlas_splines.update`, and so are
+        `accept` and `assess`.
         `seed` is that of an update that is made again.
         """
         self._check_parameters()
@@ -713,6 +744,7 @@ class AtlasEstimator(Accountable):
             message=message,
             author=author,
             accept=accept,
+            assess=assess,
             digest=digest,
         )
         if done.id != id:  # the rows were known
@@ -740,8 +772,19 @@ class AtlasEstimator(Accountable):
             options,
             classes=self._all_classes(y),
         )
-        self.ledger_ = None if further else self._noting(ledger, own)
-        return self
+        return self._noted(done, None if further else ledger, own)
+
+    def _noted(self: Self, done: Update, ledger: Ledger | None, own: Contribution) -> Self:
+        """The estimator after an update, with a ledger that has its rows and maybe another frame."""
+        self.ledger_ = self._noting(ledger, own)
+        if self.ledger_ is None:
+            return self
+        draft = framed_anew(self, self.ledger_)
+        if draft is not self:
+            done.reason += f"; features and length scales chosen anew from {self.ledger_.rows:,} rows"
+            done.after = draft.model_.fingerprint()
+            draft.ledger_ = self.ledger_.remembering(draft._learned)
+        return draft
 
     def _known_update(self, digest: RowDigest) -> Record | None:
         """The entry of an update that has learned the same rows, if there is one; few may well come twice."""

@@ -78,6 +78,7 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
         message: str = "",
         author: str = "",
         accept: bool = False,
+        assess: bool = False,
     ) -> AtlasClassifier:
         """Learn new data without forgetting; the first call is a `fit`.
 
@@ -94,6 +95,9 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
             Whether to learn rows that are otherwise not learned: those that are faulty as a whole, such as
             targets that are ten times those predicted, a constant target or two columns exchanged, which
             raise `UpdateRefused`; and those of an earlier update, of which an `UpdateWarning` tells.
+        assess
+            Whether `held_out` in the log tells how well these rows are predicted by all others: that can take
+            longer than to learn them. The error before learning is there in any case.
 
         Returns
         -------
@@ -102,7 +106,7 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
         if not hasattr(self, "model_"):
             return self._fit_announced(X, y, classes, sample_weight)
         self._check_announced(classes)
-        return self._learn(X, y, sample_weight, message=message, author=author, accept=accept)
+        return self._learn(X, y, sample_weight, message=message, author=author, accept=accept, assess=assess)
 
     def _check_announced(self, classes: ArrayLike | None) -> None:
         """Refuse other classes than those that the first call has announced."""

@@ -178,6 +178,7 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
         message: str = "",
         author: str = "",
         accept: bool = False,
+        assess: bool = False,
     ) -> AtlasRegressor:
         """Learn new data without forgetting; the first call is a `fit`.
 
@@ -194,6 +195,9 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
             Whether to learn rows that are otherwise not learned: those that are faulty as a whole, such as
             targets that are ten times those predicted, a constant target or two columns exchanged, which
             raise `UpdateRefused`; and those of an earlier update, of which an `UpdateWarning` tells.
+        assess
+            Whether `held_out` in the log tells how well these rows are predicted by all others: that can take
+            longer than to learn them. The error before learning is there in any case.
 
         Returns
         -------
@@ -201,7 +205,7 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
         """
         if not hasattr(self, "model_"):
             return self._fit(X, y, sample_weight)
-        return self._learn(X, y, sample_weight, message=message, author=author, accept=accept)
+        return self._learn(X, y, sample_weight, message=message, author=author, accept=accept, assess=assess)
 
     @overload
     def predict(self, X: ArrayLike, return_std: Literal[False] = False) -> Array: ...
@@ -405,6 +409,9 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
 
     def _as_own(self, other: AtlasRegressor, outputs: Array) -> Array:
         return np.asarray((other._unscaled(outputs) - self.target_mean_) / self.target_scale_)
+
+    def _square_in(self, other: AtlasRegressor) -> float:
+        return float(np.mean((self.target_scale_ / other.target_scale_) ** 2))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -11,16 +11,18 @@ from numpy.typing import NDArray
 
 from atlas_splines.core.remembering import Recomputing
 from atlas_splines.evidence.features import Features
+from atlas_splines.evidence.held_rows import HeldRows
 from atlas_splines.evidence.readout import Sums, sums_of
 from atlas_splines.evidence.spread import Seen, Spread
 from atlas_splines.evidence.statistics import HEAVIEST, Statistics
 
-__all__ = ["Batch", "Voice", "pieces_of", "scaled", "spread_after", "summed"]
+__all__ = ["Batch", "Voice", "decayed_sums", "pieces_of", "scaled", "spread_after", "summed"]
 
 Array = NDArray[np.float64]
 Voice = Literal["mixture", "exact", "fading"]  # who speaks for a pool
 
 ROWS_AT_ONCE = 8192  # whose features are held in memory
+FORGOTTEN = 20  # half-lives after which a row counts a millionth
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,8 +35,9 @@ class Batch(Recomputing):
         Number of the update.
     statistics
         Sums of its rows.
-    errors
-        Mean squared error of each candidate on its rows before they were learned, shape (candidates,).
+    products
+        Mean products of the errors of candidates on its rows before they were learned, shape (candidates,
+        candidates).
     grew
         Bumps that came with it, for each group; empty if none did.
     seen
@@ -45,7 +48,7 @@ class Batch(Recomputing):
 
     update: int
     statistics: Statistics
-    errors: Array
+    products: Array
     grew: tuple[int, ...] = ()
     seen: Seen | Spread | None = None
     before: Voice = "mixture"
@@ -58,11 +61,12 @@ class Batch(Recomputing):
     def joined(self, more: Batch) -> Batch:
         """The evidence of these rows and of more rows of the same update."""
         counts = np.array([self.statistics.count, more.statistics.count])
-        errors = counts @ [self.errors, more.errors] / counts.sum()
+        shares = counts / counts.sum()
+        products = shares[0] * self.products + shares[1] * more.products
         seen = spread_after(self.seen, more.seen) if isinstance(self.seen, Spread) else self.seen
         if isinstance(self.seen, Seen) and isinstance(more.seen, Seen):
             seen = self.seen.joined(more.seen)
-        return replace(self, statistics=self.statistics + more.statistics, errors=errors, seen=seen)
+        return replace(self, statistics=self.statistics + more.statistics, products=products, seen=seen)
 
 
 def spread_after(spread: Spread | None, seen: Seen | Spread | None) -> Spread | None:
@@ -87,6 +91,26 @@ def summed(
         for rows in pieces_of(len(points))
     )
     return statistics
+
+
+def decayed_sums(features: Features, rows: HeldRows, half_life: float) -> Sums:
+    """Sums of rows in their order, in which a row counts half for each half-life of rows after it.
+
+    Rows of `FORGOTTEN` half-lives and more are left out.
+    """
+    begin = max(len(rows) - int(FORGOTTEN * half_life), 0)
+    ages = np.arange(len(rows) - begin - 1, -1, -1)
+    gram, moment = np.zeros((len(features), len(features))), np.zeros((len(features), rows.targets.shape[1]))
+    square, count = np.zeros(rows.targets.shape[1]), 0.0
+    for piece in pieces_of(len(ages)):
+        own = rows.take(slice(begin + piece.start, min(begin + piece.stop, len(rows))))
+        phi, targets = features(own.points.astype(np.float64)), own.targets.astype(np.float64)
+        weights = own.weights.astype(np.float64) * 0.5 ** (ages[piece] / half_life)
+        gram += phi.T @ (weights[:, None] * phi)
+        moment += phi.T @ (weights[:, None] * targets)
+        square += weights @ targets**2
+        count += float(weights.sum())
+    return Sums(gram, moment, square, count)
 
 
 def pieces_of(rows: int) -> list[slice]:

@@ -33,7 +33,7 @@ from atlas_splines.evidence.linear_part import LinearPart, linear_left_out
 from atlas_splines.evidence.readout import Readout
 
 __all__ = [
-    *("Component", "LocalFit", "LocalMemory", "Mixture", "Part", "Regression"),
+    *("RECENT_RULES", "Component", "LocalFit", "LocalMemory", "Mixture", "Part", "RecentRules", "Regression"),
     *("fit_boxes", "forecasting_shares", "rows_without_blocks", "solve_boxes", "stacking_shares"),
 ]
 
@@ -43,6 +43,29 @@ Part = Literal[
 ]  # what a local regression is on: the target, or what a part leaves
 FIRM = 100.0  # how firmly shares add up to 1, over the size of all predictions
 LINE = np.array([-1.0, 0.0, 1.0, 2.0])  # coefficients of density 0 whose spline is the identity
+
+
+@dataclass(frozen=True)
+class RecentRules:
+    """Local regressions that follow a drifting world; `benchmarks/streams.py` compares them with others.
+
+    Attributes
+    ----------
+    half_lives
+        Rows after which the noise of a row has doubled, for each regression. Without that of 3,000 rows the
+        error on seven streams is 0.4 % larger, without both 1.6 %.
+    box_rows
+        Rows of a box of each.
+    reach
+        Half-lives after which a row is left out: its noise is 64 times that of a fresh one then.
+    """
+
+    half_lives: tuple[float, ...] = (3000.0, 600.0)
+    box_rows: tuple[int, ...] = (1000, 500)
+    reach: float = 6.0
+
+
+RECENT_RULES = RecentRules()
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,9 +275,10 @@ class Regression:
         model = fold(self.features, mixture.smooth * self.smooth_weights, dtype)
         if mixture.linear:
             add_line(model, self.linear, mixture.linear)
+        heard = [each for each in mixture.components if each.share > 0]
         if local is None:
-            local = [self.terms(each.kernel, each.of) for each in mixture.components]
-        shares = zip(local, mixture.components, strict=True)
+            local = [self.terms(each.kernel, each.of) for each in heard]
+        shares = zip(local, heard, strict=True)
         return replace(state_of(model), local=tuple(terms.scaled(each.share) for terms, each in shares))
 
 
@@ -339,6 +363,23 @@ class LocalMemory(Recomputing):
         return (
             known if self.later is None else replace(known, later=self.beyond(regression, self.later, dtype))
         )
+
+    @property
+    def target_kernel(self) -> LaplaceKernel | None:
+        """The kernel of regression on the target, if there is one."""
+        return next((each.kernel for each in self.known.components if each.of == "target"), None)
+
+    def recent_terms(self, regression: Regression, rules: RecentRules = RECENT_RULES) -> list[LocalTerms]:
+        """Terms of local regressions on the target: the noise of a row doubles with each half-life."""
+        kernel, count, found = self.target_kernel, len(regression.rows), []
+        assert kernel is not None
+        for half_life, box_rows in zip(rules.half_lives, rules.box_rows, strict=True):
+            begin = max(count - int(rules.reach * half_life), 0)
+            rows = regression.rows.take(slice(begin, None))
+            ages = np.arange(len(rows) - 1, -1, -1)
+            aged = replace(rows, weights=(rows.weights * 0.5 ** (ages / half_life)).astype(np.float32))
+            found.append(solve_boxes(kernel, Distinct.of(aged), regression.targets[begin:], box_rows))
+        return found
 
     def clocks_of(self, points: NDArray[np.float32]) -> tuple[NDArray[np.intp], NDArray[np.int8]]:
         """The clocks, and 1 for each that rises from row to row and −1 for one that falls.

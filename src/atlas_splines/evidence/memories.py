@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines.core.evaluation import evaluate_anywhere
+from atlas_splines.core.local_terms import LocalTerms
 from atlas_splines.core.losses import find_loss
 from atlas_splines.core.mixing import mixture
 from atlas_splines.core.model import Atlas, model_in, state_of
@@ -22,24 +23,23 @@ from atlas_splines.core.offsets import Offsets
 from atlas_splines.core.remembering import Recomputing
 from atlas_splines.core.state import State
 from atlas_splines.evidence.batches import Batch, Voice, scaled, spread_after
+from atlas_splines.evidence.expert_weights import ExpertWeights, products_of
 from atlas_splines.evidence.features import Features
 from atlas_splines.evidence.folding import fold
 from atlas_splines.evidence.held_rows import HeldRows
 from atlas_splines.evidence.left_out import predict_without
 from atlas_splines.evidence.levels import LevelEffects, mixed_effects
-from atlas_splines.evidence.local_memory import LocalMemory
+from atlas_splines.evidence.local_memory import RECENT_RULES, LocalMemory
 from atlas_splines.evidence.presence import Presence
 from atlas_splines.evidence.readout import Prior, Readout, Sums, solve, sums_of
 from atlas_splines.evidence.spread import LEAST_ROWS, Seen, Spread, telling_inputs
 from atlas_splines.evidence.statistics import HEAVIEST, Statistics
-from atlas_splines.evidence.track import Track
 
-__all__ = ["RECENT", "Memories"]
+__all__ = ["RECENT", "Memories", "recent_lives_of"]
 
 Array = NDArray[np.float64]
 
 RECENT = 4  # updates that can be taken back without their rows, unless another number is asked for
-FADING_SHARE = 0.1  # of a fading memory that is as good as the exact one, over the share of that
 FARTHEST = 1e15  # what a model that overflows is taken to say
 SHARPNESS = 2.0  # scores of classes are multiplied by this over the standard deviation of their noise
 
@@ -60,7 +60,7 @@ class Memories(Recomputing):
         Exact sums of the first data and of all updates that are no longer recent.
     faded
         The same sums, faded, for each half-life.
-    track
+    experts
         How well the candidates predicted, up to there.
     recent
         The latest updates, oldest first.
@@ -94,7 +94,7 @@ class Memories(Recomputing):
     half_lives: tuple[float, ...]
     older: Statistics
     faded: tuple[Sums, ...]
-    track: Track
+    experts: ExpertWeights
     recent: tuple[Batch, ...] = ()
     fitted: State | None = None
     memory: LocalMemory | None = None
@@ -120,6 +120,23 @@ class Memories(Recomputing):
         if self.memory is None:
             return self.fitted
         return self.memory.state(self.memory.regression(self.features, self.first, self.loss), self.dtype)
+
+    @cached_property
+    def recent_terms(self) -> list[LocalTerms]:
+        """Local regressions on rows whose noise grows with their age, for each half-life; none of classes."""
+        if self.memory is None or not self.recent_lives:
+            return []
+        return self.memory.recent_terms(self.memory.regression(self.features, self.first, self.loss))
+
+    @property
+    def recent_lives(self) -> tuple[float, ...]:
+        """Half-lives of the local regressions that are candidates."""
+        return recent_lives_of(self.memory, self.loss)
+
+    @property
+    def candidates(self) -> int:
+        """Number of candidates: cumulative and decayed statistics, the base, and recent local regressions."""
+        return 1 + len(self.half_lives) + self.has_base + len(self.recent_lives)
 
     @cached_property
     def total(self) -> Statistics:
@@ -164,25 +181,27 @@ class Memories(Recomputing):
 
     @cached_property
     def trust(self) -> Array:
-        """Share of each candidate: the exact memory, the fading ones, and the first model if it is kept."""
-        return self._trust_by(self.whole_track)
+        """Share of each candidate, in the order of `candidates`."""
+        return self._trust_by(self.all_experts)
 
-    def _trust_by(self, track: Track) -> Array:
-        candidates = np.eye(len(track.errors))
-        if self.memory is not None and (self.voice == "exact" or not track.rows):
-            return candidates[-1]  # the model of all rows depends on no order
-        if self.voice != "exact" and self.has_base and not track.rows:
-            return candidates[-1]  # the model stays what it was fitted to be
-        if self.voice != "mixture" or not track.rows:
-            return candidates[1 if self.voice == "fading" else 0]
-        fading = [FADING_SHARE] * len(self.half_lives)
-        return track.shares(np.array([1.0, *fading, *[1.0] * self.has_base]))
+    def _trust_by(self, experts: ExpertWeights) -> Array:
+        alone = np.eye(self.candidates)
+        base = alone[1 + len(self.half_lives)] if self.has_base else alone[0]
+        if self.memory is not None and (self.voice == "exact" or not experts.rows):
+            return base  # the model of all rows depends on no order
+        if self.voice != "exact" and self.has_base and not experts.rows:
+            return base  # the model stays what it was fitted to be
+        if self.voice != "mixture" or not experts.rows:
+            return alone[1 if self.voice == "fading" else 0]
+        return experts.shares
 
-    @property
-    def whole_track(self) -> Track:
+    @cached_property
+    def all_experts(self) -> ExpertWeights:
         """How well the candidates predicted, up to now."""
         return reduce(
-            lambda track, batch: track.after(batch.errors, batch.statistics.count), self.recent, self.track
+            lambda experts, batch: experts.after(batch.products, batch.statistics.count),
+            self.recent,
+            self.experts,
         )
 
     @cached_property
@@ -226,12 +245,22 @@ class Memories(Recomputing):
         """
         if not self.features.levels or not self.has_base:
             return None
-        return self.first.effects if self.whole_track.rows or self.memory is not None else None
+        return self.first.effects if self.all_experts.rows or self.memory is not None else None
 
     @property
     def base_share(self) -> float:
         """Share of the first model in what the pool says."""
-        return float(self.trust[-1]) if self.has_base else 0.0
+        return float(self.trust[1 + len(self.half_lives)]) if self.has_base else 0.0
+
+    @property
+    def recent_shares(self) -> list[float]:
+        """Shares of the recent local regressions."""
+        return [float(share) for share in self.trust[self.candidates - len(self.recent_lives) :]]
+
+    @property
+    def kept_share(self) -> float:
+        """Share of all candidates that predict from rows, or as at first: of what has no statistics."""
+        return self.base_share + sum(self.recent_shares)
 
     @property
     def sharpness(self) -> float:
@@ -262,27 +291,60 @@ class Memories(Recomputing):
     def _smooth(self) -> Atlas:
         """The same without effects of levels."""
         parts, divisors = [], []
-        if self.base_share < 1:
-            parts.append(fold(self.features, self.sharpness * self.weights, self.dtype))
+        recent = self._recent_mixture
+        if self.kept_share < 1 or recent:
+            smooth = fold(self.features, self.sharpness * self.weights, self.dtype)
+            parts.append(model_in(replace(state_of(smooth), local=recent)) if recent else smooth)
             divisors.append(1.0)
         if self.base_share > 0 and self.base is not None:
             parts.append(model_in(self.base))
             divisors.append(1 / self.base_share)
         return parts[0] if len(parts) == 1 else mixture(parts, divisors)
 
+    @property
+    def _recent_mixture(self) -> tuple[LocalTerms, ...]:
+        """Recent local regressions that have a share, times that."""
+        if not any(self.recent_shares):
+            return ()
+        pairs = zip(self.recent_terms, self.recent_shares, strict=True)
+        return tuple(terms.scaled(share) for terms, share in pairs if share > 0)
+
     # --- how far off they are -------------------------------------------------------------------------
 
-    def errors_on(self, phi: Array, points: Array, targets: Array) -> Array:
-        """Squared error of each candidate on rows with these features, shape (candidates, rows)."""
-        # where nobody listens to the fading memories they are not asked: they count as good as the exact one
+    def residuals_on(self, phi: Array, points: Array, targets: Array) -> Array:
+        """Errors of each candidate on rows with these features, shape (candidates, rows, outputs)."""
+        # candidates without a say are not evaluated: they count as good as the cumulative statistics
         alone = self.voice == "exact"
         asked = [self.first] * (1 + len(self.half_lives)) if alone else self.readouts
         levels = self.features.keys(points)
-        said: list[NDArray[np.floating]] = [readout.predict(phi, levels) for readout in asked]
+        predicted: list[NDArray[np.floating]] = [readout.predict(phi, levels) for readout in asked]
         if self.base is not None:
-            said.append(self._said_by_base(self.base, points))
+            predicted.append(self._said_by_base(self.base, points))
+        if alone:
+            predicted += [predicted[-1]] * len(self.recent_lives)
+        else:
+            predicted += [self._recent_predictions(terms, points) for terms in self.recent_terms]
         with np.errstate(over="ignore", invalid="ignore"):
-            errors = np.stack([((outputs - targets) ** 2).mean(axis=1) for outputs in said])
+            return np.stack([outputs - targets for outputs in predicted])
+
+    def _recent_predictions(self, terms: LocalTerms, points: Array) -> Array:
+        """Predictions of a recent local regression, with the effects of levels: (rows, outputs)."""
+        outputs = np.zeros((len(points), terms.weights.shape[1]))
+        terms.add_to(points, outputs)
+        effects = self.base_effects
+        return outputs if effects is None else outputs + effects.at(self.features.keys(points))
+
+    def recent_outputs(self, points: Array) -> Array:
+        """Sum of the recent local regressions, each times its share, without effects: (rows, outputs)."""
+        outputs = np.zeros((len(points), self.total.outputs))
+        for terms in self._recent_mixture:
+            terms.add_to(points, outputs)
+        return outputs
+
+    def errors_on(self, phi: Array, points: Array, targets: Array) -> Array:
+        """Squared error of each candidate on rows with these features, shape (candidates, rows)."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            errors = (self.residuals_on(phi, points, targets) ** 2).mean(axis=2)
         return np.where(np.isnan(errors), np.inf, errors)  # whoever overflows is infinitely wrong
 
     def base_outputs(self, points: Array) -> Array:
@@ -322,7 +384,9 @@ class Memories(Recomputing):
             Numbers of the rows of each block; together all rows.
         """
         counted = self.counted(weights)
-        ahead = before.errors_on(phi, points, targets)  # (candidates, rows)
+        residuals = before.residuals_on(phi, points, targets)  # (candidates, rows, outputs)
+        with np.errstate(over="ignore", invalid="ignore"):
+            ahead = np.nan_to_num((residuals**2).mean(axis=2), nan=np.inf)
         rows = (phi, targets, counted, blocks, self.features.keys(points))
         left = [(readout.left_in_turn(*rows) ** 2).mean(axis=1) for readout in self.readouts]
         if self.memory is not None and self.loss != "cross-entropy":
@@ -336,11 +400,11 @@ class Memories(Recomputing):
         found = np.empty(len(points))
         for held in blocks:
             rest = np.setdiff1d(np.arange(len(points)), held)
-            track = before.whole_track
+            experts = before.all_experts
             if len(rest):
-                seen = np.average(ahead[:, rest], axis=1, weights=weights[rest])
-                track = track.after(seen, counted[rest].sum())
-            trust = self._trust_by(track)
+                seen = products_of(residuals[:, rest], weights[rest], before.trust)
+                experts = experts.after(seen, counted[rest].sum())
+            trust = self._trust_by(experts)
             found[held] = trust[trust > 0] @ errors[trust > 0][:, held]  # others may be infinitely wrong
         return found
 
@@ -427,3 +491,9 @@ class Memories(Recomputing):
     def counted(self, weights: Array) -> Array:
         """Weights as the statistics count them."""
         return np.minimum(weights / self.weight_unit, HEAVIEST)
+
+
+def recent_lives_of(memory: LocalMemory | None, loss: str) -> tuple[float, ...]:
+    """Half-lives of the recent local regressions that rows which are kept give; none of classes."""
+    has_kernel = memory is not None and memory.target_kernel is not None
+    return RECENT_RULES.half_lives if has_kernel and loss != "cross-entropy" else ()

@@ -12,7 +12,16 @@ from numpy.typing import NDArray
 from atlas_splines.core.extension import reaching, with_outputs
 from atlas_splines.core.model import state_of
 from atlas_splines.core.state import Evidence, State
-from atlas_splines.evidence.batches import Batch, Voice, pieces_of, scaled, spread_after, summed
+from atlas_splines.evidence.batches import (
+    Batch,
+    Voice,
+    decayed_sums,
+    pieces_of,
+    scaled,
+    spread_after,
+    summed,
+)
+from atlas_splines.evidence.expert_weights import ExpertWeights, products_of
 from atlas_splines.evidence.features import Features
 from atlas_splines.evidence.held_rows import HeldRows
 from atlas_splines.evidence.levels import NO_LEVELS, LevelStatistics
@@ -20,7 +29,6 @@ from atlas_splines.evidence.memories import RECENT, Memories
 from atlas_splines.evidence.readout import Prior, Sums, sums_of
 from atlas_splines.evidence.spread import Seen, Spread
 from atlas_splines.evidence.statistics import Statistics
-from atlas_splines.evidence.track import Track
 
 __all__ = ["FEWEST_ROWS", "HALF_LIVES", "RECENT", "UNSEEN", "Pool"]
 
@@ -30,7 +38,15 @@ HALF_LIVES = (1000.0, 150.0)  # rows after which the evidence of the fading memo
 FEWEST_ROWS = (
     20  # whose sums a model that keeps no rows keeps apart: one row, or two, can be read from theirs
 )
-MUTE = ("total", "fading", "first", "later", "base")  # what does not depend on who speaks
+MUTE = (
+    "total",
+    "fading",
+    "first",
+    "later",
+    "base",
+    "recent_terms",
+    "all_experts",
+)  # what does not depend on who speaks
 UNSEEN = -20.0  # score of a class that the first model has not seen: e⁻²⁰ is nothing beside the others
 
 
@@ -40,7 +56,8 @@ class Pool(Memories, Evidence):
 
     Examples
     --------
-    >>> from atlas_splines.evidence.features import Features
+    >>> from atlas_splines.evidence.expert_weights import ExpertWeights, products_of
+    from atlas_splines.evidence.features import Features
     >>> features = Features(1, (0,), (), ())
     >>> points = np.linspace(0, 1, 50)[:, None]
     >>> start = Pool.start(features, Prior.flat(features.sizes), points, points)
@@ -83,7 +100,7 @@ class Pool(Memories, Evidence):
     ) -> Pool:
         """The pool of the first data, of which the sums are known; `unit` is the mean weight of its rows."""
         fading = tuple(half_lives)
-        track = Track(np.zeros(1 + len(fading) + (base is not None)))
+        experts = ExpertWeights.of(1 + len(fading) + (base is not None))
         faded = tuple(sums_of(first) for _ in fading)
         return cls(
             features,
@@ -91,7 +108,7 @@ class Pool(Memories, Evidence):
             fading,
             first,
             faded,
-            track,
+            experts,
             fitted=base,
             loss=loss,
             dtype=dtype,
@@ -110,7 +127,7 @@ class Pool(Memories, Evidence):
         # the first model stays what it was; that of kept rows learns the update too
         for_base = [before.first.weights, (before if self.memory is None else self).first.weights]
         pairs = zip((before, self), for_base, strict=True)
-        said, now = (pool.weights + pool.base_share * weights for pool, weights in pairs)
+        said, now = (pool.weights + pool.kept_share * weights for pool, weights in pairs)
         memories = (sums_of(before.total), *before.fading)
         return tuple(
             float(np.sqrt(sums.error_of(now, self.effects) / sums.error_of(said, before.effects)))
@@ -129,6 +146,20 @@ class Pool(Memories, Evidence):
             return None
         said = replace(state_of(self.model), signs=state.signs)
         return replace(said.with_charts(state.charts), evidence=self)
+
+    def following(self, before: Pool, unit: float) -> Pool:
+        """The pool of rows that are all kept, which takes the place of another one of the same rows.
+
+        Features and length scales were chosen anew: decayed statistics are summed from the rows by their
+        ages, and what is known of the candidates stays. The squared error of the other is multiplied by
+        `unit` in the units of this one.
+        """
+        assert self.memory is not None
+        rows, known = self.memory.rows, before.all_experts
+        faded = tuple(decayed_sums(self.features, rows, life) for life in self.half_lives)
+        experts = known.scaled(unit) if len(known.errors) == self.candidates else self.experts
+        changed = replace(self, faded=faded, experts=experts, voice=before.voice, recent=())
+        return changed.derived_as(self.base) if self.base is not None else changed
 
     def derived_as(self, base: State) -> Pool:
         """The pool, whose kept rows are known to make this model: it need not be derived once more."""
@@ -199,7 +230,7 @@ class Pool(Memories, Evidence):
             more = replace(newest, statistics=newest.statistics + statistics)
             joined = replace(self, recent=(*self.recent[:-1], more))
         else:
-            joined = self._with_newest(Batch(update, statistics, self.whole_track.errors))
+            joined = self._with_newest(Batch(update, statistics, self._usual_products))
         return joined.keeping_of(update, held)
 
     def keeping_of(self, update: int, held: HeldRows | None) -> Pool:
@@ -219,14 +250,21 @@ class Pool(Memories, Evidence):
     ) -> Batch:
         """The evidence of rows that this pool has not learned."""
         statistics = Statistics(len(self.features), targets.shape[1])
-        counted, errors = scaled(weights, self.weight_unit), []
+        counted, residuals = scaled(weights, self.weight_unit), []
         for rows in pieces_of(len(points)):
             phi = self.features(points[rows]) if known is None else known[rows]
-            errors.append(self.errors_on(phi, points[rows], targets[rows]))
+            residuals.append(self.residuals_on(phi, points[rows], targets[rows]))
             levels = self.features.keys(points[rows])
             statistics.add(phi, targets[rows], None if counted is None else counted[rows], levels)
-        mean = np.average(np.hstack(errors), axis=1, weights=weights)
-        return Batch(update, self._apart(statistics), mean, seen=self._seen(points, targets, counted))
+        every = np.ones(len(points)) if weights is None else weights
+        products = products_of(np.concatenate(residuals, axis=1), every, self.trust)
+        return Batch(update, self._apart(statistics), products, seen=self._seen(points, targets, counted))
+
+    @property
+    def _usual_products(self) -> Array:
+        """Mean products of errors as they have been lately, for rows of which only sums are known."""
+        experts = self.all_experts
+        return experts.products / max(float(np.trace(experts.products)), 1e-300) * experts.errors.sum()
 
     def _apart(self, statistics: Statistics) -> Statistics:
         """Sums as they may be kept apart: those of a level of few rows are not."""
@@ -251,7 +289,7 @@ class Pool(Memories, Evidence):
             self,
             older=self.older + oldest.statistics,
             faded=self._faded(self.faded, oldest),
-            track=self.track.after(oldest.errors, oldest.statistics.count),
+            experts=self.experts.after(oldest.products, oldest.statistics.count),
             recent=tuple(recent),
             spread=spread_after(self.spread, oldest.seen),
         )
@@ -267,14 +305,16 @@ class Pool(Memories, Evidence):
             return self
         (own,) = (batch for batch in self.recent if batch.update == update)
         candidates = 1 + len(self.half_lives)
-        track = self.track.after(own.errors, own.statistics.count)
+        experts = self.experts.after(own.products, own.statistics.count)
         others = (batch for batch in self.recent if batch is not own)
         return replace(
             self,
             older=self.older + own.statistics,
             faded=tuple(sums.fade(own.sums, np.inf) for sums in self.faded),
-            track=replace(track, errors=track.errors[:candidates]),
-            recent=tuple(replace(batch, errors=batch.errors[:candidates]) for batch in others),
+            experts=experts.first(candidates),
+            recent=tuple(
+                replace(batch, products=batch.products[:candidates, :candidates]) for batch in others
+            ),
             fitted=None,
             spread=spread_after(self.spread, own.seen),
         )
@@ -457,8 +497,8 @@ class Pool(Memories, Evidence):
 
         The model of rows that are kept stays: it is made of them alone.
         """
-        candidates = 1 + len(self.half_lives) + (self.memory is not None)
-        return replace(self, fitted=None, track=Track(np.zeros(candidates)))
+        rest = replace(self, fitted=None)
+        return replace(rest, experts=ExpertWeights.of(rest.candidates))
 
     def summed(self, points: Array, targets: Array, weights: Array | None) -> Statistics:
         """Sums of some rows, as the pool counts them."""

@@ -217,13 +217,11 @@ def _stack_numbers(
     components = [
         Component(k, part, float(s)) for k, part, s in zip(kernels, _PARTS, shares[1:], strict=True)
     ]
-    kept = [
-        (each, fit.terms)
-        for each, fit in zip(components, (on_target, on_residuals), strict=True)
-        if each.share > 0
-    ]
-    known = Mixture(float(shares[0] + shares[2]), 0.0, tuple(each for each, _ in kept))
-    state = parts.state(known, dtype, [terms for _, terms in kept])
+    # the kernel of the target is kept in any case: later rows are predicted with it
+    kept = [each for each in components if each.share > 0 or each.of == "target"]
+    fits = {"target": on_target, "smooth": on_residuals}
+    known = Mixture(float(shares[0] + shares[2]), 0.0, tuple(kept))
+    state = parts.state(known, dtype, [fits[each.of].terms for each in kept if each.share > 0])
     memory = LocalMemory(parts.rows, known, None, (), parts.box_rows, budget)
     return Stacked(memory, state, sum(s * column for s, column in zip(shares, columns, strict=True)))
 

@@ -12,6 +12,7 @@ from atlas_splines.core.model import Atlas, model_in, state_of
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import Signs, State
 from atlas_splines.evidence.design import Solved, solve_first
+from atlas_splines.evidence.expert_weights import ExpertWeights
 from atlas_splines.evidence.held_rows import HeldRows
 from atlas_splines.evidence.local_memory import LocalMemory
 from atlas_splines.evidence.pool import HALF_LIVES, RECENT, Pool
@@ -109,7 +110,8 @@ def start_pool(
         unit=unit,
     )
     if memory is not None:
-        pool = replace(pool, fitted=None, memory=memory).derived_as(state_of(model))
+        pool = replace(pool, fitted=None, memory=memory)
+        pool = replace(pool, experts=ExpertWeights.of(pool.candidates)).derived_as(state_of(model))
     pool = replace(pool.with_spread(spread), fewest=fewest, undo=undo)
     if half_life is not None:
         pool = pool.with_voice("fading")

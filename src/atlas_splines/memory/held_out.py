@@ -112,6 +112,8 @@ def known_by_itself(part: Part, turn: NDArray[np.intp]) -> Array:
         change += pool.base_share / pool.sharpness * known_by_rows(part, counted, turns)
     elif pool.base_share > 0 and pool.base_effects is not None:
         change += pool.base_share * pool.first.effects_in_turn(*rows)
+    if any(pool.recent_shares):
+        change += pool.recent_outputs(part.points) - pool.without(part.update).recent_outputs(part.points)
     for share, readout in zip(pool.trust, pool.readouts, strict=False):
         if share > 0:
             left = readout.left_in_turn(*rows)

@@ -22,13 +22,13 @@ from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import Signs, State
 from atlas_splines.evidence.classes import class_scores, class_shares
 from atlas_splines.evidence.design import solve_first
+from atlas_splines.evidence.expert_weights import ExpertWeights
 from atlas_splines.evidence.features import Features
 from atlas_splines.evidence.folding import fold
 from atlas_splines.evidence.pool import Pool
 from atlas_splines.evidence.presence import Presence
 from atlas_splines.evidence.readout import Prior, sums_of
 from atlas_splines.evidence.spread import Spread, telling_inputs
-from atlas_splines.evidence.track import Track
 from atlas_splines.memory.chart_learning import usual_size
 from atlas_splines.memory.held_out import Ahead
 from atlas_splines.memory.owners import local_rows, needed_pool
@@ -237,7 +237,8 @@ def class_content(
 
 def with_first_model(own: Pool, model: Atlas) -> Pool:
     """A memory of classes that predicts as a model does until later rows join: then both are mixed."""
-    return replace(own, fitted=state_of(model), track=Track(np.zeros(2 + len(own.half_lives))))
+    with_base = replace(own, fitted=state_of(model))
+    return replace(with_base, experts=ExpertWeights.of(with_base.candidates))
 
 
 def chart_spread(own: Pool, points: Array, predicted: Array, targets: Array, weights: Array) -> Spread:

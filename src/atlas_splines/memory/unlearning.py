@@ -22,11 +22,11 @@ from atlas_splines.core.records import Record
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import State
 from atlas_splines.evidence.batches import Batch, Voice
+from atlas_splines.evidence.expert_weights import ExpertWeights
 from atlas_splines.evidence.pool import Pool
 from atlas_splines.evidence.readout import sums_of
 from atlas_splines.evidence.spread import Spread
 from atlas_splines.evidence.statistics import Statistics
-from atlas_splines.evidence.track import Track
 from atlas_splines.memory.footprints import BoxFootprint
 from atlas_splines.memory.log import Update
 from atlas_splines.memory.owners import (
@@ -142,7 +142,7 @@ def dependences(state: State, record: Record, is_whole: bool) -> Iterator[str]:
         yield f"later charts were fitted on top of update {number}"
     for chart in own:
         pool = evidence_of(state_of(chart.content))
-        if pool is not None and (pool.recent or pool.track.rows):
+        if pool is not None and (pool.recent or pool.experts.rows):
             yield f"rows of later updates have joined a chart of update {number}"
         if any(overlap(chart.fence.box_in(domain), other.fence.box_in(domain)) for other in later):
             yield f"a later chart stands where update {number} has one"
@@ -230,17 +230,18 @@ def restarted(
 
     What updates have taught of errors fades, and so depends on their order: `spread` is what is kept.
     """
-    candidates = 1 + len(pool.half_lives) + (fitted is not None or pool.memory is not None)
+    candidates = replace(pool, fitted=fitted).candidates
     older = reduce(sub, [batch.statistics for batch in recent], total)
     voice: Voice = "fading" if pool.voice == "fading" else "exact"
     return replace(
         pool,
         older=older,
         faded=tuple(sums_of(older) for _ in pool.half_lives),
-        track=Track(np.zeros(candidates)),
+        experts=ExpertWeights.of(candidates),
         # whichever is taken back, who speaks goes on
         recent=tuple(
-            replace(batch, errors=batch.errors[:candidates], seen=None, before=voice) for batch in recent
+            replace(batch, products=batch.products[:candidates, :candidates], seen=None, before=voice)
+            for batch in recent
         ),
         fitted=fitted,
         voice=voice,

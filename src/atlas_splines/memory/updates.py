@@ -72,6 +72,7 @@ def update(
     message: str = "",
     author: str = "",
     accept: bool = False,
+    assess: bool = True,
     digest: RowDigest | None = None,
 ) -> Update:
     """Teach a model new data, in place, without breaking it elsewhere.
@@ -132,6 +133,9 @@ def update(
         Whether to learn rows that are otherwise not learned: those that are faulty as a whole, such as a
         file in other units or with two columns exchanged, which raise `UpdateRefused`; and those of an
         earlier update, of which an `UpdateWarning` tells.
+    assess
+        Whether the log tells how well the rows are predicted by all others, which can take longer than to
+        learn them. The error before learning is there in any case.
     digest
         For the log, that of the rows, if they have other numbers where they come from than these. Whoever
         gives it has judged the rows there.
@@ -176,7 +180,7 @@ def update(
         rest = digest.watching(rest)
     pieces = _Pieces(_checked(trainer, *piece, extend=extend) for piece in rest)
     learned = _learn(model, id, rows, plan, options, np.random.default_rng(random_state), pieces)
-    if plan.retention in BY_EVIDENCE:
+    if plan.retention in BY_EVIDENCE and assess:
         learned = replace(learned, held_out=judge_pooled(learned.state, id, rows, loss))
     draft = model_in(learned.state)  # whatever fails, the model stays as it is
     before = model.fingerprint()

@@ -18,11 +18,12 @@ from atlas_splines.core.model import Atlas, model_in, state_of
 from atlas_splines.core.monotone import constrained, is_monotone
 from atlas_splines.core.state import Evidence, Signs, State
 from atlas_splines.evidence.batches import Batch, Voice, spread_after
+from atlas_splines.evidence.expert_weights import FARTHEST, ExpertWeights
 from atlas_splines.evidence.features import COARSE, FINEST, Bumps, Features
+from atlas_splines.evidence.memories import recent_lives_of
 from atlas_splines.evidence.pool import RECENT, Pool
 from atlas_splines.evidence.readout import Prior
 from atlas_splines.evidence.spread import Seen, Spread
-from atlas_splines.evidence.track import Track
 from atlas_splines.files.archive import Archive
 from atlas_splines.files.fields import Fields
 from atlas_splines.storage.bare_models import configuration_of, read_bare_model, table_tensors
@@ -51,7 +52,8 @@ POOL = (
     *("coarse", "fine", "bumps", "steps", "half_lives", "faded", "track", "recent"),
     *("base", "voice", "loss", "weight_unit"),
 )
-TRACK, BATCH = ("errors", "rows"), ("update", "errors")
+TRACK = ("errors", "rows")
+PRODUCTS = "products"  # of errors; files up to version 7 have the squares alone
 GREW = "grew"  # of a batch that bumps came with; others lack it
 BEFORE = "before"  # of a batch: files that do not say who spoke before an update lack it
 SIDES = "sides"  # of bumps of a model that has to rise or fall along inputs; others lack it
@@ -89,9 +91,13 @@ def pool_header(evidence: Evidence | None) -> dict[str, Any] | None:
         "steps": pool.prior.steps,
         "half_lives": list(map(float, pool.half_lives)),
         "faded": [has_faded(sums, pool.older) for sums in pool.faded],
-        "track": {"errors": _errors_to_json(pool.track.errors), "rows": float(pool.track.rows)},
+        "track": {
+            "errors": pool.experts.errors.tolist(),
+            PRODUCTS: pool.experts.products.tolist(),
+            "rows": float(pool.experts.rows),
+        },
         "recent": [
-            {"update": batch.update, "errors": _errors_to_json(batch.errors), BEFORE: batch.before}
+            {"update": batch.update, PRODUCTS: batch.products.tolist(), BEFORE: batch.before}
             | ({GREW: list(batch.grew)} if batch.grew else {})
             | ({} if batch.seen is None else {SEEN: seen_header(batch.seen)})
             for batch in pool.recent
@@ -143,11 +149,6 @@ def _as_pool(evidence: Evidence) -> Pool:
     return evidence
 
 
-def _errors_to_json(errors: Array) -> list[float | str]:
-    """Errors as JSON has them; a candidate that had overflowed has the error "inf"."""
-    return ["inf" if error == np.inf else float(error) for error in errors]
-
-
 # --- putting together ---------------------------------------------------------------------------------
 
 
@@ -168,7 +169,9 @@ def pool_from_archive(archive: Archive, value: object, model: Atlas, name: str) 
         memory = read_memory(archive, fields.value[MEMORY], sizes, loss, f"{name}.{MEMORY}")
         if base is not None:
             raise ValueError(f"'base' of {name} has no place beside rows that are kept")
-    candidates = 1 + len(half_lives) + (base is not None) + (memory is not None)
+    has_base = base is not None or memory is not None
+    known = 1 + len(half_lives) + has_base
+    candidates = known + len(recent_lives_of(memory, loss)), known
     older = read_statistics(archive, shape, f"{name}.older", features.levels)
     spread = None
     if SPREAD in fields.value:
@@ -181,7 +184,7 @@ def pool_from_archive(archive: Archive, value: object, model: Atlas, name: str) 
         half_lives=half_lives,
         older=older,
         faded=read_faded(archive, fields, len(half_lives), older, name, features.levels),
-        track=_read_track(fields.value["track"], candidates, name),
+        experts=_read_experts(fields.value["track"], candidates, name),
         recent=recent,
         fitted=base,
         memory=memory,
@@ -273,7 +276,9 @@ def _read_before(fields: Fields, pool: Fields, is_first: bool) -> Any:
     if BEFORE in fields.value:
         return _read_voice(fields, half_lives, BEFORE)
     voice = _read_voice(pool, half_lives)
-    is_new = is_first and Fields(pool.value["track"], f"the track of {pool.name}", TRACK).number("rows") == 0
+    track = pool.value["track"]
+    more = (PRODUCTS,) if _has(track, PRODUCTS) else ()
+    is_new = is_first and Fields(track, f"the track of {pool.name}", (*TRACK, *more)).number("rows") == 0
     return "mixture" if voice == "exact" and is_new else voice
 
 
@@ -368,16 +373,44 @@ def _read_prior(archive: Archive, fields: Fields, features: Features, name: str)
 # --- how well candidates predicted --------------------------------------------------------------------
 
 
-def _read_track(value: object, candidates: int, name: str) -> Track:
-    fields = Fields(value, f"the track of {name}", TRACK)
-    return Track(_read_errors(fields, candidates), fields.number("rows", least=0))
+def _read_experts(value: object, counts: tuple[int, int], name: str) -> ExpertWeights:
+    more = (PRODUCTS,) if _has(value, PRODUCTS) else ()
+    fields = Fields(value, f"the track of {name}", (*TRACK, *more))
+    errors, rows = _read_errors(fields, counts), fields.number("rows", least=0)
+    products = _read_products(fields, counts) if more else rows * _alike(errors)
+    return ExpertWeights(errors, products, rows)
 
 
-def _read_errors(fields: Fields, candidates: int) -> Array:
-    errors = fields.items("errors")
-    if len(errors) != candidates or not all(map(_is_error, errors)):
+def _read_errors(fields: Fields, counts: tuple[int, int]) -> Array:
+    """Squared errors of candidates; those that overflowed are large.
+
+    The first count is that of all candidates, the second of those that files up to version 7 know: others
+    count as the last of them.
+    """
+    errors, candidates = fields.items("errors"), counts[0]
+    if len(errors) not in counts or not all(map(_is_error, errors)):
         raise ValueError(f"'errors' of {fields.name} must be {candidates} numbers of at least 0")
-    return np.array([float(error) for error in errors])
+    squares = np.minimum(np.array([float(error) for error in errors]), FARTHEST**2)
+    return squares[np.minimum(np.arange(candidates), len(errors) - 1)]
+
+
+def _read_products(fields: Fields, counts: tuple[int, int]) -> Array:
+    """Products of the errors of candidates; of files that have squares alone, as if errors were alike."""
+    if PRODUCTS not in fields.value:
+        return _alike(_read_errors(fields, counts))
+    rows, candidates = fields.items(PRODUCTS), counts[0]
+    is_square = all(isinstance(row, list) and len(row) == candidates for row in [rows, *rows])
+    numbers = [each for row in rows for each in row] if is_square else [None]
+    products = np.array(rows, np.float64) if all(type(each) in (int, float) for each in numbers) else None
+    if products is None or not np.array_equal(products, products.T) or (np.diagonal(products) < 0).any():
+        raise ValueError(f"{PRODUCTS!r} of {fields.name} must be those of errors of {candidates} candidates")
+    return products
+
+
+def _alike(squares: Array) -> Array:
+    """Products of errors whose squares are known, were they as alike as can be."""
+    root = np.sqrt(squares)
+    return np.outer(root, root)
 
 
 def _is_error(value: object) -> bool:
@@ -391,19 +424,20 @@ def _read_recent(
     pool: Fields,
     features: Features,
     shape: tuple[int, int],
-    candidates: int,
+    candidates: tuple[int, int],
     name: str,
 ) -> tuple[Batch, ...]:
     """The latest updates; whether the log has them is for the model to check."""
     batches: list[Batch] = []
     for k, item in enumerate(pool.items("recent")):
         more = tuple(key for key in (GREW, SEEN, BEFORE) if _has(item, key))
-        fields = Fields(item, f"{name}.recent.{k}", (*BATCH, *more))
-        update, errors = fields.whole("update", least=1), _read_errors(fields, candidates)
+        errors = PRODUCTS if _has(item, PRODUCTS) else "errors"
+        fields = Fields(item, f"{name}.recent.{k}", ("update", errors, *more))
+        update, products = fields.whole("update", least=1), _read_products(fields, candidates)
         grew = tuple(fields.items(GREW)) if GREW in more else ()
         before = _read_before(fields, pool, is_first=k == 0)
         sums = read_statistics(archive, shape, fields.name, features.levels)
-        batches.append(Batch(update, sums, errors, grew, before=before))
+        batches.append(Batch(update, sums, products, grew, before=before))
     _check_growth(batches, features, name)
     if any(late.update <= early.update for early, late in pairwise(batches)):
         raise ValueError(f"'recent' of {name} must be rising updates")

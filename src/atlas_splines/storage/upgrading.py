@@ -34,6 +34,8 @@ def upgrade(archive: Archive) -> None:
         archive.version = 6
     if archive.version == 6:
         archive.version = 7  # in which an estimator can have a ledger: those without one go on as they are
+    if archive.version == 7:
+        archive.version = 8  # in which products of errors stand for their squares
     _add_quantile(archive.header)
 
 

@@ -18,11 +18,11 @@ from atlas_splines.core.extension import reaching
 from atlas_splines.core.lattice import MAX_DENSITY
 from atlas_splines.core.model import Atlas, model_in, state_of
 from atlas_splines.core.monotone import constrained
+from atlas_splines.evidence.expert_weights import ExpertWeights
 from atlas_splines.evidence.held_rows import HeldRows
 from atlas_splines.evidence.pool import Pool
 from atlas_splines.evidence.readout import sums_of
 from atlas_splines.evidence.statistics import HEAVIEST, Statistics
-from atlas_splines.evidence.track import Track
 from atlas_splines.files.archive import Archive
 from atlas_splines.files.fields import Fields
 from atlas_splines.storage.bare_models import read_domain
@@ -104,7 +104,7 @@ def _pool_of(pool: Pool, addition: PoolAdditions, carrier: Atlas) -> Pool:
         pool,
         older=nothing,
         faded=tuple(sums_of(nothing) for _ in pool.half_lives),
-        track=Track(np.zeros(1 + len(pool.half_lives) + addition.has_base)),
+        experts=ExpertWeights.of(1 + len(pool.half_lives) + addition.has_base),
         recent=addition.batches,
         fitted=state_of(_carrier(carrier)) if addition.has_base else None,
         memory=None,

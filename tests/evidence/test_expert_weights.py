@@ -1,0 +1,82 @@
+"""Expert weights: products of prequential errors, and the shares that follow from them."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from atlas_splines.evidence.expert_weights import EXPERT_RULES, FARTHEST, ExpertWeights, products_of
+
+
+def test_the_latest_rows_count_most():
+    known = ExpertWeights.of(2).after(np.diag([4.0, 1.0]), 10)
+    assert known.errors.tolist() == [4, 1]  # the first errors are all that is known
+    later = known.after(np.diag([0.0, 3.0]), EXPERT_RULES.recent)
+    assert later.errors.tolist() == [2, 2]
+    assert later.rows == 10 + EXPERT_RULES.recent
+    forgotten = known.after(np.diag([0.0, 3.0]), EXPERT_RULES.half_life)
+    np.testing.assert_allclose(np.diagonal(forgotten.products), [20, 5 + 3 * EXPERT_RULES.half_life])
+
+
+def test_a_candidate_that_overflows_has_no_share_and_no_say_in_those_of_others():
+    random = np.random.default_rng(0)
+    errors = random.normal(size=(2, 200, 1))
+    wild = np.concatenate([errors, np.full((1, 200, 1), np.nan)])
+    products = products_of(wild, np.ones(200), np.array([0.5, 0.5, 0.0]))
+    assert products[2, 2] == pytest.approx(FARTHEST**2)
+    with_it = ExpertWeights.of(3).after(products, 200).shares
+    without = ExpertWeights.of(2).after(products_of(errors, np.ones(200), np.array([0.5, 0.5])), 200).shares
+    assert with_it[2] == 0
+    np.testing.assert_allclose(with_it[:2], without)
+
+
+def test_shares_minimise_the_error_of_the_mixture_once_rows_are_many():
+    random = np.random.default_rng(1)
+    common = random.normal(size=(1, 5000, 1))
+    errors = np.concatenate([common + 0.5 * random.normal(size=(2, 5000, 1)), 3 + 0 * common])
+    products = products_of(errors, np.ones(5000), np.full(3, 1 / 3))
+    shares = ExpertWeights.of(3).after(products, 1e9).shares
+    best = minimize(
+        lambda free: (w := np.abs(free) / np.abs(free).sum()) @ products @ w, np.ones(3), method="Nelder-Mead"
+    ).x
+    best = np.abs(best) / np.abs(best).sum()
+    best[best < EXPERT_RULES.least_share] = 0
+    np.testing.assert_allclose(shares, best / best.sum(), atol=0.02)
+
+
+def test_few_rows_decide_little():
+    products = np.diag([1.0, 2.0])
+    few, many = (ExpertWeights.of(2).after(products, rows).shares for rows in (5, 1e6))
+    likely = np.exp(-EXPERT_RULES.inverse_temperature * np.array([0, 1.0]))
+    np.testing.assert_allclose(few, [1, 0], atol=0.05)  # the forecaster that shares are pulled to
+    assert likely[1] / likely.sum() < 0.01
+    np.testing.assert_allclose(many, [2 / 3, 1 / 3], atol=1e-3)  # independent errors: by inverse variances
+
+
+def test_candidates_that_always_agree_share_evenly():
+    shares = ExpertWeights.of(3).after(np.ones((3, 3)), 1000).shares
+    np.testing.assert_allclose(shares, 1 / 3, atol=1e-9)
+
+
+def test_a_few_wild_rows_do_not_decide():
+    errors = np.array([np.r_[np.full(98, 0.1), 50.0, 50.0], np.full(100, 0.5)])[:, :, None]
+    plain = ExpertWeights.of(2).after(np.einsum("iro,jro->ij", errors, errors) / 100, 1e5).shares
+    steady = ExpertWeights.of(2).after(products_of(errors, np.ones(100), np.array([1.0, 0.0])), 1e5).shares
+    assert steady[0] > plain[0]
+
+
+def test_errors_in_another_unit_give_the_same_shares():
+    products = np.array([[1.0, 0.3, 0.2], [0.3, 1.2, 0.1], [0.2, 0.1, 0.9]])
+    known = ExpertWeights.of(3).after(products, 700)
+    np.testing.assert_allclose(known.scaled(7.0).shares, known.shares, rtol=1e-9)
+
+
+def test_weights_of_rows_count():
+    errors = np.random.default_rng(2).normal(size=(2, 40, 2))
+    twice = np.repeat(errors, 2, axis=1)
+    counts = np.array([0.4, 0.6])
+    np.testing.assert_allclose(
+        products_of(errors, np.full(40, 2.0), counts), products_of(twice, np.ones(80), counts)
+    )
+    assert products_of(errors, np.ones(40), counts) == pytest.approx(
+        products_of(errors, np.full(40, 9.0), counts)
+    )
