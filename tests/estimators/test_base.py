@@ -456,7 +456,7 @@ def test_a_level_that_comes_with_an_update_is_learned_taken_back_and_forgotten(r
     before = model.model_.fingerprint()
     X, y = level_rows.known_rows(500, 9)
     error = np.abs(model.predict(X) - y).mean()
-    model.partial_fit(*level_rows.new_rows(100, 1))
+    model.partial_fit(*level_rows.new_rows(100, 1), assess=True)
     assert not model.model_.charts  # which would speak for levels beside it too
     assert level_rows.effect_of(model) == pytest.approx(level_rows.EFFECT, abs=0.2)
     assert np.abs(model.predict(X) - y).mean() < 1.1 * error

@@ -33,7 +33,7 @@ def homes():
     model = AtlasRegressor(members=1, terms=1, features=30, random_state=0).fit(X, size + 30 * city)
     few = np.flatnonzero((city == 1) & (size < 120))
     model = model.set_params(retention="chart")
-    model.partial_fit(X.take(few), size[few] + 90, message="prices of May", author="Ada")
+    model.partial_fit(X.take(few), size[few] + 90, message="prices of May", author="Ada", assess=True)
     return TableModel(model, encoding)
 
 
