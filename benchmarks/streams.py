@@ -41,6 +41,8 @@ from atlas_splines.experiments.arena.stream_goals import (
     ratio,
 )
 from atlas_splines.experiments.arena.streams import (
+    FOLDER,
+    StreamKey,
     aligned,
     run_streams,
     shown,
@@ -49,6 +51,7 @@ from atlas_splines.experiments.arena.streams import (
     stream_table,
 )
 from atlas_splines.experiments.drawings import save_all
+from atlas_splines.experiments.jobs import result_path
 
 WEEK, QUARTER = 168, 13 * 168  # rows of hourly data
 NOISE_COLUMNS = 5
@@ -261,11 +264,10 @@ def report_cost(chosen):
 # --- the command -----------------------------------------------------------------------------------------
 
 
-def forget(output, methods):
-    """Remove the results of methods that have changed."""
-    for method in methods:
-        for path in output.glob(f"streams/runs/*-{method}-s*.json"):
-            path.unlink()
+def forget(output, chosen, methods, seeds):
+    """Remove the results of methods that have changed, on the streams and seeds that will be run."""
+    for key in (StreamKey(source, m, seed) for source in chosen for m in methods for seed in seeds):
+        result_path(output / FOLDER, key).unlink(missing_ok=True)
 
 
 def parsed():
@@ -321,8 +323,8 @@ def main():
         with threadpool_limits(1):
             report_cost(chosen)
         return
-    forget(options.output, options.fresh)
     seeds = range(options.seeds)
+    forget(options.output, chosen, options.fresh, seeds)
     looked_back = "held" if options.hold else "seen"
     methods = [method for method in options.methods or (*OURS, *OTHERS) if method != NONE]
     run_streams(chosen, methods, seeds, options.output, options.jobs)
