@@ -47,7 +47,7 @@ def test_a_stream_that_an_opponent_did_not_run_on_is_left_out_and_counted():
     goals = goals_of(without, "own", ["c"], ["a", "b", "c"], StreamGoals())
     assert goals[0].text() == (
         "goal own: error ÷ boosting, geometric mean, 1 of 2 streams ≤ 0.8: measured 0.500 "
-        "(half A 0.500, half B –), met"
+        "(half A 0.500, half B –), met so far"
     )
     assert goals[3].text().endswith("0 of 1 streams ≤ 1: measured – (half A –, half B –), not run")
 

@@ -64,6 +64,7 @@ class Goal:
     measured: float
     at_least: bool = False
     parts: Mapping[str, float] | None = None
+    complete: bool = True  # whether all streams were run
 
     @property
     def verdict(self) -> str:
@@ -73,7 +74,9 @@ class Goal:
         if self.limit is None:
             return "no limit is set"
         met = self.measured >= self.limit if self.at_least else self.measured <= self.limit
-        return "met" if met else "missed"
+        if not met:
+            return "missed"
+        return "met" if self.complete else "met so far"
 
     def text(self) -> str:
         """One line."""
@@ -160,7 +163,8 @@ def goals_of(
             name: summary([there[stream] for stream in half if stream in there])
             for name, half in parts.items()
         }
-        return Goal(f"{method}: {what}{short}", limit, summary(list(there.values())), at_least, halved)
+        measured = summary(list(there.values()))
+        return Goal(f"{method}: {what}{short}", limit, measured, at_least, halved, complete=not short)
 
     def to(others: Sequence[str], measure: str = "prequential") -> Callable[[str], float]:
         return lambda stream: ratio(lines, stream, method, others, measure)
