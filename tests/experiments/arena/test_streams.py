@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 from atlas_splines.cli.app import app
 from atlas_splines.experiments.arena import streams
 from atlas_splines.experiments.arena.competition import FULL, QUICK, compete, make_competition
-from atlas_splines.experiments.arena.methods import MissingPackage
-from atlas_splines.experiments.arena.methods.base import Method
+from atlas_splines.experiments.arena.methods import MissingPackage, find
+from atlas_splines.experiments.arena.methods.base import Method, Setup
 from atlas_splines.experiments.arena.report import markdown_table, text_table
 from atlas_splines.experiments.arena.stream_data import (
     BUILT_IN_STREAMS,
@@ -22,7 +22,13 @@ from atlas_splines.experiments.arena.stream_data import (
     make_stream,
 )
 from atlas_splines.experiments.arena.stream_figures import draw_streams
-from atlas_splines.experiments.arena.streams import follow, run_streams, stream_lines, stream_table
+from atlas_splines.experiments.arena.streams import (
+    follow,
+    run_streams,
+    stored_results,
+    stream_lines,
+    stream_table,
+)
 
 TINY = StreamSource("tiny", "steady", first=60, batch=20, most=150)
 
@@ -154,6 +160,104 @@ def test_rows_that_are_held_are_predicted_and_never_learned():
     assert measured["held"] == pytest.approx(np.abs(6.5 - np.array([2, 5, 8])).mean() / stream.unit)
 
 
+class Undecided(LastMean):
+    """Gives each of three classes the probability that it was told, and covers class 0 alone."""
+
+    gives_probabilities = True
+
+    def __init__(self, probabilities):
+        super().__init__()
+        self.probabilities = np.array(probabilities)
+
+    def predict(self, X):
+        return np.tile(self.probabilities, (len(X), 1))
+
+    def covers(self, X, y):
+        return y == 0
+
+
+def test_classes_are_judged_by_log_loss_and_calibration():
+    y = np.array([0.0, 1, 2, 0, 0, 1])
+    stream = Stream(np.arange(6.0)[:, None], y, first=2, batch=2, classes=3)
+    measured = follow(stream, Undecided([0.5, 0.5, 0.0]))
+    logs = -np.log([0.5, 0.5, 1e-6])
+    np.testing.assert_allclose(measured["errors"], [logs[[2, 0]].mean(), logs[:2].mean()], rtol=1e-5)
+    assert measured["seen"] == pytest.approx(logs[[0, 1, 2, 0, 0, 1]].mean(), rel=1e-5)
+    assert measured["covered"] == [0.5, 0.5]
+    assert measured["wrong"] == 0.5  # of the four rows that were predicted before they were learned
+    assert measured["calibration_error"] == pytest.approx(0, abs=1e-6)
+
+
+def test_outputs_that_are_no_probabilities_become_some():
+    stream = Stream(np.zeros((4, 1)), np.array([0.0, 1, 1, 0]), first=2, batch=2, classes=2)
+    scores = Undecided([0.0, np.log(3)])
+    scores.gives_probabilities = False
+    assert follow(stream, scores)["errors"] == pytest.approx([-np.log([0.75, 0.25]).mean()])
+
+
+def test_classes_of_a_file_are_numbered_and_have_results_of_their_own(tmp_path):
+    path = tmp_path / "own.csv"
+    path.write_text("a,y\n" + "\n".join(f"{k},{(5, 7, 9)[k % 3]}" for k in range(12)), encoding="utf8")
+    numbers = file_stream(path, "order", first=6, batch=3)
+    classes = replace(numbers, classes=True)
+    stream = make_stream(classes, 0)
+    assert stream.classes == 3
+    np.testing.assert_array_equal(stream.y, np.arange(12) % 3)
+    assert make_stream(numbers, 0).classes == 0
+    assert classes.name != numbers.name
+
+
+RIVALS = ["boosting", "boosting-window", "boosting-reservoir", "mlp-partial-fit", "splines-forgetting"]
+RIVALS += ["river-amf", "river-forest", "river-tree", "lightgbm-continued", "catboost"]
+
+
+@pytest.fixture(params=[False, True], ids=["numbers", "classes"])
+def easy(request, tmp_path):
+    """A stream of numbers, or of four classes, that one input tells nearly without noise."""
+    random = np.random.default_rng(0)
+    X = random.random((240, 2))
+    y = (3 * X[:, 0] + 0.2 * random.random(240)).round(0 if request.param else 6)
+    path = tmp_path / "own.csv"
+    np.savetxt(path, np.column_stack([X, y]), delimiter=",", header="a,b,y", comments="", fmt="%.6g")
+    return replace(file_stream(path, "order", first=120, batch=60), classes=request.param)
+
+
+def run_on(source, method):
+    """What a method reached on a stream, or nothing if its package is missing."""
+    record = streams.run_stream(streams.StreamKey(source, method, 0), streams.StreamSettings())
+    if record["status"].startswith("missing: "):
+        pytest.skip(record["status"])
+    assert record["status"] == "ok"
+    return record
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", [*RIVALS, "atlas-auto", "atlas-sums", "never"])
+def test_methods_learn_numbers_and_classes(easy, method):
+    record = run_on(easy, method)
+    y = make_stream(easy, 0).y[120:]
+    chance = np.log(4) if easy.classes else np.abs(y - y.mean()).mean() / y.std()
+    assert np.mean(record["errors"]) < 0.8 * chance
+    assert record["bytes"] > 0
+    assert ("wrong" in record) == easy.classes
+    assert len(record["covered"]) == (
+        0 if method in RIVALS else 2
+    )  # only ours have intervals, or sets of classes
+    assert all(0.5 < share <= 1 for share in record["covered"])
+
+
+@pytest.mark.parametrize("method", ["lightgbm-continued", "catboost"])
+def test_a_package_of_another_extra_is_named(monkeypatch, method):
+    def absent(name):
+        raise ModuleNotFoundError(name=name)
+
+    package = method.split("-")[0]
+    kind = find(method)  # its module is imported without the package
+    monkeypatch.setattr("atlas_splines.experiments.arena.methods.import_module", absent)
+    with pytest.raises(MissingPackage, match=rf"no module '{package}': pip install 'atlas-splines\[bench\]'"):
+        kind(Setup(2, 0, 0, 10), **kind.GRID[0])
+
+
 def test_what_goes_wrong_is_said(monkeypatch):
     def missing(name):
         raise MissingPackage("no module 'river'")
@@ -185,6 +289,10 @@ def test_runs_go_on_where_they_were_and_end_in_a_table_and_a_picture(tmp_path):
     more = run_streams([TINY, replace(TINY, label="other", kind="seasons")], methods, [0, 1], tmp_path)
     assert more[:4] == results
     assert {path: path.stat().st_mtime_ns for path in files} == files
+    kept = stored_results(
+        [TINY], [0], tmp_path
+    )  # of all methods that ran, in the order in which they are listed
+    assert sorted(kept, key=str) == sorted((record for record in results if record["seed"] == 0), key=str)
 
     lines = stream_lines(more)
     assert [line.stream for line in lines] == ["tiny"] * 2 + ["other"] * 2

@@ -49,6 +49,8 @@ class StreamSource:
     hold
         Every so many rows one is predicted and never learned; 0 for none. What a method says at the end of
         rows that it has learned may be learned by heart; these tell what it knows of their places.
+    classes
+        Whether targets are classes and not numbers.
     """
 
     label: str
@@ -62,13 +64,15 @@ class StreamSource:
     noise: int = 0
     most: int = 0
     hold: int = 0
+    classes: bool = False
 
     @property
     def name(self) -> str:
         """Name for files, different for different data or options."""
         content = self.path.read_bytes() if self.path else b""
         cuts = (self.first, self.batch, self.most, self.hold)
-        options = repr((*cuts, self.target, self.by, self.drop, self.noise))
+        kind = ("classes",) if self.classes else ()
+        options = repr((*cuts, self.target, self.by, self.drop, self.noise, *kind))
         digest = hashlib.sha256(content + options.encode()).hexdigest()[:8]
         return f"{self.path.stem if self.path else self.kind}-{digest}"
 
@@ -82,7 +86,8 @@ class Stream:
     """Rows in order, shapes (rows, inputs) and (rows,), and where they are cut.
 
     Inputs go from 0 to 1 in the first part, and may leave that range later; targets have mean 0 and standard
-    deviation 1 there. Only the unit of errors knows the future.
+    deviation 1 there. Only the unit of errors knows the future. Classes are numbered from 0; ``classes`` is
+    how many there are, or 0 if targets are numbers.
     """
 
     X: Array
@@ -90,6 +95,7 @@ class Stream:
     first: int
     batch: int
     hold: int = 0
+    classes: int = 0
 
     @property
     def inputs(self) -> int:
@@ -185,8 +191,11 @@ def cut(X: Array, y: Array, source: StreamSource) -> Stream:
             f"{source.batch} each; choose a smaller first part"
         )
     low, high = X[:first].min(axis=0), X[:first].max(axis=0)
-    mean, scale = y[:first].mean(), y[:first].std() or 1.0
     X = (X - low) / np.where(high > low, high - low, 1)
+    if source.classes:
+        labels, numbers = np.unique(y, return_inverse=True)
+        return Stream(X, numbers.astype(np.float64), first, source.batch, source.hold, len(labels))
+    mean, scale = y[:first].mean(), y[:first].std() or 1.0
     return Stream(X, (y - mean) / scale, first, source.batch, source.hold)
 
 

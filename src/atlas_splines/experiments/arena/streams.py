@@ -1,7 +1,7 @@
 """Protocol 7, streams: each batch is predicted before it is learned, as a model in use has it.
 
-Errors are mean absolute errors in standard deviations of the target. A run is a stream, a method and a seed;
-it is written when it is done, and a failure is a result too.
+Errors are mean absolute errors in standard deviations of the target, or the log loss of classes. A run is a
+stream, a method and a seed; it is written when it is done, and a failure is a result too.
 """
 
 from __future__ import annotations
@@ -17,17 +17,28 @@ from numpy.typing import NDArray
 
 from atlas_splines.experiments.arena.measures import Diverged, mean
 from atlas_splines.experiments.arena.methods import METHODS, STREAM_METHODS, check_names, find
-from atlas_splines.experiments.arena.methods.base import Method, Setup
+from atlas_splines.experiments.arena.methods.base import Method, Setup, softmax
 from atlas_splines.experiments.arena.runner import Record, attempt
 from atlas_splines.experiments.arena.stream_data import Stream, StreamSource, check_stream, make_stream
-from atlas_splines.experiments.jobs import read_results, run_missing
+from atlas_splines.experiments.jobs import read_results, result_path, run_missing
 
-__all__ = ["DEFAULT_METHODS", "Line", "follow", "run_streams", "stream_cells", "stream_lines", "stream_table"]
+__all__ = [
+    "DEFAULT_METHODS",
+    "Line",
+    "follow",
+    "run_streams",
+    "stored_results",
+    "stream_cells",
+    "stream_lines",
+    "stream_table",
+]
 
 Array = NDArray[np.floating]
 FOLDER = Path("streams", "runs")
 STEPS = 300  # gradient steps on a part, for methods that have no number of their own
 LAST = 5  # batches at the end of a stream
+LEAST_PROBABILITY = 1e-6  # of a class, so that a method which rules the true one out has a finite log loss
+BINS = 15  # of the probability of the likeliest class, for calibration
 DEFAULT_METHODS = (
     "atlas-auto", "atlas-pool", "atlas-charts", "never", "boosting", "boosting-reservoir",
     "river-forest", "river-tree", "mlp-partial-fit",
@@ -84,11 +95,22 @@ def run_streams(
     return read_results(folder, keys)
 
 
+def stored_results(streams: Sequence[StreamSource], seeds: Sequence[int], output: Path) -> list[Record]:
+    """Records of all methods that have been run on these streams and seeds, in the order of `run_streams`."""
+    folder, methods = output / FOLDER, METHODS | STREAM_METHODS
+    keys = [StreamKey(source, method, seed) for source in streams for method in methods for seed in seeds]
+    return read_results(folder, [key for key in keys if result_path(folder, key).exists()])
+
+
 @dataclass(frozen=True)
 class StreamSettings:
-    """What all runs on streams have in common: gradient steps on a batch, for methods that need a number."""
+    """What all runs on streams have in common: gradient steps on a batch, for methods that need a number.
+
+    ``measures`` counts what records have held over time, so that a folder with older ones is refused.
+    """
 
     steps: int = STEPS
+    measures: int = 2
 
 
 def run_stream(key: StreamKey, settings: StreamSettings) -> Record:
@@ -99,7 +121,8 @@ def run_stream(key: StreamKey, settings: StreamSettings) -> Record:
     def measure() -> Record:
         kind: Any = find(key.method)
         options = dict(kind.GRID[0])
-        method = kind(Setup(stream.inputs, 0, key.seed, settings.steps), **options)
+        setup = Setup(stream.inputs, stream.classes, key.seed, settings.steps, bounded=False)
+        method = kind(setup, **options)
         return {"settings": options, **follow(stream, method)}
 
     return record | attempt(measure)
@@ -110,7 +133,9 @@ def follow(stream: Stream, method: Method) -> Record:
 
     Returns
     -------
-    dict with ``errors``, of each batch before it was learned; ``seen``, the error on all rows at the end;
+    dict with ``errors``, of each batch before it was learned, and ``covered``, the share of its targets in
+    their 90 % intervals, empty for methods without; of classes ``wrong``, the share of wrong ones, and
+    ``calibration_error``, both of rows before they were learned; ``seen``, the error on all rows at the end;
     ``held``, that on the rows that were never learned;
     ``long_ago``, that on rows whose neighbourhood the last quarter of the stream did not visit, and
     ``long_ago_rows``, how many these are; bytes; and seconds of one core for the first fit and an update.
@@ -118,15 +143,26 @@ def follow(stream: Stream, method: Method) -> Record:
     start = time.process_time()
     method.fit(stream.beginning())
     first = time.process_time() - start
-    errors, seconds = [], []
-    for task in stream.batches():
-        errors.append(error(stream, method, task.test_X, task.test_y))
+    predicted, covered, seconds = [], [], []
+    batches = stream.batches()
+    for task in batches:
+        predicted.append(outputs_of(stream, method, task.test_X))
+        held = method.covers(task.test_X, task.test_y)
+        covered += [] if held is None else [float(held.mean())]
         start = time.process_time()
         method.fit(task)
         seconds.append(time.process_time() - start)
     old = stream.long_ago
     return {
-        "errors": errors,
+        "errors": [
+            mean_error(stream, out, task.test_y) for out, task in zip(predicted, batches, strict=True)
+        ],
+        "covered": covered,
+        **(
+            class_measures(np.vstack(predicted), stream.y[stream.first :])
+            if stream.classes and predicted
+            else {}
+        ),
         "seen": error(stream, method, stream.X, stream.y),
         "held": error(stream, method, stream.X[stream.held], stream.y[stream.held]),
         "long_ago": error(stream, method, stream.X[old], stream.y[old]),
@@ -138,13 +174,45 @@ def follow(stream: Stream, method: Method) -> Record:
 
 
 def error(stream: Stream, method: Method, X: Array, y: Array) -> float:
-    """Mean absolute error in standard deviations of the target; NaN on no rows."""
-    if not len(y):
-        return float("nan")
-    outputs = np.asarray(method.predict(X))[:, 0]
+    """Mean error of a method as it is now; NaN on no rows."""
+    return mean_error(stream, outputs_of(stream, method, X), y) if len(y) else float("nan")
+
+
+def outputs_of(stream: Stream, method: Method, X: Array) -> Array:
+    """Predictions, (rows, 1), or probabilities of the classes, none of which is ruled out."""
+    outputs = np.asarray(method.predict(X), np.float64)
     if not np.isfinite(outputs).all():
         raise Diverged("predictions are not finite")
-    return float(np.abs(outputs - y).mean() / stream.unit)
+    if not stream.classes:
+        return outputs
+    probabilities = outputs if method.gives_probabilities else softmax(outputs)
+    floored = np.maximum(probabilities, LEAST_PROBABILITY)
+    return floored / floored.sum(axis=1, keepdims=True)
+
+
+def mean_error(stream: Stream, outputs: Array, y: Array) -> float:
+    """Mean absolute error in standard deviations of the target, or log loss."""
+    if stream.classes:
+        return float(-np.log(outputs[np.arange(len(y)), y.astype(np.intp)]).mean())
+    return float(np.abs(outputs[:, 0] - y).mean() / stream.unit)
+
+
+def class_measures(probabilities: Array, y: Array) -> Record:
+    """Share of wrong classes, and expected calibration error.
+
+    The latter is the mean distance between the probability of the likeliest class and the share of rows whose
+    class it is, over bins of that probability (Guo and others, 2017).
+
+    Examples
+    --------
+    >>> class_measures(np.array([[0.8, 0.2], [0.8, 0.2], [0.4, 0.6]]), np.array([0.0, 1.0, 1.0]))
+    {'wrong': 0.333..., 'calibration_error': 0.333...}
+    """
+    right = probabilities.argmax(axis=1) == y
+    confidence = probabilities.max(axis=1)
+    bins = np.minimum((BINS * confidence).astype(np.intp), BINS - 1)
+    gaps = np.bincount(bins, confidence - right, BINS)
+    return {"wrong": float(1 - right.mean()), "calibration_error": float(np.abs(gaps).sum() / len(y))}
 
 
 # --- what came out ---------------------------------------------------------------------------------------
@@ -166,6 +234,16 @@ class Line:
     update_seconds: float
     kilobytes: float
     note: str
+    covered: tuple[float, ...] = ()  # share of each batch in 90 % intervals, where there are some
+    wrong: float = float("nan")  # share of classes
+    calibration_error: float = float("nan")  # of classes
+
+    def worst_coverage(self, window: int) -> float:
+        """Least share of targets in their intervals over so many batches in a row; NaN without intervals."""
+        size = min(window, len(self.covered))
+        return (
+            float(np.convolve(self.covered, np.full(size, 1 / size), "valid").min()) if size else float("nan")
+        )
 
 
 def stream_lines(results: Sequence[Record]) -> list[Line]:
@@ -198,6 +276,9 @@ def line_of(stream: str, method: str, records: Sequence[Record]) -> Line:
         update_seconds=mean(record["update_seconds"] for record in ran),
         kilobytes=mean(record["bytes"] / 1000 for record in ran),
         note=f"{len(failed)} of {len(records)} runs {failed[0]}" if failed else "",
+        covered=tuple(np.mean([record["covered"] for record in ran], axis=0).tolist()) if ran else (),
+        wrong=mean(record.get("wrong", np.nan) for record in ran),
+        calibration_error=mean(record.get("calibration_error", np.nan) for record in ran),
     )
 
 

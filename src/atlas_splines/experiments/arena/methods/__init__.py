@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from types import ModuleType
 from typing import NamedTuple
 
 from atlas_splines.experiments.arena.methods.base import Method
 
-__all__ = ["METHODS", "STREAM_METHODS", "Entry", "MissingPackage", "check_names", "find"]
+__all__ = ["METHODS", "STREAM_METHODS", "Entry", "MissingPackage", "check_names", "find", "imported"]
 
 FOLDER = "atlas_splines.experiments.arena.methods"
 
@@ -57,10 +58,16 @@ METHODS = {
 }
 STREAM_METHODS = {  # on streams only; there the methods above may run too
     "never": Entry("ATLAS, never updated", "pooled", "Never"),
+    "atlas-sums": Entry("ATLAS, sums alone", "pooled", "Sums"),
+    "river-amf": Entry("aggregated Mondrian forest", "river", "MondrianForest"),
     "river-forest": Entry("adaptive random forest", "river", "AdaptiveForest"),
     "river-tree": Entry("Hoeffding adaptive tree", "river", "HoeffdingTree"),
     "mlp-partial-fit": Entry("MLP, partial_fit", "online", "SteppedMLP"),
     "boosting-reservoir": Entry("boosting on a reservoir of 2000", "online", "ReservoirBoosting"),
+    "boosting-window": Entry("boosting on a window of 3000", "online", "WindowBoosting"),
+    "lightgbm-continued": Entry("LightGBM, continued", "lightgbm", "ContinuedLightGBM"),
+    "catboost": Entry("CatBoost, refitted", "catboost", "RefittedCatBoost", keeps_all=True),
+    "splines-forgetting": Entry("ridge on splines, forgetting", "splines", "ForgettingSplines"),
 }
 
 
@@ -87,5 +94,18 @@ def find(name: str) -> type[Method]:
     try:
         method: type[Method] = getattr(import_module(f"{FOLDER}.{entry.module}"), entry.class_name)
     except ModuleNotFoundError as error:
-        raise MissingPackage(f"no module {error.name!r}: pip install 'atlas-splines[arena]'") from error
+        raise missing(error, "arena") from error
     return method
+
+
+def imported(package: str, extra: str) -> ModuleType:
+    """A package that only one method needs, and that comes with an extra of this one."""
+    try:
+        return import_module(package)
+    except ModuleNotFoundError as error:
+        raise missing(error, extra) from error
+
+
+def missing(error: ModuleNotFoundError, extra: str) -> MissingPackage:
+    """What is not installed, and how it is."""
+    return MissingPackage(f"no module {error.name!r}: pip install 'atlas-splines[{extra}]'")

@@ -41,6 +41,7 @@ class Setup(NamedTuple):
     classes: int  # 0 for a regression
     seed: int
     steps: int  # gradient steps on a task
+    bounded: bool = True  # whether all inputs that will come lie in the unit cube
 
     @property
     def outputs(self) -> int:
@@ -56,6 +57,7 @@ class Method(ABC):
     """
 
     GRID: ClassVar[Sequence[Options]]
+    gives_probabilities: ClassVar[bool] = False  # of classes; other outputs become some by a softmax
 
     @abstractmethod
     def fit(self, task: Task) -> None:
@@ -64,6 +66,10 @@ class Method(ABC):
     @abstractmethod
     def predict(self, X: Array) -> Array:
         """Return outputs of shape (rows, outputs); for a classification the largest is the class."""
+
+    def covers(self, X: Array, y: Array) -> NDArray[np.bool_] | None:
+        """Whether each target lies in its 90 % interval, or set of classes; None without such intervals."""
+        return None
 
     @property
     @abstractmethod

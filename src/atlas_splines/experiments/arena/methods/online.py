@@ -1,4 +1,4 @@
-"""Regressors of scikit-learn with bounded memory: a network, and boosting on a reservoir."""
+"""Scikit-learn with bounded memory: a network, and boosting on a reservoir or on a window."""
 
 from __future__ import annotations
 
@@ -6,32 +6,38 @@ import pickle
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.neural_network import MLPRegressor
+from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.preprocessing import StandardScaler
 
 from atlas_splines.experiments.arena.methods.base import Method, Setup
 from atlas_splines.experiments.arena.methods.stored import Boosting
 from atlas_splines.experiments.arena.tasks import Task
 
-__all__ = ["ReservoirBoosting", "SteppedMLP"]
+__all__ = ["ReservoirBoosting", "SteppedMLP", "WindowBoosting"]
 
 Array = NDArray[np.floating]
 FIRST_EPOCHS = 100
 RESERVOIR = 2000
+WINDOW = 3000
 
 
 class SteppedMLP(Method):
-    """`MLPRegressor.partial_fit`: some epochs on each batch, on inputs scaled by the first one."""
+    """`MLPRegressor.partial_fit`: some epochs on each batch, on inputs scaled by the first one.
+
+    Or that of `MLPClassifier`, which is told all classes.
+    """
 
     GRID = tuple({"epochs": epochs, "rate": rate} for rate in (0.001, 0.003) for epochs in (20, 5, 1))
+
+    gives_probabilities = True
 
     def __init__(self, setup: Setup, epochs: int, rate: float) -> None:
         self.random = np.random.default_rng(setup.seed)
         self.epochs, self.fitted = epochs, False
         self.scaler = StandardScaler()
-        self.model = MLPRegressor(
-            hidden_layer_sizes=(100, 100), learning_rate_init=rate, random_state=setup.seed
-        )
+        kind = MLPClassifier if setup.classes else MLPRegressor
+        self.told = {"classes": np.arange(setup.classes)} if setup.classes else {}
+        self.model = kind(hidden_layer_sizes=(100, 100), learning_rate_init=rate, random_state=setup.seed)
 
     def fit(self, task: Task) -> None:
         """Pass over the task's rows several times, more often over the first."""
@@ -40,12 +46,13 @@ class SteppedMLP(Method):
         X = self.scaler.transform(task.X)
         for _ in range(self.epochs if self.fitted else FIRST_EPOCHS):
             order = self.random.permutation(len(X))
-            self.model.partial_fit(X[order], task.y[order])
+            self.model.partial_fit(X[order], task.y[order], **self.told)
         self.fitted = True
 
     def predict(self, X: Array) -> Array:
-        """Outputs of the network."""
-        return np.asarray(self.model.predict(self.scaler.transform(X)))[:, None]
+        """Predictions of the network, or the probability of each class."""
+        X = self.scaler.transform(X)
+        return np.asarray(self.model.predict_proba(X) if self.told else self.model.predict(X)[:, None])
 
     @property
     def bytes_kept(self) -> int:
@@ -78,3 +85,14 @@ class ReservoirBoosting(Boosting):
     def bytes_kept(self) -> int:
         """The rows, their numbers and the trees."""
         return super().bytes_kept + self.drawn.nbytes
+
+
+class WindowBoosting(Boosting):
+    """Boosting refitted on the latest rows."""
+
+    def fit(self, task: Task) -> None:
+        """Add the rows, drop those before the window, and learn it from scratch."""
+        true = ~task.replaces(self.X)
+        self.X = np.vstack([self.X[true], task.X.astype(np.float32)])[-WINDOW:]
+        self.y = np.append(self.y[true], task.y.astype(np.float32))[-WINDOW:]
+        self.learn()

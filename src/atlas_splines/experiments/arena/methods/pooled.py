@@ -12,7 +12,7 @@ from atlas_splines import AtlasClassifier, AtlasRegressor
 from atlas_splines.experiments.arena.methods.base import Method, Setup
 from atlas_splines.experiments.arena.tasks import Task
 
-__all__ = ["Auto", "Never", "Pool"]
+__all__ = ["Auto", "Never", "Pool", "Sums"]
 
 Array = NDArray[np.floating]
 
@@ -21,16 +21,16 @@ class Estimator(Method):
     """An estimator with its defaults; subclasses say which options differ."""
 
     GRID = ({"loss": "auto"}, {"loss": "absolute_error"})
+    gives_probabilities = True
     options: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, setup: Setup, loss: str) -> None:
         self.setup = setup
         self.estimator: AtlasRegressor | AtlasClassifier
-        if setup.classes:  # which has one loss; evidence of the unit cube needs no large model beside it
+        if setup.classes:  # which has one loss
             self.estimator = AtlasClassifier(
-                members=1, terms=0, density=0, domain=[(0, 1)] * setup.inputs, random_state=setup.seed,
-                **self.options,
-            )  # fmt: skip
+                random_state=setup.seed, **self.options, **(small_model(setup) if setup.bounded else {})
+            )
         else:
             self.estimator = AtlasRegressor(loss=loss, random_state=setup.seed, **self.options)
 
@@ -47,10 +47,22 @@ class Estimator(Method):
             return np.asarray(self.estimator.predict_proba(X))
         return np.asarray(self.estimator.predict(X))[:, None]
 
+    def covers(self, X: Array, y: Array) -> NDArray[np.bool_]:
+        """Whether targets lie in the intervals or sets of classes, as the estimator is now."""
+        if isinstance(self.estimator, AtlasClassifier):
+            return np.asarray(self.estimator.predict_set(X))[np.arange(len(y)), y.astype(np.intp)]
+        low, high = self.estimator.predict_interval(X)
+        return (low <= y) & (y <= high)
+
     @property
     def bytes_kept(self) -> int:
         """The whole estimator, with what it needs for the next update."""
         return len(pickle.dumps(self.estimator))
+
+
+def small_model(setup: Setup) -> dict[str, Any]:
+    """Options for digits: sums of features of the unit cube need no large model beside them."""
+    return {"members": 1, "terms": 0, "density": 0, "domain": [(0, 1)] * setup.inputs}
 
 
 class Never(Estimator):
@@ -75,3 +87,9 @@ class Auto(Estimator):
     """The estimator decides by the evidence whether to pool, to open charts or to fade."""
 
     options: ClassVar[dict[str, Any]] = {"retention": "auto"}
+
+
+class Sums(Estimator):
+    """As `Auto`, and no row is kept: sums of features alone."""
+
+    options: ClassVar[dict[str, Any]] = {"retention": "auto", "memory": "sums"}

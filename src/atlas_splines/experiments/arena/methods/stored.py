@@ -20,6 +20,7 @@ from atlas_splines.experiments.arena.tasks import Task
 __all__ = ["Boosting", "Linear", "NearestNeighbours", "RetrainedAtlas", "RetrainedMLP"]
 
 Array = NDArray[np.floating]
+FEW_CLASSES = 3  # an iteration grows a tree for each class: of more classes there are fewer iterations
 
 
 class Linear(Method):
@@ -73,6 +74,7 @@ class NearestNeighbours(Stored):
     """Mean of the nearest rows, the nearer the more."""
 
     GRID = tuple({"neighbours": k} for k in (10, 1, 3, 5, 20, 40))
+    gives_probabilities = True
 
     def __init__(self, setup: Setup, neighbours: int) -> None:
         super().__init__(setup)
@@ -95,12 +97,13 @@ class Boosting(Stored):
     GRID = tuple(
         {"rate": rate, "iterations": iterations} for iterations in (100, 50) for rate in (0.1, 0.05, 0.3)
     )
+    gives_probabilities = True
 
     def __init__(self, setup: Setup, rate: float, iterations: int) -> None:
         super().__init__(setup)
         self.options: dict[str, Any] = {
             "learning_rate": rate,
-            "max_iter": iterations if not setup.classes else iterations // 5,  # ten trees each
+            "max_iter": iterations if setup.classes <= FEW_CLASSES else iterations // 5,
             "early_stopping": False,
             "random_state": setup.seed,
         }
