@@ -4,7 +4,8 @@ Each part prints seconds of one core, and ratios in the same run.
 
     python benchmarks/ledger.py revert [--updates 200]    revert of the first, a middle and the latest of many updates
     python benchmarks/ledger.py forget                    10 rows of a fit of 20,000, and of one of 60,000 outside its frame
-    python benchmarks/ledger.py life [--updates 2000]     size of the file and time of an update, late ÷ early, one row each
+    python benchmarks/ledger.py life [--updates 2000]     size of the file, time to load it and time of an update of one row,
+                                                          late ÷ after 1,000 (medians of 5 loads and 200 updates)
     python benchmarks/ledger.py frame                     error and time of fits whose frame is chosen from fewer rows
 """
 
@@ -26,6 +27,8 @@ import numpy as np
 
 from atlas_splines import AtlasRegressor, load, save
 from atlas_splines.estimators import ledger
+
+EARLY = 1000  # updates after which a life is compared with itself later
 
 
 def rows(count, seed, columns=6):
@@ -76,20 +79,27 @@ def forget(_):
 def life(updates):
     model = AtlasRegressor(random_state=0, n_jobs=1, max_rows=1000).fit(*rows(990, 0))
     X, y = rows(updates, 1)
-    found = {}
+    marks = [EARLY * 10**k for k in range(9) if EARLY * 10**k < updates] + [updates]
+    times, found = [], {}
     with tempfile.TemporaryDirectory() as folder:
         for k in range(updates):
             took, _ = seconds(lambda k=k: model.partial_fit(X[k : k + 1], y[k : k + 1]))
-            if k in (updates // 20, updates - 1):
+            times.append(took)
+            if k + 1 in marks:
                 path = Path(folder) / "m.atlas"
                 save(model, path)
-                loading, _ = seconds(lambda path=path: load(path))
-                found[k] = np.array([path.stat().st_size, loading, took])
-    early, late = found.values()
+                loading = [seconds(lambda path=path: load(path))[0] for _ in range(5)]
+                found[k + 1] = np.array([path.stat().st_size, np.median(loading), np.median(times[-200:])])
+                size, load_time, update_time = found[k + 1]
+                line = (
+                    f"{size:,.0f} bytes, load {1000 * load_time:.1f} ms, update {1000 * update_time:.2f} ms"
+                )
+                print(f"after {k + 1:,} updates of one row: {line}", flush=True)
+    early, late = found[min(found)], found[max(found)]
     ratios = ", ".join(
         f"{name} {r:.2f}" for name, r in zip(("size", "load", "update"), late / early, strict=True)
     )
-    print(f"after {updates:,} updates of one row ÷ after {updates // 20:,}: {ratios}")
+    print(f"after {max(found):,} updates of one row ÷ after {min(found):,}: {ratios}")
 
 
 def frame(_):

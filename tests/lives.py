@@ -13,11 +13,13 @@ import warnings
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.base import clone
 
 from atlas_splines import AtlasClassifier, AtlasRegressor, load, save
 from atlas_splines import versions as V
@@ -35,7 +37,8 @@ KINDS = ("numbers", "numbers", "two targets", "counts", "monotone", "frame", "cl
 SMALL = {"members": 1, "features": 24, "max_iter": 3, "random_state": 0}
 LARGEST = 3_000_000  # bytes of a file of such a model, at most
 CATEGORIES = ("red", "green", "blue")
-ANNOUNCED = "announced"  # in place of a retention: classes without rows
+MOST_CLASSES = 5
+ANNOUNCED, REACHED = "announced", "reached"  # in place of a retention: classes, and places, without rows
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,19 @@ class Learned:
         return replace(
             self, X=X, y=self.y[rows], weights=None if self.weights is None else self.weights[rows]
         )
+
+    @cached_property
+    def keys(self) -> list[str]:
+        """Each row in words: equal ones have the same."""
+        X = self.X.to_numpy(object) if isinstance(self.X, pd.DataFrame) else self.X
+        weights = np.ones(len(self)) if self.weights is None else self.weights
+        counted = weights.astype(np.float32).tolist()
+        return [repr(row) for row in zip(X.tolist(), self.y.tolist(), counted, strict=True)]
+
+    @property
+    def is_rows(self) -> bool:
+        """Whether its rows were learned."""
+        return self.retention not in (ANNOUNCED, REACHED)
 
     @property
     def data(self) -> tuple[Any, ...]:
@@ -99,20 +115,30 @@ class Life:
         if self.kind == "counts":
             self.parameters["loss"] = "poisson"
         self.model = (AtlasClassifier if self.kind == "classes" else AtlasRegressor)(**self.parameters)
+        self.trace.append(f"{self.kind}, {self.columns} columns, {self.parameters}")
+        self.compared = Counter[str]()
+        self.probes = self.rows(np.random.default_rng(99), 60, -0.4, 1.4).X
+        self.fit_rows(random)
+        self.check()
+
+    def fit_rows(self, random: np.random.Generator) -> None:
+        """Fit the estimator, which may have been fitted before: a life begins."""
         fit = self.rows(random, int(random.integers(40, 200)), 0.0, 1.0)
         if self.kind == "classes":
             fit.y[: self.classes] = np.arange(self.classes)
-        self.trace.append(f"{self.kind}, {self.columns} columns, {len(fit)} rows, {self.parameters}")
+        self.trace.append(f"  fitted to {len(fit)} rows")
         self.model.fit(fit.X, fit.y, sample_weight=fit.weights)
+        self.begin(fit)
+
+    def begin(self, fit: Learned | None) -> None:
+        """What the model is now is a first fit, of rows that are known or not."""
         self.first = copy.deepcopy(self.model)
-        self.fit, self.gone_of_fit = fit, []
+        self.fit = fit  # rows of the fit that count
+        self.is_whole_fit, self.gone_of_fit = True, list[Learned]()
         self.learned: list[Learned] = []  # what counts, in order of clocks
         self.every: list[Learned] = []  # what was ever taught, as it was
         self.is_linear = True  # whether nothing was forgotten, merged or announced: then replay is exact
         self.made: tuple[list[Learned], Any] | None = None  # the model from scratch, and what it was made of
-        self.compared = Counter[str]()
-        self.probes = self.rows(np.random.default_rng(99), 60, -0.4, 1.4).X
-        self.check()
 
     # --- rows -------------------------------------------------------------------------------------------
 
@@ -150,7 +176,10 @@ class Life:
         low, high = ranges.get(str(kind), (low + 0.7, low + 1.3))
         shift = 0.0 if kind in ("usual", "place") else float(random.choice([0, 4]))
         retention = str(random.choice(["auto", "auto", "pool", "pool", "chart"]))
-        return self.rows(random, count, low, high, shift), retention
+        rows = self.rows(random, count, low, high, shift)
+        if self.kind == "classes" and self.classes < MOST_CLASSES and random.random() < 0.1:
+            rows.y[: 1 + len(rows) // 3] = self.classes  # one that no row was of so far
+        return rows, retention
 
     def teach(self, model: Any, random: np.random.Generator) -> Learned:
         """Let a model learn some rows."""
@@ -160,7 +189,17 @@ class Life:
         record = model.model_.updates[-1]
         assert [each.id for each in model.model_.updates] == [*before, record.id], "no entry for an update"
         self.trace.append(f"  {record!r} {record.reason}")
+        self.know_classes(model)
         return replace(rows, id=record.id, retention=retention, time=record.time)
+
+    def know_classes(self, model: Any) -> None:
+        """Count classes that came with rows; where sums are kept, they stay when the rows go."""
+        if self.kind != "classes" or model.classes_[-1] < self.classes:
+            return
+        self.classes = int(model.classes_[-1]) + 1
+        if self.memory == "sums":
+            self.first.add_classes([self.classes - 1])
+            self.made = None
 
     # --- what a model says ------------------------------------------------------------------------------
 
@@ -231,13 +270,13 @@ class Life:
             or any(a is not b for a, b in zip(known, learned, strict=False))
         ):
             known, model = [], copy.deepcopy(self.first)
-            if self.memory == "rows" and self.gone_of_fit:
-                kept = np.setdiff1d(np.arange(len(self.fit)), np.concatenate(self.gone_of_fit))
-                fit = self.fit.take(kept)
-                model.fit(fit.X, fit.y, sample_weight=fit.weights)
+            if self.fit is not None and not self.is_whole_fit:
+                model.fit(self.fit.X, self.fit.y, sample_weight=self.fit.weights)
         for rows in learned[len(known) :]:
             if rows.retention == ANNOUNCED:
                 model.add_classes(rows.y)
+            elif rows.retention == REACHED:
+                model.reach(rows.X)
             else:
                 learn(model, rows, rows.retention)
         self.made = list(learned), model
@@ -267,13 +306,16 @@ class Life:
         if is_exact and self.kind != "frame":
             self.compared["predictions"] += 1
             # how far slopes go on beyond the domain depends on where rows were, which a merge does not add up
-            where = self.model.in_domain(self.probes) | (self.parameters["extrapolation"] == "constant")
+            own, other = (each.in_domain(self.probes) for each in (self.model, expected))
+            # `reach` has no entry where sums are kept, so forgetting may give the domain back
+            is_flat = self.parameters["extrapolation"] == "constant" and np.array_equal(own, other)
+            where = (own & other) | is_flat
             found, wanted = ([part[where] for part in self.said(each)] for each in (self.model, expected))
             assert same(found, wanted), "differs from a life from scratch"
 
     def sums_of_fit_gone(self, pool: Any) -> Any:
-        gone = [self.fit.take(numbers) for numbers in self.gone_of_fit]
-        parts = [self.model._rows(*self.model._checked(each.X, each.y, each.weights)) for each in gone]
+        gone = [self.model._checked(each.X, each.y, each.weights) for each in self.gone_of_fit]
+        parts = [self.model._rows(*each) for each in gone]
         sums = [
             pool.summed(*(np.asarray(a, np.float64) for a in (part.points, part.targets, part.weights)))
             for part in parts
@@ -310,28 +352,59 @@ class Life:
         return outcome
 
     def learn(self, random: np.random.Generator) -> None:
-        before, said, doubt = copy.deepcopy(self.model), self.said(self.model), self.doubt(self.model)
+        said, doubt = self.said(self.model), self.doubt(self.model)
         rows = self.teach(self.model, random)
         self.learned.append(rows)
         self.every.append(rows)
-        now, entry = self.said(self.model), self.model.update_log_[-1]
-        inside = entry.footprint.contains(self.probes)
-        changed = np.any(
-            [(a != b).reshape(len(a), -1).any(axis=1) for a, b in zip(said, now, strict=True)], axis=0
-        )
-        assert not (changed & ~inside).any(), (
-            f"{(changed & ~inside).sum()} points outside the footprint changed"
-        )
+        entry = self.model.update_log_[-1]
+        self.check_footprints([entry], said)
+        if entry.kind == "chart":
+            self.check_outside(entry.footprint.contains(self.probes), doubt, self.doubt(self.model))
         self.check_newest(said, doubt, entry)
-        if random.random() < 0.3:
-            patch = V.patch(before, self.model)
-            patch.save(self.folder / "life.patch")
-            applied = V.apply(before, V.read_patch(self.folder / "life.patch"))
-            assert V.version(applied) == V.version(self.model), "a patch gives another model"
+
+    def check_footprints(self, entries: list[Any], said: list[Any]) -> None:
+        """Points outside the logged footprints of all updates since are predicted as before, bit for bit."""
+        inside = np.any([entry.footprint.contains(self.probes) for entry in entries], axis=0)
+        self.check_outside(inside, said, self.said(self.model))
+
+    def check_outside(self, inside: np.ndarray, before: list[Any], now: list[Any]) -> None:
+        for a, b in zip(before, now, strict=True):
+            if isinstance(a, str) or isinstance(b, str) or a.shape != b.shape:
+                continue  # there were no intervals, or there are more classes
+            changed = ~np.isclose(a, b, rtol=0, atol=0, equal_nan=True).reshape(len(a), -1).all(axis=1)
+            count = (changed & ~inside).sum()
+            assert not count, f"{count} points outside the footprint changed"
+
+    def patch(self, random: np.random.Generator) -> None:
+        """A copy goes on; a patch makes the same of the model itself, once."""
+        later = copy.deepcopy(self.model)
+        taught = [self.teach(later, random) for _ in range(1 + int(random.integers(3)))]
+        gone = None
+        ids = [record.id for record in later.model_.updates if record.id and not record.reverted]
+        if random.random() < 0.4:
+            gone = int(random.choice(ids[-4:]))
+            later.revert(gone)
+        V.patch(self.model, later).save(self.folder / "life.patch")
+        patch = V.read_patch(self.folder / "life.patch")
+        applied = V.apply(self.model, patch)
+        assert V.version(applied) == V.version(later), "a patch gives another model"
+        assert same(self.said(applied), self.said(later)), "a patched model predicts otherwise"
+        assert same(self.doubt(applied), self.doubt(later)), "a patched model has other intervals"
+        try:
+            V.apply(applied, patch)
+        except V.PatchError:
+            self.model = applied
+            self.learned += taught
+            self.every += taught
+            self.drop(-2 if gone is None else gone)
+            return
+        raise AssertionError("a patch was applied twice")
 
     def check_newest(self, said: list[Any], doubt: list[Any], entry: Any) -> None:
-        """The newest update taken back: as before."""
+        """The newest update taken back: as before, but for classes that came with it where sums are kept."""
         back = copy.deepcopy(self.model)
+        if self.memory == "sums" and said[0].shape != self.said(back)[0].shape:
+            return
         try:
             back.revert(entry.id)
         except ValueError as error:
@@ -355,17 +428,40 @@ class Life:
     @property
     def updates(self) -> list[Learned]:
         """Updates whose rows count."""
-        return [each for each in self.learned if each.retention != ANNOUNCED]
+        return [each for each in self.learned if each.is_rows]
 
-    def drop(self, id: int, rows: np.ndarray | None = None) -> None:
-        """An update counts no more, or some of its rows."""
-        kept = []
-        for each in self.learned:
-            if each.id != id:
-                kept.append(each)
-            elif rows is not None and len(rows) < len(each):
-                kept.append(each.take(np.setdiff1d(np.arange(len(each)), rows)))
-        self.learned = kept
+    def drop(self, id: int) -> None:
+        """An update counts no more."""
+        self.learned = [each for each in self.learned if each.id != id]
+
+    def remove(self, gone: Learned, among: list[Learned]) -> None:
+        """Rows count no more: all of the latest that has exactly these, or each of the latest that has it.
+
+        Of equal rows the last goes.
+        """
+        left = Counter(gone.keys)
+        exact = [each for each in among if Counter(each.keys) == left]
+        for each in exact[-1:] or among[::-1]:
+            kept = []
+            for k in reversed(range(len(each))):
+                if left[each.keys[k]] > 0:
+                    left[each.keys[k]] -= 1
+                else:
+                    kept.append(k)
+            if len(kept) < len(each):
+                self.put(each, each.take(np.array(kept[::-1], int)))
+        assert not left.total(), "rows were forgotten that were not learned"
+
+    def put(self, old: Learned, new: Learned) -> None:
+        """Other rows in the place of some; nothing, if there are none."""
+        if old is self.fit:
+            self.fit, self.is_whole_fit, self.made = new, False, None
+        place = [each is old for each in self.learned]
+        self.learned = [
+            new if here else each
+            for here, each in zip(place, self.learned, strict=True)
+            if not here or len(new)
+        ]
 
     def forget(self, random: np.random.Generator) -> str | None:
         """All rows of an update."""
@@ -378,8 +474,13 @@ class Life:
         else:
             self.model, _ = V.forget(self.model, *rows.data)
         self.is_linear = False
-        self.drop(rows.id)
+        self.remove(rows, self.with_rows if self.memory == "rows" else [rows])
         return None
+
+    @property
+    def with_rows(self) -> list[Learned]:
+        """The fit, if its rows are known, and all updates."""
+        return [*([] if self.fit is None else [self.fit]), *self.updates]
 
     def forget_again(self, random: np.random.Generator) -> str | None:
         """All rows of an update that was taken back, or forgotten as a whole: they are gone already."""
@@ -400,25 +501,32 @@ class Life:
             return "nothing to do"
         rows = learned[int(random.integers(len(learned)))]
         gone = random.permutation(len(rows))[: 1 + len(rows) // 3]
-        data = [rows.data] if random.random() < 0.6 else [each.data for each in learned]
+        among = [rows] if random.random() < 0.6 else learned
         first = self.first if random.random() < 0.5 else None
-        self.model, receipt = V.forget(self.model, *rows.take(gone).data, data=data, first=first)
+        known = {record.id for record in self.model.model_.updates if record.data}
+        self.model, receipt = V.forget(
+            self.model, *rows.take(gone).data, data=[each.data for each in among], first=first
+        )
         assert sum(taken.rows for taken in receipt.taken) == len(gone), "a receipt of other rows"
         self.is_linear = False
-        self.drop(rows.id, gone)
+        found = [each for each in among if each.id in known]
+        self.remove(rows.take(gone), self.with_rows if self.memory == "rows" else found)
         return None
 
     def forget_fit(self, random: np.random.Generator) -> str | None:
         """Some rows of the fit."""
-        left = np.setdiff1d(np.arange(len(self.fit)), np.concatenate([[], *self.gone_of_fit]).astype(int))
-        gone = random.permutation(left)[:5]
-        rows = self.fit.take(gone)
-        if len(left) < 30:
+        if self.fit is None or len(self.fit) < 30:
             return "nothing to do"
+        rows = self.fit.take(random.permutation(len(self.fit))[:5])
         self.model.forget(rows.X, rows.y, sample_weight=rows.weights)
         self.is_linear = False
-        self.gone_of_fit.append(gone)
-        self.made = None if self.memory == "rows" else self.made
+        if self.memory == "rows":
+            self.remove(rows, self.with_rows)
+            return None
+        self.gone_of_fit.append(rows)
+        left = Counter(rows.keys)
+        kept = [k for k, key in enumerate(self.fit.keys) if not left[key]]
+        self.fit = self.fit.take(np.array(kept, int))
         return None
 
     def merge(self, random: np.random.Generator) -> None:
@@ -442,6 +550,8 @@ class Life:
         if isinstance(both[0], str):
             raise ValueError(both[0])
         assert V.version(both[0]) == V.version(both[1]), "a merge depends on its order"
+        self.check_merged_patch(ours, theirs, V.version(both[0]))
+        said, known = self.said(self.model), len(self.model.update_log_)
         self.model = both[0]
         numbers = {record.time: record.id for record in self.model.model_.updates}
         taught = [replace(rows, id=numbers[rows.time]) for rows in taught]
@@ -449,13 +559,26 @@ class Life:
         self.every += taught
         self.is_linear = False
         self.drop(-2 if gone is None else gone)
+        if taught and gone is None:
+            self.check_footprints(self.model.update_log_[known:], said)
+
+    def check_merged_patch(self, ours: Any, theirs: Any, expected: str) -> None:
+        """What one side has learned, as a patch that the other side takes."""
+        if V.version(self.model) in (V.version(ours), V.version(theirs)):
+            return
+        try:
+            merged = V.apply(theirs, V.patch(self.model, ours), merge=True)
+        except V.PatchError as error:
+            self.trace.append(f"  the patch cannot be merged: {error}")
+            return
+        assert V.version(merged) == expected, "a merged patch is another model than the merge"
 
     def replay(self, random: np.random.Generator) -> str | None:
         if not self.every:
             return "nothing to do"
         first = self.first if random.random() < 0.5 else None
         found = V.replay(self.model, [rows.data for rows in self.every], first=first)
-        if self.is_linear and first is not None:
+        if self.is_linear if first is not None else self.memory == "rows":
             assert found, "a replay is another model"
         return None
 
@@ -478,17 +601,67 @@ class Life:
         return load(self.folder / "life.atlas")
 
     def add_class(self, random: np.random.Generator) -> str | None:
-        if self.kind != "classes" or self.classes >= 5:
+        if self.kind != "classes" or self.classes >= MOST_CLASSES:
             return "nothing to do"
         self.model.add_classes([self.classes])
-        self.classes += 1
         self.is_linear = False
         if self.memory == "rows":
-            self.learned.append(Learned(-self.classes, None, np.array([self.classes - 1]), None, ANNOUNCED))
-            return None
-        self.first.add_classes([self.classes - 1])
-        self.made = None
+            name = np.array([self.classes])
+            self.learned.append(Learned(-self.classes, None, name, None, ANNOUNCED))
+        self.know_classes(self.model)
         return None
+
+    def reach(self, random: np.random.Generator) -> None:
+        """The domain grows to rows that are not learned."""
+        said, inside = self.said(self.model), self.model.in_domain(self.probes)
+        rows = self.rows(random, 3, 0.8, 1.5)
+        self.model.reach(rows.X)
+        self.check_outside(~inside, said, self.said(self.model))
+        self.is_linear = False
+        self.learned.append(replace(rows, id=-100, retention=REACHED))
+
+    def fit_again(self, random: np.random.Generator) -> None:
+        """Another fit of the same estimator: nothing of the life before is left."""
+        if self.kind == "classes":
+            self.classes = 2 + int(random.integers(2))
+        self.fit_rows(random)
+        fresh = clone(self.model).fit(self.fit.X, self.fit.y, sample_weight=self.fit.weights)
+        assert same(self.said(fresh), self.said(self.model)), "a second fit is not that of a new estimator"
+        assert same(self.doubt(fresh), self.doubt(self.model)), "a second fit has other intervals"
+
+    def consolidate(self, random: np.random.Generator) -> str | None:
+        """Charts become part of the model: of all rows that count, if they are kept."""
+        if not self.model.model_.charts:
+            return "nothing to do"
+        counting = self.counting_rows() if self.memory == "rows" and self.kind != "frame" else None
+        done = self.model.consolidate(tolerance=1000)
+        assert done.replaced, "a consolidation was too far off"
+        assert not self.model.model_.charts, "charts stand after a consolidation"
+        if (
+            self.model.ledger_ is None
+        ):  # one of a given size is consolidated from its sums, and goes on with these
+            self.memory, counting = "sums", None
+        self.begin(counting)
+        if counting is not None:
+            fresh = clone(self.model).fit(counting.X, counting.y, sample_weight=counting.weights)
+            assert same(self.said(fresh), self.said(self.model)), "a consolidation is no fit to what counts"
+        return None
+
+    def counting_rows(self) -> Learned | None:
+        """Rows of the fit and of updates that are in no chart which came after them, as those of one fit."""
+        if self.fit is None:
+            return None
+        parts, numbers = [], [0, *(each.id for each in self.updates)]
+        for k, each in enumerate(self.with_rows):
+            points = self.model._points_inside(self.model._inputs(each.X))
+            later = [chart for chart in self.model.model_.charts if chart.update in numbers[k + 1 :]]
+            inside = np.any(
+                [np.zeros(len(each), bool), *(c.fence.window(points) == 1 for c in later)], axis=0
+            )
+            parts.append(each.take(np.flatnonzero(~inside)))
+        weights = [np.ones(len(each)) if each.weights is None else each.weights for each in parts]
+        X, y = np.concatenate([each.X for each in parts]), np.concatenate([each.y for each in parts])
+        return Learned(0, X, y, np.concatenate(weights) if self.weighted else None)
 
 
 # how often each comes, of all
@@ -505,6 +678,10 @@ OPERATIONS: dict[str, Callable[[Life, np.random.Generator], str | None]] = {
     "replay": Life.replay,
     "store": Life.store,
     "add a class": Life.add_class,
+    "patch": Life.patch,
+    "reach": Life.reach,
+    "fit again": Life.fit_again,
+    "consolidate": Life.consolidate,
 }
 
 

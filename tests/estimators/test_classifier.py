@@ -112,3 +112,15 @@ def test_a_model_without_evidence_gets_classes_too():
     model.add_classes(["a", "z"])
     assert (model.predict(X) == said).all()
     assert model.predict_proba(X)[:, [0, 4]].max() < 1e-6
+
+
+def test_a_classifier_is_fitted_again_to_other_classes():
+    X = np.random.default_rng(0).random((60, 1))
+    model = AtlasClassifier(members=1, features=20, random_state=0).fit(X, X[:, 0] > 0.5)
+    model.fit(X, np.where(X[:, 0] > 0.3, "high", "low"))
+    assert model.classes_.tolist() == ["high", "low"]
+    fresh = AtlasClassifier(members=1, features=20, random_state=0).fit(
+        X, np.where(X[:, 0] > 0.3, "high", "low")
+    )
+    assert model.model_.fingerprint() == fresh.model_.fingerprint()
+    assert not model.ledger_.fit.options["announced"]

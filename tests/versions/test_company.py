@@ -3,9 +3,10 @@
 import copy
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from atlas_splines import Atlas, AtlasRegressor, update
+from atlas_splines import Atlas, AtlasRegressor, load, save, update
 from atlas_splines import versions as V
 from atlas_splines.core.model import state_of
 
@@ -276,3 +277,65 @@ def test_as_many_updates_as_asked_for_can_be_undone(undo, path):
 def test_undo_is_a_number_of_updates(undo):
     with pytest.raises((ValueError, TypeError), match="undo"):
         fitted("sums", undo=undo)
+
+
+def twice(first):
+    """A model that keeps sums, two updates, and a row that is in both."""
+    X, y = rows(40, 1)
+    other = tuple(
+        np.concatenate([column[:1], more]) for column, more in zip((X, y), rows(30, 2), strict=True)
+    )
+    return learn(learn(copy.deepcopy(first), "pool", (X, y)), "pool", other), (X, y), other
+
+
+@pytest.mark.parametrize("is_made_again", [False, True])
+def test_a_row_of_two_updates_is_forgotten_once_and_by_the_latest(is_made_again):
+    first = fitted("sums")
+    model, older, newer = twice(first)
+    row = tuple(column[:1] for column in older)
+    clean, receipt = V.forget(model, *row, data=[older, newer], first=first if is_made_again else None)
+    assert [(taken.update, taken.rows) for taken in receipt.taken] == [(2, 1)]
+    never = learn(learn(copy.deepcopy(first), "pool", older), "pool", tuple(column[1:] for column in newer))
+    assert state_of(clean.model_).evidence.total == state_of(never.model_).evidence.total
+    again, receipt = V.forget(clean, *row, data=[older, tuple(column[1:] for column in newer)])
+    assert [(taken.update, taken.rows) for taken in receipt.taken] == [(1, 1)]
+    assert len(receipt.remaining) == 2
+    assert state_of(again.model_).evidence.total.count == 200 + 39 + 30
+
+
+def test_an_update_with_exactly_the_rows_loses_them_though_a_later_one_has_them_too():
+    first = fitted("sums")
+    data = rows(25, 1)
+    more = tuple(np.concatenate([a, b]) for a, b in zip(data, rows(20, 2), strict=True))
+    model = learn(learn(copy.deepcopy(first), "pool", data), "pool", more)
+    _, receipt = V.forget(model, *data, data=[data, more], first=first)
+    assert [(taken.update, taken.rows) for taken in receipt.taken] == [(1, 25)]
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+@pytest.mark.parametrize("size", [{}, {"terms": 0, "density": 1}])
+def test_a_small_model_is_saved_after_a_consolidation(memory, size, tmp_path):
+    model = fitted(memory, **size)
+    learn(model, "chart", rows(60, 1, 0.2, 0.6, 2.0))
+    assert model.consolidate(tolerance=1000).replaced
+    save(model, tmp_path / "m.atlas")
+    assert V.version(load(tmp_path / "m.atlas")) == V.version(model)
+
+
+def test_a_domain_that_was_reached_between_updates_is_replayed_in_its_turn():
+    model = learn(fitted("rows"), "pool", rows(30, 1))
+    model.reach([[1.6, 1.6]])
+    learn(model, "pool", rows(30, 2, 0.5, 1.6))
+    assert V.replay(model, [])
+    assert [step.id for step in V.replay(model, []).steps] == [1, 2]
+
+
+def test_a_patch_gives_what_it_was_applied_to(tmp_path):
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": random.random(90), "c": random.choice(["red", "green"], 90)})
+    model = AtlasRegressor(**FEW).fit(frame[:60], frame.a[:60])
+    later = copy.deepcopy(model)
+    frame.loc[70:, "c"] = "blue"  # so that the encoding changes too
+    later.partial_fit(frame[60:], frame.a[60:], accept=True)
+    applied = V.apply(model, V.patch(model, later))
+    assert np.array_equal(applied.predict(frame), later.predict(frame))

@@ -139,8 +139,11 @@ class AtlasEstimator(Accountable):
     # --- what targets mean, for subclasses to say -----------------------------------------------------
 
     @abstractmethod
-    def _start_targets(self, y: Array, weights: Array) -> int:
-        """Learn the scale of the targets from the first ones; return the number of outputs."""
+    def _start_targets(self, y: Array, weights: Array, classes: Array | None) -> int:
+        """Learn the scale of the targets from the first ones; return the number of outputs.
+
+        Labels may have more `classes` than those of the first rows.
+        """
 
     @abstractmethod
     def _targets(self, y: Array) -> Array:
@@ -317,8 +320,7 @@ class AtlasEstimator(Accountable):
         levels = {j: Levels(placed, blank) for j, placed, blank in options["levels"]}
         data = FitData(first.X, first.y, first.weights, first.groups, levels, options["trends"]).take(framed)
         seeds, tolerance = options["seeds"], options["tolerance"]
-        self._announced = first.classes
-        self._start_targets(data.y, in_rows(data.weights)[0])
+        self._start_targets(data.y, in_rows(data.weights)[0], first.classes)
         made = self._fit_data(data, seeds, tolerance)
         rows, solved = made.rows, made.solved
         held_out, ahead = self._judged(made, self._unseen(data, made, seeds, tolerance))
@@ -551,8 +553,8 @@ class AtlasEstimator(Accountable):
         Both are in the units of this fit, of shapes (held out, outputs) and (outputs,).
         """
         part, rest = copy.copy(self), data.take(learned)
-        part.verbose, part._announced = 0, getattr(self, "classes_", None)
-        part._start_targets(rest.y, in_rows(rest.weights)[0])
+        part.verbose = 0
+        part._start_targets(rest.y, in_rows(rest.weights)[0], getattr(self, "classes_", None))
         made = part._fit_data(rest, seeds, tolerance, is_final=False)
         state, ahead = state_of(made.model), made.fitted.ahead
         outputs = self._as_own(part, evaluate_anywhere(state, made.columns.to_unit(data.X[held_out])))

@@ -322,10 +322,9 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
         maps = self.domain_.to_unit, self.domain_.to_raw, np.asarray, np.asarray
         return Origin(X, labels, *maps, names, self._measured, classes)
 
-    def _start_targets(self, y: Array, weights: Array) -> int:
+    def _start_targets(self, y: Array, weights: Array, classes: Array | None) -> int:
         check_classification_targets(y)
-        announced = getattr(self, "_announced", None)
-        classes = np.unique(y) if announced is None else announced
+        classes = np.unique(y) if classes is None else classes
         if len(classes) < 2:
             raise ValueError(f"y has one class only, {classes.tolist()[0]!r}; a classifier needs two or more")
         self.classes_ = classes

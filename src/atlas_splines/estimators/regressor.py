@@ -344,7 +344,7 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
         # several targets are averaged in standard deviations, for each has a unit of its own
         return float(self.target_scale_[0]) if len(self.target_scale_) == 1 else 1.0
 
-    def _start_targets(self, y: Array, weights: Array) -> int:
+    def _start_targets(self, y: Array, weights: Array, classes: Array | None) -> int:
         self._one_column = y.ndim == 1
         columns = self._learned_of(y)
         with np.errstate(over="ignore", invalid="ignore"):

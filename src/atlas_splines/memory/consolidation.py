@@ -196,8 +196,8 @@ def _memory_of(state: State, pool: Pool, solved: Solved, points: Array, outputs:
     """The memory of synthetic rows: their targets are the predictions, their variance that of the errors.
 
     For classes these are p and p(1 − p), as of labels. They count as much as all rows that the model and
-    its charts have learned. The errors come as one more row, all features of which are zero: it moves no
-    weight.
+    its charts have learned. Each point comes twice, one standard deviation above its prediction and one
+    below: so the sums are those of data, as a file has to have them, and no weight moves.
     """
     is_class, unit = pool.loss == "cross-entropy", points.astype(np.float64)
     labels = find_loss(pool.loss).labels(outputs).astype(np.float64) if is_class else outputs
@@ -213,10 +213,12 @@ def _memory_of(state: State, pool: Pool, solved: Solved, points: Array, outputs:
         sums_of(pool.total).levels.rows.sum() if len(pool.total.levels) else 0
     )  # those of levels come below
     count = max(count, 1.0)
-    first = summed(solved.features, unit, labels, np.full(len(points), count / len(points)), by_level=False)
-    first = first + _level_rows(state, pool, solved.features, points)
-    errors = np.sqrt(count * np.square(apart).mean(axis=0))
-    first.add(np.zeros((1, len(solved.features))), errors[None])
+    first, weights = (
+        _level_rows(state, pool, solved.features, points),
+        np.full(len(points), count / len(points)),
+    )
+    for targets in (labels + apart, labels - apart):
+        first = first + summed(solved.features, unit, targets, weights / 2, by_level=False)
     base = fold(solved.features, solved.readout.weights, pool.dtype) if is_class else None
     fitted = None if base is None else state_of(constrained(base, pool.features.signs))
     grown = Pool.of_sums(

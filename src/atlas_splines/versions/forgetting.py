@@ -271,18 +271,35 @@ def updates_with_kept(
 
 def updates_with_data(log: Sequence[Record], rows: Learned, tables: Mapping[str, Learned]) -> list[Affected]:
     """The updates in whose data the rows are."""
-    wanted, found = Counter(rows.hashes), []
+    losses, found = losses_of(log, rows, tables), []
     for record in log:
-        if record.data in tables:
-            gone, kept = tables[record.data].split(Counter(rows.hashes))
-            wanted -= Counter(gone.hashes)
-            if len(gone.X):
-                found.append(Affected(record, gone, not len(kept.X), left=kept))
-    if wanted or not found:
+        if losses[record.id]:
+            gone, kept = tables[record.data].split(losses[record.id])
+            found.append(Affected(record, gone, not len(kept.X), left=kept))
+    if sum(len(each.rows.X) for each in found) < len(rows.X):
         raise ValueError(
             "no update has exactly these rows; give the data of the updates they were in, to find them there"
         )
     return found
+
+
+def losses_of(
+    log: Sequence[Record], rows: Learned, tables: Mapping[str, Learned]
+) -> dict[int, Counter[bytes]]:
+    """Hashes of the rows that each update loses, each row once, as a ledger has it.
+
+    The latest update that has exactly these rows loses them; otherwise the latest one that has a row does.
+    Updates that were taken back come last: what they have counts no more.
+    """
+    left, losses = Counter(rows.hashes), {record.id: Counter[bytes]() for record in log}
+    standing = [record for record in log if record.reverted is None]
+    exactly = [record for record in standing if record.data == rows.digest]
+    others = [record for record in log if record.reverted is not None] + standing
+    for record in exactly[-1:] or reversed(others):
+        if record.data in tables:
+            losses[record.id] = left & Counter(tables[record.data].hashes)
+            left = left - losses[record.id]
+    return losses
 
 
 # --- without all data: by subtraction -------------------------------------------------------------------
@@ -357,9 +374,8 @@ def made_again(
     start = first_version(thing, tables) if first is None else first
     refuse_other_start(thing, start, tables)
     events = list(timeline(model_of(thing).updates, model_of(start).updates))
-    left = Counter(rows.hashes)
-    for record, is_update in events:
-        left -= Counter(tables[record.data].hashes if is_update and record.data in tables else ())
+    losses = losses_of([record for record, is_update in events if is_update], rows, tables)
+    left = Counter(rows.hashes) - sum(losses.values(), Counter[bytes]())
     kept, others = updates_with_kept(start, [], rows.split(left)[0]) if left else ([], rows.split(left)[0])
     if len(others.X):
         raise ValueError(f"{len(others.X):,} of the rows were in no update; check them")
@@ -371,7 +387,7 @@ def made_again(
             continue
         if record.data not in tables:
             raise ValueError(f"the data of update {record.id} is missing; give it too")
-        gone, rest = tables[record.data].split(Counter(rows.hashes))
+        gone, rest = tables[record.data].split(losses[record.id])
         if len(gone.X):
             taken.append(Taken(record.id, len(gone.X), AGAIN if len(rest.X) else TAKEN_BACK))
         if len(rest.X):

@@ -13,6 +13,7 @@ import numpy as np
 from atlas_splines.core.linear_algebra import ONE_THREAD_EACH
 from atlas_splines.core.model import state_of
 from atlas_splines.core.records import chain_of, next_id
+from atlas_splines.estimators.table_model import TableModel
 from atlas_splines.files.archive import Archive, read_archive, write_archive
 from atlas_splines.files.errors import StorageError, naming
 from atlas_splines.files.fields import Fields
@@ -294,7 +295,8 @@ def applied(model: Versioned, patch: Patch) -> Versioned:
     archive = replace(content_for(patch, old), header=fields.mapping("whole"), tensors=tensors)
     result = from_archive(archive)
     archive.check_all_taken()
-    return result
+    is_estimator = isinstance(result, TableModel) and not isinstance(model, TableModel)
+    return result.for_frames() if is_estimator else result
 
 
 def check_descent(model: Versioned, patch: Patch) -> None:

@@ -137,14 +137,16 @@ def replayed(thing: Versioned, tables: Mapping[str, Learned]) -> Replay:
     assert estimator is not None
     records = {record.id: record for record in model_of(thing).updates}
     removed = max((record.id for record in records.values() if isinstance(record, Removal)), default=0)
-    before = [each for each in ledger.contributions if each.number < removed or each.kind != "update"]
-    built, steps = derive(estimator, Ledger(tuple(before), ledger.parameters), afresh=True), []
-    for own in (each for each in ledger.contributions if each not in before):
+    every = ledger.contributions
+    since = [k for k, each in enumerate(every) if each.kind == "update" and each.number > removed]
+    start = since[0] if since else len(every)
+    built, steps = derive(estimator, Ledger(every[:start], ledger.parameters), afresh=True), []
+    for own in every[start:]:
         each, given = own, tables.get(own.digest)
         if given is not None:
             each = replace(each, X=given.X, y=given.y, weights=given.weights)
         built = taught(built, each)
-        if each.number in records:
+        if each.number > removed and each.number in records:
             expected = records[each.number].after
             steps.append(Step(each.number, expected, built.model_.fingerprint()))
     built.ledger_ = replace(ledger, fingerprint=built.model_.fingerprint())
