@@ -178,6 +178,7 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
         message: str = "",
         author: str = "",
         accept: bool = False,
+        new_columns: bool = False,
     ) -> AtlasRegressor:
         """Learn new data without forgetting; the first call is a `fit`.
 
@@ -194,6 +195,10 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
             Whether to learn rows that are otherwise not learned: those that are faulty as a whole, such as
             targets that are ten times those predicted, a constant target or two columns exchanged, which
             raise `UpdateRefused`; and those of an earlier update, of which an `UpdateWarning` tells.
+        new_columns
+            Whether to learn columns of a data frame that the model has not seen: older rows count as missing
+            there, and all rows are fitted again. It needs memory="rows" and missing="learn". Otherwise such a
+            frame is refused. A column that no longer comes counts as missing.
 
         Returns
         -------
@@ -201,7 +206,9 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
         """
         if not hasattr(self, "model_"):
             return self._fit(X, y, sample_weight)
-        return self._learn(X, y, sample_weight, message=message, author=author, accept=accept)
+        return self._learn(
+            X, y, sample_weight, new_columns=new_columns, message=message, author=author, accept=accept
+        )
 
     @overload
     def predict(self, X: ArrayLike, return_std: Literal[False] = False) -> Array: ...
