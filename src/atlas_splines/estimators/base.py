@@ -370,7 +370,7 @@ class AtlasEstimator(Accountable):
         return draft
 
     def _with_columns_of(self: Self, ledger: Ledger) -> Self:
-        """The estimator, or a draft, whose columns are those of the fit of a ledger and those that came since."""
+        """The estimator, or a draft, whose columns are those of the fit of a ledger, and those since."""
         base, columns = ledger.base, ledger.columns
         if (len(self._input_names) == base and not columns) or not hasattr(self, "feature_names_in_"):
             return self
@@ -802,7 +802,7 @@ class AtlasEstimator(Accountable):
             error_before=loss(before.astype(np.float32), rows.targets, rows.weights),
             error_after=rows.loss(draft.model_, self._loss),
             history=History(),
-            reason=f"{came_text(columns)}, and all rows were fitted again with it",
+            reason=f"{came_text(columns)}: all rows were fitted again",
             settings={"retention": retention, "random_state": seed, "far": far},
             data=digest.text if digest.distinct >= fewest_of(state) else "",
             author=author,

@@ -228,11 +228,10 @@ class Inputs(Parameters):
         if not known or not new or len(new) == len(names):
             return self._completed(X), ()
         if not allowed:
-            one = len(new) == 1
+            what, them = ("column", "it") if len(new) == 1 else ("columns", "them")
             raise ValueError(
-                f"X has the {'column' if one else 'columns'} {', '.join(map(repr, new))}, which the model has "
-                f"not seen; learn {'it' if one else 'them'} with new_columns=True, or leave "
-                f"{'it' if one else 'them'} out"
+                f"X has the {what} {', '.join(map(repr, new))}, which the model has not seen; learn {them} "
+                f"with new_columns=True, or leave {them} out"
             )
         from atlas_splines.tables.frames import chosen, survey_new
 

@@ -18,7 +18,14 @@ from atlas_splines.memory.judging import HeldOut
 from atlas_splines.memory.row_digest import RowDigest
 
 __all__ = [
-    *("Consolidation", "Folded", "Record", "Removal", "Update", "learned_before", "log_in", "log_without"),
+    "Consolidation",
+    "Folded",
+    "Record",
+    "Removal",
+    "Update",
+    "learned_before",
+    "log_in",
+    "log_without",
 ]
 
 # Different rows that an update must have to be known again: a few may well come twice, row by row in a

@@ -216,6 +216,8 @@ class Encoding:
         How the table was written, which later ones are too if nothing else is said.
     of_frame
         Whether the table was a data frame: its model takes frames by itself.
+    left_out
+        Columns of the table of the fit that are neither inputs nor the target: they are nothing new.
     """
 
     columns: tuple[Column, ...]
@@ -223,6 +225,7 @@ class Encoding:
     classes: tuple[Label, ...] | None = None
     dialect: Dialect = PLAIN
     of_frame: bool = False
+    left_out: tuple[str, ...] = ()
 
     @property
     def names(self) -> list[str]:
@@ -302,19 +305,22 @@ class Encoding:
         columns = [column.to_json() for column in self.columns]
         table = {"columns": columns, "target": self.target, "classes": self.classes and list(self.classes)}
         dialect = {} if self.dialect == PLAIN else {"dialect": self.dialect.to_json()}
-        return {**table, **dialect, **({"frame": True} if self.of_frame else {})}
+        left_out = {"left_out": list(self.left_out)} if self.left_out else {}
+        return {**table, **dialect, **({"frame": True} if self.of_frame else {}), **left_out}
 
     @classmethod
     def from_json(cls, value: object) -> Encoding:
         """Read `to_json`, or raise a ValueError that says what is wrong."""
-        given = {"dialect": PLAIN.to_json(), "frame": False, **value} if isinstance(value, dict) else value
-        fields = Fields(given, "the table", ("columns", "target", "classes", "dialect", "frame"))
+        blank = {"dialect": PLAIN.to_json(), "frame": False, "left_out": None}
+        given = {**blank, **value} if isinstance(value, dict) else value
+        fields = Fields(given, "the table", ("columns", "target", "classes", "dialect", "frame", "left_out"))
         return cls(
             tuple(map(Column.from_json, fields.items("columns"))),
             fields.text("target"),
             _labels(fields, "classes"),
             Dialect.from_json(fields.mapping("dialect")),
             fields.flag("frame"),
+            _texts(fields, "left_out") or (),
         )
 
 
