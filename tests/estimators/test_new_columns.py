@@ -133,7 +133,7 @@ def test_branches_with_other_kinds_of_a_column():
     ours = copy.deepcopy(base).partial_fit(X, y, new_columns=True)
     texts = X.assign(number=np.where(X.number > 0.5, "high", "low"))
     theirs = copy.deepcopy(base).partial_fit(texts, y + 0.1, new_columns=True)
-    with pytest.raises(ValueError, match="column 'number' holds (numbers|categories) in one update"):
+    with pytest.raises(ValueError, match=r"column 'number' holds (numbers|categories) in one update"):
         V.merge(base, ours, theirs)
 
 
