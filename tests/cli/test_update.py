@@ -602,3 +602,37 @@ def test_a_table_that_was_learned_is_not_learned_again(work):
     assert len(estimator_of("other.atlas").update_log_) == 1
     ok("update", "m.atlas", "more.csv", "--accept")
     assert len(estimator_of("m.atlas").update_log_) == 2
+
+
+def with_garage(path, seed, rows=60, names=("size", "garage", "price")):
+    random = np.random.default_rng(seed)
+    size, garage = random.uniform(20, 200, rows), random.integers(3, size=rows)
+    every = {"size": size.round(1), "garage": np.array(["none", "one", "two"])[garage]}
+    every |= {"price": (2 * size + 200 * garage).round(2), "id": np.arange(rows)}
+    write_csv(path, list(names), list(zip(*(every[name] for name in names), strict=True)))
+
+
+@pytest.mark.slow
+def test_new_columns(work):
+    with_garage("first.csv", 0, names=("id", "size", "price"))
+    with_garage("week.csv", 1)
+    with_garage("later.csv", 2, names=("garage", "price"))
+    ok("fit", "first.csv", "--target", "price", "--ignore", "id", "-o", "g.atlas", "-q", *SMALL)
+    before = load("g.atlas").estimator.model_.fingerprint()
+    sentence = refused("update", "g.atlas", "week.csv")
+    assert "week.csv has the column 'garage', which the model has not seen" in sentence
+    assert "--new-columns" in sentence
+    assert "--ignore garage" in sentence
+    told = ok("update", "g.atlas", "week.csv", "--new-columns").stdout
+    assert "New: column 'garage'; older rows count as missing there." in told
+    assert "Done: column 'garage' came: all rows were fitted again." in told
+    assert load("g.atlas").encoding.names == ["size", "garage"]
+    assert "column 'garage' came" in ok("log", "g.atlas").stdout
+    result = ok("update", "g.atlas", "later.csv")
+    assert "later.csv: not there, and counted as missing: 'size'" in result.stderr
+    ok("revert", "g.atlas", "2")
+    ok("revert", "g.atlas", "1")
+    assert load("g.atlas").encoding.names == ["size"]
+    assert load("g.atlas").estimator.model_.fingerprint() == before
+    ok("update", "g.atlas", "week.csv", "--ignore", "garage")
+    assert load("g.atlas").encoding.names == ["size"]

@@ -241,6 +241,12 @@ def update(
         bool,
         typer.Option("--accept", help="Learn rows that seem faulty as a whole, or were learned before."),
     ] = False,
+    new_columns: Annotated[
+        bool, typer.Option("--new-columns", help="Learn columns that the model has not seen.")
+    ] = False,
+    ignore: Annotated[
+        list[str] | None, typer.Option(help="Columns that it has not seen, to leave out: a,b,c.")
+    ] = None,
     force: Annotated[
         bool,
         typer.Option("--force", help="With -o: replace a model that has been updated, or any other file."),
@@ -272,6 +278,8 @@ def update(
             strict=strict,
             far=far,
             accept=accept,
+            new_columns=new_columns,
+            ignore=ignore or (),
             force=force,
             seed=seed,
             message=message,

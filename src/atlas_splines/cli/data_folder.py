@@ -31,11 +31,20 @@ def tables_in(folder: Path, model: TableModel, note: Say) -> Iterator[tuple[Tabl
                 note(f"{path} was passed over: {error}")
 
 
+def names_of_fit(model: TableModel) -> list[str]:
+    """Columns that the fit had: tables from before others came lack these."""
+    ledger = model.estimator._current_ledger
+    came = () if ledger is None else ledger.columns
+    return model.encoding.names[: len(model.encoding.names) - len(came)]
+
+
 def read_table(source: Source, model: TableModel) -> tuple[Table, Labels]:
     """Inputs and targets of a table, without rows that lack a target; new categories are missing ones."""
     encoding = model.encoding
-    source.need([*encoding.names, encoding.target])
-    labelling = Labelling(encoding, skip_missing=True, unknown=None)
+    of_fit = names_of_fit(model)
+    source.need([*of_fit, encoding.target])
+    there = tuple(name for name in encoding.names if name in source.columns)
+    labelling = Labelling(encoding, skip_missing=True, unknown=None, there_are=there)
     pieces = list(map(labelling, source.pieces(labelling.columns)))
     if not pieces:
         raise TableError(f"{source.name} has no rows; check the file")

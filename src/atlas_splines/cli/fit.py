@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -103,6 +103,8 @@ def fit_table(
         )
         with progress.step(f"reading {source.name}"):
             encoding, sample = survey_table(source, survey, beside, sample_size(len(names)), seed, workers)
+        used = {*encoding.names, target, *source.index}
+        encoding = replace(encoding, left_out=tuple(name for name in source.columns if name not in used))
         refuse_ways(ways, encoding, source)
         maker = AtlasRegressor if encoding.classes is None else AtlasClassifier
         estimator = maker(missing="learn", random_state=seed, monotonic_cst=ways or None, **parameters)

@@ -113,7 +113,7 @@ def survey_apart(
 
 def news_of(source: Source, encoding: Encoding, workers: Workers) -> News:
     """Which categories and classes of a table are new."""
-    columns = news_columns(encoding)
+    columns = news_columns(encoding, source)
     if not columns:
         return News({})
     if workers.are_others:

@@ -8,6 +8,7 @@ from atlas_splines.cli.checks import check_folder, check_there
 from atlas_splines.cli.messages import Say
 from atlas_splines.cli.model_files import alone_with, model_of, without_table
 from atlas_splines.cli.output import Facts
+from atlas_splines.estimators.table_model import TableModel
 from atlas_splines.memory.log import Removal
 from atlas_splines.storage.saving import load_with_table, save
 from atlas_splines.tables.reading import TableError
@@ -26,6 +27,8 @@ def revert_update(path: Path, id: int, *, wait: float = 600, say: Say, note: Say
             without_table(loaded).revert(id)
         except ValueError as error:
             raise TableError(f"{path}: {error}") from None
+        if isinstance(loaded, TableModel):  # columns that came with the update are gone
+            loaded = loaded.with_estimator(loaded.estimator)
         save(loaded, path)
     model = model_of(loaded)
     record = next((each for each in model.updates if each.id == id), model.updates[-1])

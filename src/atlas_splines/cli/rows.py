@@ -59,16 +59,20 @@ class Labelling:
         Whether rows without a target are left out, or else refused.
     unknown
         What to do about a category that was not there in fit, or None to treat it as missing.
+    there_are
+        Columns that the table has, if it lacks some: these are missing.
     """
 
     encoding: Encoding
     skip_missing: bool
     unknown: str | None
+    there_are: tuple[str, ...] | None = None
 
     @property
     def columns(self) -> list[str]:
         """Names of the columns that are read."""
-        return [*self.encoding.names, self.encoding.target]
+        names = self.encoding.names if self.there_are is None else self.there_are
+        return [*names, self.encoding.target]
 
     def there(self, piece: Piece) -> NDArray[np.bool_]:
         """Which rows of a piece have a target."""
@@ -81,9 +85,9 @@ class Labelling:
         return LabelledRows(X, targets[there], piece.row_numbers[there])
 
 
-def note_unused_columns(source: Source, encoding: Encoding, note: Say) -> None:
-    """Tell which columns of a table are neither inputs nor the target."""
-    used = {*encoding.names, encoding.target, *source.index}
+def note_unused_columns(source: Source, encoding: Encoding, note: Say, others: Collection[str] = ()) -> None:
+    """Tell which columns of a table are neither inputs, nor others that are used, nor the target."""
+    used = {*encoding.names, encoding.target, *source.index, *others}
     unused = [name for name in source.columns if name not in used]
     if unused:
         note(f"{source.name}: not used: {listed(unused)}")

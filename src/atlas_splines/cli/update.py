@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -41,14 +41,14 @@ from atlas_splines.memory.log import Update, learned_before
 from atlas_splines.memory.plans import BY_EVIDENCE, Retention
 from atlas_splines.memory.pooling import TOO_FEW
 from atlas_splines.memory.refusal import UpdateRefused
-from atlas_splines.memory.row_digest import RowDigest
 from atlas_splines.memory.summing import Summer, add_to_newest_update
 from atlas_splines.storage.models import held_out_to_json
 from atlas_splines.storage.saving import save
 from atlas_splines.tables.drawing import Sample
-from atlas_splines.tables.encoding import UNKNOWN, Encoding
-from atlas_splines.tables.reading import Located, Piece, Source, Table, TableError
-from atlas_splines.tables.survey import News
+from atlas_splines.tables.encoding import UNKNOWN, Column, Encoding
+from atlas_splines.tables.new_columns import new_columns as come_columns
+from atlas_splines.tables.reading import Located, Piece, Source, Table, TableError, pieces_joined
+from atlas_splines.tables.survey import News, TableSurvey, checked_columns
 from atlas_splines.tables.wording import counted, listed
 
 __all__ = ["update_model"]
@@ -85,6 +85,8 @@ def update_model(
     strict: bool = False,
     far: bool = False,
     accept: bool = False,
+    new_columns: bool = False,
+    ignore: Sequence[str] = (),
     force: bool = False,
     seed: int = 0,
     message: str = "",
@@ -98,8 +100,9 @@ def update_model(
     """Teach a saved model new rows; say what can change and what cannot, and how well it did.
 
     `told` is what is said of the dialect of the table; for the rest it is as in fit. Categories that are new
-    are learned, read as missing, or refused; new classes are learned. With `strict` both are refused. Rows
-    that are faulty as a whole, or known, are learned only with `accept`.
+    are learned, read as missing, or refused; new classes are learned. With `strict` both are refused. New
+    columns, but for those to `ignore`, are learned only with `new_columns`, and rows that are faulty as a
+    whole, or known, only with `accept`.
     """
     check_there(path)
     output = output or path
@@ -115,22 +118,34 @@ def update_model(
         contextlib.nullcontext() if dry_run else alone_with(output, wait, note),
     ):
         model, source = open_both(path, located, told, None if strict else unknown, workers, say, note)
-        note_unused_columns(source, model.encoding, note)
+        came = columns_to_come(model, source, new_columns, ignore, skip_missing)
+        note_unused_columns(source, model.encoding, note, [column.name for column in came])
+        note_columns_gone(source, model.encoding, note)
         advice = None if unknown == "missing" and not strict else UNKNOWN
-        rows = NewRows(model.estimator, source, Labelling(model.encoding, skip_missing, advice), workers)
+        there = tuple(name for name in model.encoding.names if name in source.columns)
+        labelling = Labelling(model.encoding, skip_missing, advice, there)
+        rows = NewRows(model.estimator, source, labelling, workers)
         with progress.step(f"reading {source.name}"):
             plan = plan_learning(rows, retention or model.estimator.retention, far, seed)
-        tell_plan(model, source, plan, dry_run, say, note)
+        if came:
+            tell_columns(source, plan, came, dry_run, say)
+        else:
+            tell_plan(model, source, plan, dry_run, say, note)
         if dry_run:
             say(f"Error on these rows: {plan.before}. Nothing was written.")
             return facts_of(None, plan, None, None)
         old_domain, new_id = model.estimator.model_.domain.copy(), next_id(model.estimator.model_.updates)
         with progress.step("learning"):
-            done = learn(rows, plan, seed, accept, message, author)
+            if came:
+                model, rows = learn_columns(rows, plan, came, seed, accept, message, author)
+                done = model.estimator.update_log_[-1]
+            else:
+                done = learn(rows, plan, seed, accept, message, author)
         if done.id != new_id:
             return tell_known(model, path, output, plan, done, say)
         tell_reason(done, say)
-        tell_extension(model.estimator, model.encoding, old_domain, say)
+        if not came:
+            tell_extension(model.estimator, model.encoding, old_domain, say)
         with progress.step("looking at the errors"):
             after = rows.score() if held_out_of(done) is None else None
         tell_errors(done, plan.before, after, say)
@@ -176,7 +191,10 @@ def open_both(
     """The model and the table; the model gets room for what is new there, except if `unknown` is None."""
     model = load_table_model(path)
     source = located.read(model.encoding.dialect.told(**told))
-    source.need([*model.encoding.names, model.encoding.target])
+    known = [name for name in model.encoding.names if name in source.columns]
+    if model.estimator.missing != "learn" or not known:
+        source.need(model.encoding.names)
+    source.need([model.encoding.target])
     if unknown is None:
         return model, source
     news = news_of(source, model.encoding, workers)
@@ -185,6 +203,104 @@ def open_both(
     refuse_classes_beside_charts(model, source, news)
     note_placeholders(source, {**news.categories, model.encoding.target: news.classes}, note)
     return with_news(model, news, say), source
+
+
+def columns_to_come(
+    model: TableModel, source: Source, new_columns: bool, ignore: Sequence[str], skip_missing: bool
+) -> tuple[Column, ...]:
+    """How columns of the table that the model has not seen become inputs; refused unless asked for."""
+    encoding = model.encoding
+    ignored = [name for part in ignore for name in ([part] if part in source.columns else part.split(","))]
+    source.need(ignored)
+    used = {*encoding.names, encoding.target, *encoding.left_out, *source.index, *ignored}
+    new = [name for name in source.columns if name not in used]
+    if not new:
+        return ()
+    if not new_columns:
+        what, them = ("column", "it") if len(new) == 1 else ("columns", "them")
+        raise TableError(
+            f"{source.name} has the {what} {listed(new)}, which the model has not seen; learn {them} with "
+            f"--new-columns, or leave {them} out with --ignore {','.join(new)}"
+        )
+    survey = TableSurvey(new, encoding.target, stored=source.categories, skip_missing=skip_missing)
+    pieces = list(source.pieces([*new, encoding.target]))
+    for piece in pieces:
+        survey.add(piece)
+    found = tuple(seen.column(name) for name, seen in survey.columns.items() if not seen.is_blank)
+    whole = pieces_joined(pieces)
+    checked = checked_columns(Encoding(found, encoding.target), whole, whole.table.num_rows)
+    columns = come_columns(checked, whole, encoding)
+    try:
+        if columns:
+            model.estimator._refuse_columns(columns)
+    except ValueError as error:
+        raise TableError(f"{source.name}: {error}") from None
+    return columns
+
+
+def note_columns_gone(source: Source, encoding: Encoding, note: Say) -> None:
+    """Tell which columns of the model a table lacks."""
+    gone = [name for name in encoding.names if name not in source.columns]
+    if gone:
+        note(f"{source.name}: not there, and counted as missing: {listed(gone)}")
+
+
+def tell_columns(source: Source, plan: Plan, columns: Sequence[Column], dry_run: bool, say: Say) -> None:
+    """Say which columns come, and what that can change; refuse more rows than are learned at once."""
+    if plan.learns_more or len(plan.y) < plan.rows:
+        raise TableError(
+            f"{source.name} has {plan.rows:,} rows, more than can be learned at once with new columns; fit "
+            "all data again"
+        )
+    say(f"{source.name}: {counted(plan.rows, 'row')}, {learned_from(plan.learned, plan.rows, dry_run)}.")
+    names = listed([column.name for column in columns])
+    say(f"New: {'column' if len(columns) == 1 else 'columns'} {names}; older rows count as missing there.")
+    say("Can change: every prediction, since all rows are fitted again.")
+
+
+def learn_columns(
+    rows: NewRows,
+    plan: Plan,
+    columns: Sequence[Column],
+    seed: int,
+    accept: bool,
+    message: str,
+    author: str,
+) -> tuple[TableModel, NewRows]:
+    """Learn rows with new columns; the model that knows these, and the rows as it reads them."""
+    old = rows.labelling
+    encoding = replace(old.encoding, columns=(*old.encoding.columns, *columns))
+    names = [column.name for column in columns]
+    labelling = replace(old, encoding=encoding, there_are=(*old.columns[:-1], *names))
+    pieces = [labelling(piece) for piece in rows.source.pieces(labelling.columns)]
+    X = np.vstack([np.column_stack([c.to_numpy() for c in each.X.columns]) for each in pieces])
+    y = np.concatenate([each.y for each in pieces])
+    rows.estimator._table_columns = old.encoding.columns
+    try:
+        rows.estimator._update_with(
+            columns,
+            X,
+            y,
+            np.ones(len(y), np.float32),
+            retention=plan.retention,
+            random_state=seed,
+            far=plan.far,
+            message=message,
+            author=author,
+            accept=accept,
+        )
+    except UpdateRefused as refused:
+        raise Failed(f"{rows.source.name}: {refused.what}; {REFUSED}", REFUSED_CODE) from None
+    except FarRowError as error:
+        raise TableError(
+            f"{rows.source.name}: {error.what}; correct it or leave it out, or let the domain grow that far "
+            "with --far"
+        ) from None
+    except ValueError as error:
+        raise TableError(f"{rows.source.name}: {error}") from None
+    del rows.estimator._table_columns
+    model = TableModel(rows.estimator, encoding)
+    return model, replace(rows, estimator=model.estimator, labelling=labelling)
 
 
 def refuse_classes_beside_charts(model: TableModel, source: Source, news: News) -> None:
@@ -223,9 +339,9 @@ def tell_plan(model: TableModel, source: Source, plan: Plan, dry_run: bool, say:
 def learn(rows: NewRows, plan: Plan, seed: int, accept: bool, message: str, author: str) -> Record:
     """Learn as planned; the entry of the log, or that of the earlier update with these rows."""
     estimator = rows.estimator
+    estimator._table_columns = rows.labelling.encoding.columns
     checked = estimator._checked(plan.X, plan.y, None)
-    digest = RowDigest()
-    digest.add(*checked)
+    digest = estimator._digest_of(*checked)
     known = learned_before(estimator.model_.updates, estimator.model_.fingerprint(), digest)
     if known is not None and not (accept or plan.learns_more):
         return known
@@ -236,6 +352,7 @@ def learn(rows: NewRows, plan: Plan, seed: int, accept: bool, message: str, auth
             estimator._update(*checked, message=message, author=author, accept=accept, **options)
         except UpdateRefused as refused:
             raise Failed(f"{rows.source.name}: {refused.what}; {REFUSED}", REFUSED_CODE) from None
+    del estimator._table_columns
     if plan.learns_more:
         others, data = rows.others(plan.sample, digest.hashes)
         learned = estimator._rows(*checked)

@@ -8,6 +8,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, time, timedelta, timezone
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,13 +17,15 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from atlas_splines.core.checks import check_number
+from atlas_splines.core.checks import check_note, check_number
 from atlas_splines.core.evaluation import evaluate, evaluate_anywhere
 from atlas_splines.core.extension import reduced
 from atlas_splines.core.growing import Grown
+from atlas_splines.core.history import History
 from atlas_splines.core.lattice import Domain
 from atlas_splines.core.linear_algebra import ONE_THREAD_EACH
-from atlas_splines.core.model import Atlas, model_in, state_of, take_state
+from atlas_splines.core.losses import find_loss
+from atlas_splines.core.model import Atlas, is_held, model_in, state_of, take_state
 from atlas_splines.core.monotone import constrained
 from atlas_splines.core.records import Record, next_id, shortened
 from atlas_splines.core.rows import Rows
@@ -68,18 +71,19 @@ from atlas_splines.memory.first_rows import (
     speak_as_fitted,
     start_pool,
 )
+from atlas_splines.memory.footprints import RestFootprint
 from atlas_splines.memory.judging import HeldOut, judge
-from atlas_splines.memory.log import LEAST_DISTINCT, Consolidation, Removal, Update, log_without
+from atlas_splines.memory.log import LEAST_DISTINCT, Consolidation, Removal, Update, log_in, log_without
 from atlas_splines.memory.owners import memory_of, needed_pool
 from atlas_splines.memory.plans import Retention
 from atlas_splines.memory.pooling import forget_rows
 from atlas_splines.memory.refusal import Origin, refuse_faulty
-from atlas_splines.memory.row_digest import RowDigest, row_hashes
+from atlas_splines.memory.row_digest import RowDigest, packed, row_hashes
 from atlas_splines.memory.unlearning import forget_sums
-from atlas_splines.memory.updates import update
+from atlas_splines.memory.updates import fewest_of, update
 
 if TYPE_CHECKING:
-    from atlas_splines.tables.encoding import Encoding
+    from atlas_splines.tables.encoding import Column, Encoding
     from atlas_splines.tables.survey import Elsewhere
 
 __all__ = ["Array", "AtlasEstimator"]
@@ -364,15 +368,74 @@ class AtlasEstimator(Accountable):
     def _derived(self: Self, ledger: Ledger) -> Self:
         """The estimator as its contributions are those of a ledger, with the log that it has."""
         draft = derive(self, ledger)
-        draft.model_ = model_in(state_of(draft.model_), self.model_.updates)
+        state = state_of(draft.model_)
+        draft.model_ = model_in(state, log_in(state, self.model_.updates))
         return draft
+
+    def _with_columns_of(self: Self, ledger: Ledger) -> Self:
+        """The estimator, or a draft, whose columns are those of the fit of a ledger, and those since."""
+        base, columns = ledger.base, ledger.columns
+        if (len(self._input_names) == base and not columns) or not hasattr(self, "feature_names_in_"):
+            return self
+        draft, inputs = copy.copy(self), [name for column in columns for name in column.inputs]
+        draft._came = len(columns)
+        if hasattr(self, "encoding_"):
+            from atlas_splines.tables.new_columns import grown
+
+            draft.encoding_ = grown(self.encoding_, base, columns)
+            names = draft.encoding_.names
+        else:
+            names = [*self.feature_names_in_[:base].tolist(), *inputs]
+        draft.n_features_in_, draft.feature_names_in_ = len(names), np.array(names, object)
+        return draft
+
+    def _encoding_if_needed(self: Self) -> Self:
+        """The estimator, or a draft without an encoding, which a frame of numbers does not need."""
+        if not hasattr(self, "encoding_") or not self.encoding_.is_plain:
+            return self
+        draft = copy.copy(self)
+        del draft.encoding_
+        return draft
+
+    def _taking_frames(self: Self) -> Self:
+        """The estimator, or a draft of a model of frames of numbers to which columns of another kind came."""
+        ledger = self._current_ledger
+        if ledger is None or not ledger.columns or hasattr(self, "encoding_"):
+            return self
+        draft = copy.copy(self)
+        draft.n_features_in_, draft.feature_names_in_ = ledger.base, self.feature_names_in_[: ledger.base]
+        return draft._with_encoding()._with_columns_of(ledger)._encoding_if_needed()
+
+    def _hashes_of(self, X: Array, y: Array, weights: Array) -> list[bytes]:
+        """Hash of each row, by the names of columns that came after the fit."""
+        ledger = self._current_ledger
+        if ledger is None:
+            return row_hashes(X, y, weights)
+        return ledger.row_hashes(X, y, weights, self._columns_since(ledger))
+
+    def _columns_since(self, ledger: Ledger) -> Sequence[Column]:
+        """How columns that came after the fit are encoded: an update may bring further categories of them."""
+        if not ledger.columns:
+            return ()
+        names = [column.name for column in ledger.columns]
+        known: Sequence[Column] = (
+            self.encoding_.columns if hasattr(self, "encoding_") else self._table_columns
+        )
+        return [column for column in known if column.name in names] or ledger.columns
+
+    def _digest_of(self, X: Array, y: Array, weights: Array) -> RowDigest:
+        """The digest of rows."""
+        digest = RowDigest()
+        digest.add_hashes(packed(sorted(self._hashes_of(X, y, weights))))
+        return digest
 
     def _without(self: Self, ledger: Ledger, kind: str, removed: Sequence[Removed]) -> Self:
         """The estimator without contributions, or without rows of them: derived from the others, and logged.
 
         Where a later update decides otherwise without them, that is said.
         """
-        draft, log = self._derived(ledger), self.model_.updates
+        draft = self._derived(ledger)
+        log = draft.model_.updates
         charted = [{chart.update for chart in each.model_.charts} for each in (self, draft)]
         entry = Removal(
             id=next_id(log),
@@ -447,7 +510,7 @@ class AtlasEstimator(Accountable):
         fixed = by_user | {ledger.contributions[-1].number}  # whose promise is that nothing else changes
         if fixed & {chart.update for chart in self.model_.charts}:
             return False
-        updates = [each.X for each in ledger.contributions if each.kind == "update"]
+        updates = [ledger.wide(each).X for each in ledger.contributions if each.kind == "update"]
         levels = sorted(self.domain_.levels)
         return not any((X[:, levels] >= LATER).any() for X in updates)
 
@@ -469,6 +532,11 @@ class AtlasEstimator(Accountable):
     def _knowing_classes(self: Self, classes: Array) -> Self:
         """The estimator, or a draft that knows more classes."""
         return self
+
+    @property
+    def _known_classes(self) -> Array | None:
+        """Classes that are known; None for numbers."""
+        return None
 
     def _fit_data(self, data: FitData, seeds: list[int], tolerance: float, is_final: bool = True) -> Made:
         """The fit itself: nothing of it is judged here. One that is not final only judges another."""
@@ -664,13 +732,130 @@ class AtlasEstimator(Accountable):
         self.fit_record_ = FitRecord.of(seen, judged, self._measure, self._error)
 
     def _learn(
-        self: Self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, **options: Any
+        self: Self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        *,
+        new_columns: bool = False,
+        **options: Any,
     ) -> Self:
         """Update the fitted model; whatever fails leaves the estimator as it was."""
-        draft = self._knowing(X)
-        checked = draft._checked(X, y, sample_weight)
+        known, columns = self._new_columns(X, new_columns)
+        if columns:
+            self._refuse_columns(columns)
+        draft = self._knowing(known)
+        if not columns:
+            checked = draft._checked(known, y, sample_weight)
+            return self._become(draft._knowing_labels(checked[1])._update(*checked, **options))
+        draft = draft._with_encoding()
+        checked = draft._grown_by(columns)._checked(X, y, sample_weight)
         draft = draft._knowing_labels(checked[1])
-        return self._become(draft._update(*checked, **options))
+        options.pop("assess", None)  # the fit that follows is judged in any case
+        return self._become(draft._update_with(columns, *checked, **options))
+
+    def _refuse_columns(self, columns: Sequence[Column]) -> None:
+        """Refuse new columns where older rows cannot be missing there."""
+        names = ", ".join(repr(column.name) for column in columns)
+        if self._current_ledger is None:
+            raise ValueError(
+                f"a model that does not keep all its rows cannot learn the new column {names}; fit all data "
+                'again with memory="rows", or leave it out'
+            )
+        if self.missing != "learn":
+            raise ValueError(
+                f"older rows are missing in the new column {names}, which missing={self.missing!r} refuses; "
+                'call set_params(missing="learn") first, or leave it out'
+            )
+
+    def _update_with(
+        self: Self,
+        columns: Sequence[Column],
+        X: Array,
+        y: Array,
+        weights: Array,
+        *,
+        retention: Retention | None = None,
+        random_state: int | None = None,
+        far: bool = False,
+        message: str = "",
+        author: str = "",
+        accept: bool = False,
+    ) -> Self:
+        """Teach the fitted model rows with new columns, whose inputs are the last: all rows are fitted again.
+
+        Parameters are as in `_update`.
+        """
+        start = perf_counter()
+        self._check_parameters()
+        check_note("message", message)
+        check_note("author", author)
+        ledger = self._current_ledger
+        assert ledger is not None
+        if ledger.rows + len(X) > self.max_rows:
+            raise ValueError(
+                f"with these there are {ledger.rows + len(X):,} rows, and max_rows={self.max_rows:,} can be "
+                "kept, which new columns need; raise it, or leave them out"
+            )
+        known, counted = X[:, : len(self.domain_.knots)], weights > 0
+        retention = self._way_to(known, retention, far)
+        if not accept and (judged := counted & ~self._has_later_level(known)).any():
+            origin = self._origin(known[judged], y[judged])
+            refuse_faulty(state_of(self.model_), origin, local=retention != "chart")
+        if not far:
+            self._refuse_far(known)
+        seed = self._seed() if random_state is None else seed_of(random_state)
+        base, came = ledger.split(X, [*self._columns_since(ledger), *columns])
+        id, clock = next_id(self.model_.updates), self._clock()
+        own = Contribution(
+            id,
+            clock,
+            np.array(base),
+            np.array(y),
+            np.array(weights),
+            "update",
+            self._update_options(retention, far, seed),
+            classes=self._all_classes(y),
+            columns=came,
+        )
+        draft = self._derived(ledger.with_(own))
+        state, rows = state_of(draft.model_), draft._rows(X, y, weights)
+        before = draft._as_own(self, evaluate(state_of(self.model_), self._points_inside(known[counted])))
+        loss = find_loss(self._loss)
+        digest = draft._digest_of(X, y, weights)
+        entry = Update(
+            id=id,
+            kind="pool",
+            time=clock,
+            rows=len(rows),
+            before=self.model_.fingerprint(),
+            after=draft.model_.fingerprint(),
+            footprint=RestFootprint(state.lattice.domain, state.dtype, (), known_rows=1.0),
+            seconds=perf_counter() - start,
+            error_before=loss(before.astype(np.float32), rows.targets, rows.weights),
+            error_after=rows.loss(draft.model_, self._loss),
+            history=History(),
+            reason=f"{came_text(columns)}: all rows were fitted again",
+            settings={"retention": retention, "random_state": seed, "far": far},
+            data=digest.text if digest.distinct >= fewest_of(state) else "",
+            author=author,
+            message=message,
+        )
+        log = shortened([*draft.model_.updates, entry], partial(is_held, state))
+        draft.model_ = model_in(state, log)
+        return self._become(draft)
+
+    def _update_options(self, retention: Retention, far: bool, seed: int) -> dict[str, Any]:
+        """How an update is learned, as its contribution has it."""
+        return {
+            "retention": retention,
+            "far": far,
+            "seed": seed,
+            "features": self.features,
+            "batch_size": self.batch_size,
+            "learning_rate": self.learning_rate,
+            "extrapolation": self.extrapolation,
+        }
 
     def _knowing_labels(self: Self, y: Array) -> Self:
         """The estimator, or a draft that knows the new classes among targets."""
@@ -705,8 +890,7 @@ class AtlasEstimator(Accountable):
         targets = self._targets(y)
         if seed is None:
             seed = self._seed() if random_state is None else seed_of(random_state)
-        digest = RowDigest()
-        digest.add(X, y, weights)
+        digest = self._digest_of(X, y, weights)
         known = None if accept or rest else self._known_update(digest)
         if known is not None:
             warn_known(known)
@@ -755,24 +939,17 @@ class AtlasEstimator(Accountable):
         if not extend and model is not self.model_:  # the domain grew first, as a part of the update
             self._note_growth(model, done)
         self.model_ = model
-        options = {
-            "retention": retention,
-            "far": far,
-            "seed": seed,
-            "features": self.features,
-            "batch_size": self.batch_size,
-            "learning_rate": self.learning_rate,
-            "extrapolation": self.extrapolation,
-        }
+        base, came = (X, ()) if ledger is None else ledger.split(X, self._columns_since(ledger))
         own = Contribution(
             id,
             clock,
-            np.array(X),  # copies: whoever gave them may change them
+            np.array(base),  # copies: whoever gave them may change them
             np.array(y),
             np.array(weights),
             "update",
-            options,
+            self._update_options(retention, far, seed),
             classes=self._all_classes(y),
+            columns=came,
         )
         return self._noted(done, None if further else ledger, own)
 
@@ -845,6 +1022,10 @@ class AtlasEstimator(Accountable):
         """
         check_is_fitted(self, "model_")
         draft, count, ledger = copy.copy(self), 0, self._current_ledger
+        if ledger is not None and ledger.columns:
+            raise ValueError(
+                f"{came_text(ledger.columns)} since the fit, so no more rows can join it; use partial_fit"
+            )
 
         def checked() -> Iterator[tuple[Array, Array, Array]]:
             nonlocal draft, count
@@ -912,7 +1093,7 @@ class AtlasEstimator(Accountable):
         check_is_fitted(self, "model_")
         checked, ledger = self._checked(X, y, sample_weight), self._current_ledger
         if ledger is not None:
-            left, removed = ledger.without_rows(row_hashes(*checked))
+            left, removed = ledger.without_rows(self._hashes_of(*checked))
             return self._become(self._without(left, "forget", removed))
         state = state_of(self.model_)
         if needed_pool(state).memory is not None:
@@ -940,9 +1121,10 @@ class AtlasEstimator(Accountable):
     def _take_reach(self: Self, state: State, X: Array) -> Self:
         draft = copy.copy(self)
         draft.model_ = model_in(state, self.model_.updates)
-        nothing = self._no_targets(len(X)), np.zeros(len(X))
-        own = Contribution(0, self._clock(), np.array(X), *nothing, "reach", {})
-        draft.ledger_ = draft._noting(self._current_ledger, own)
+        ledger, nothing = self._current_ledger, (self._no_targets(len(X)), np.zeros(len(X)))
+        base, came = (X, ()) if ledger is None else ledger.split(X)
+        own = Contribution(0, self._clock(), np.array(base), *nothing, "reach", {}, columns=came)
+        draft.ledger_ = draft._noting(ledger, own)
         return self._become(draft)
 
     @abstractmethod
@@ -1015,7 +1197,8 @@ class AtlasEstimator(Accountable):
         )
         if done.replaced:
             draft.ledger_ = Ledger((rows,), ledger.parameters).remembering(draft._learned)
-            draft.model_ = model_in(state_of(draft.model_), shortened([*log, done], lambda number: False))
+            state = state_of(draft.model_)
+            draft.model_ = model_in(state, shortened([*log_in(state, log), done], lambda number: False))
             self._become(draft)
         return done
 
@@ -1148,6 +1331,12 @@ def crossed_levels(
         placement = place_levels(codes, *doubles, count, number % PLACING_FOLDS, beside)
         X[:, j], effects[j] = placement.rows, placement.levels
     return X, effects
+
+
+def came_text(columns: Sequence[Column]) -> str:
+    """Which columns came, in words."""
+    one = len(columns) == 1
+    return f"{'column' if one else 'columns'} {', '.join(repr(each.name) for each in columns)} came"
 
 
 def _up_to(rows: int, pieces: Iterable[tuple[Array, Array, Array]]) -> Iterator[tuple[Array, Array, Array]]:

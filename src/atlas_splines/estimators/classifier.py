@@ -79,6 +79,7 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
         author: str = "",
         accept: bool = False,
         assess: bool = False,
+        new_columns: bool = False,
     ) -> AtlasClassifier:
         """Learn new data without forgetting; the first call is a `fit`.
 
@@ -98,6 +99,10 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
         assess
             Whether `held_out` in the log tells how well these rows are predicted by all others: that can take
             longer than to learn them. The error before learning is there in any case.
+        new_columns
+            Whether to learn columns of a data frame that the model has not seen: older rows count as missing
+            there, and all rows are fitted again. It needs memory="rows" and missing="learn". Otherwise such a
+            frame is refused. A column that no longer comes counts as missing.
 
         Returns
         -------
@@ -106,7 +111,8 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
         if not hasattr(self, "model_"):
             return self._fit_announced(X, y, classes, sample_weight)
         self._check_announced(classes)
-        return self._learn(X, y, sample_weight, message=message, author=author, accept=accept, assess=assess)
+        notes = {"message": message, "author": author, "accept": accept, "assess": assess}
+        return self._learn(X, y, sample_weight, new_columns=new_columns, **notes)
 
     def _check_announced(self, classes: ArrayLike | None) -> None:
         """Refuse other classes than those that the first call has announced."""
@@ -163,8 +169,7 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
         if len(every) == len(self.classes_):
             return self
         draft = self._knowing_classes(every)  # readers on other threads see classes and model change at once
-        none = np.empty((0, self.domain_.knots.shape[0])), self.classes_[:0], np.empty(0)
-        own = Contribution(0, self._clock(), *none, "classes", {}, classes=every)
+        own = Contribution(0, self._clock(), *self._no_rows, "classes", {}, classes=every)
         draft.ledger_ = draft._noting(self._current_ledger, own)
         return self._become(draft)
 
@@ -195,9 +200,8 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
             draft.ledger_ = None if ledger is None else ledger.leading_to(draft.model_.fingerprint())
             return draft
         # charts have no such output: all is derived again with the classes announced right after the fit
-        none = np.empty((0, self.domain_.knots.shape[0])), self.classes_[:0], np.empty(0)
         every = np.union1d(self.classes_, new)
-        own = Contribution(0, ledger.fit.time + TICK, *none, "classes", {}, classes=every)
+        own = Contribution(0, ledger.fit.time + TICK, *self._no_rows, "classes", {}, classes=every)
         return self._derived(ledger.with_(own))
 
     def _check_labels(self, new: Array) -> None:
@@ -209,6 +213,17 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
     def _all_classes(self, y: Array) -> Array | None:
         announced = getattr(self, "_announced", None)
         return np.unique(y) if announced is None else announced
+
+    @property
+    def _known_classes(self) -> Array:
+        return self.classes_
+
+    @property
+    def _no_rows(self) -> tuple[Array, Array, Array]:
+        """Inputs, targets and weights of no rows, as contributions have them."""
+        ledger = self._current_ledger
+        inputs = self.domain_.knots.shape[0] if ledger is None else ledger.base
+        return np.empty((0, inputs)), self.classes_[:0], np.empty(0)
 
     def _no_targets(self, rows: int) -> Array:
         return np.repeat(self.classes_[:1], rows)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -20,7 +21,7 @@ from atlas_splines.estimators.parameters import Parameters
 from atlas_splines.estimators.targets import name_of_target, plain_target
 
 if TYPE_CHECKING:
-    from atlas_splines.tables.encoding import Encoding
+    from atlas_splines.tables.encoding import Column, Encoding
     from atlas_splines.tables.survey import Elsewhere
 
 __all__ = ["Inputs", "holds_more_than_numbers"]
@@ -41,6 +42,8 @@ class Inputs(Parameters):
     """
 
     encoding_: Encoding
+    _came = 0  # columns that came after the fit
+    _table_columns: Sequence[Column] = ()  # of a table, while rows of it are learned as numbers
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -89,6 +92,8 @@ class Inputs(Parameters):
         X, y, target = usable(X), plain_target(y, self._is_numeric), name_of_target(y)
         if first:
             self._start_columns(X, y, target, elsewhere)
+        else:
+            X = self._completed(X)
         options = self._target_options
         checked: tuple[Array, Array]
         if hasattr(self, "encoding_"):
@@ -146,6 +151,7 @@ class Inputs(Parameters):
     def _start_columns(self, X: Any, y: Any, target: str, elsewhere: Elsewhere | None) -> None:
         """Learn how the columns of a frame become inputs, if some hold more than numbers."""
         self.__dict__.pop("encoding_", None)  # of an earlier fit
+        self._came = 0
         self._check_dates()
         if not holds_more_than_numbers(X) and not (self.dates and names_of(X)):
             return
@@ -189,6 +195,68 @@ class Inputs(Parameters):
         draft.encoding_ = with_texts_of(elsewhere, self.encoding_)
         return draft
 
+    # --- columns that come, or no longer come -----------------------------------------------------------
+
+    def _completed(self, X: Any) -> Any:
+        """A frame, or one with the columns that it lacks: their values are missing."""
+        names, known = names_of(X), getattr(self, "feature_names_in_", np.zeros(0, object)).tolist()
+        gone = [name for name in known if name not in names]
+        if not gone or len(gone) == len(known) or {*names} - {*known}:
+            return X  # all columns are there, or the check of names says what is wrong
+        if self.missing != "learn":
+            raise ValueError(
+                f"X lacks the column {', '.join(map(repr, gone))}, which missing={self.missing!r} refuses; "
+                'give it, or call set_params(missing="learn") first, by which it counts as missing'
+            )
+        from atlas_splines.tables.encoding import frame
+        from atlas_splines.tables.frames import completed, encode_frame
+
+        draft = self._with_encoding()
+        whole = completed(X, names, draft.encoding_)
+        if hasattr(self, "encoding_"):
+            return whole
+        return frame(known, list(encode_frame(whole, draft.encoding_, None).T))
+
+    def _new_columns(self, X: Any, allowed: bool) -> tuple[Any, tuple[Column, ...]]:
+        """A frame without the columns that are not known, and how these become inputs.
+
+        They are refused unless that is allowed. One that holds nothing is left out.
+        """
+        X = usable(X)
+        names, known = names_of(X), getattr(self, "feature_names_in_", np.zeros(0, object)).tolist()
+        new = [name for name in names if name not in known]
+        if not known or not new or len(new) == len(names):
+            return self._completed(X), ()
+        if not allowed:
+            what, them = ("column", "it") if len(new) == 1 else ("columns", "them")
+            raise ValueError(
+                f"X has the {what} {', '.join(map(repr, new))}, which the model has not seen; learn {them} "
+                f"with new_columns=True, or leave {them} out"
+            )
+        from atlas_splines.tables.frames import chosen, survey_new
+
+        columns = survey_new(chosen(X, new), new, self._with_encoding().encoding_)
+        return self._completed(chosen(X, [name for name in names if name in known])), columns
+
+    def _with_encoding(self: Self) -> Self:
+        """The estimator itself, or a draft with the encoding of a frame of numbers, which had none."""
+        if hasattr(self, "encoding_"):
+            return self
+        from atlas_splines.tables.encoding import Column, Encoding
+        from atlas_splines.tables.frames import unused_name
+
+        draft, names = copy.copy(self), list(self.column_names)
+        draft.encoding_ = Encoding(tuple(map(Column, names)), unused_name("target", names), of_frame=True)
+        return draft
+
+    def _grown_by(self: Self, columns: Sequence[Column]) -> Self:
+        """A draft that knows more columns of a frame, and has learned nothing of them."""
+        draft = copy.copy(self)
+        draft.encoding_ = replace(self.encoding_, columns=(*self.encoding_.columns, *columns))
+        draft.n_features_in_ = len(draft.encoding_.columns)
+        draft.feature_names_in_ = np.array(draft.encoding_.names, object)
+        return draft
+
     def _become(self: Self, draft: Self) -> Self:
         """Let the estimator be what a draft has become."""
         self.__dict__ = draft.__dict__
@@ -198,10 +266,13 @@ class Inputs(Parameters):
         """The domain that was asked for; limits of columns of numbers, and of other inputs as they are."""
         if isinstance(self.domain, str) or not hasattr(self, "encoding_"):
             return self.domain
-        given = checked_limits(self.domain, self.n_features_in_)
+        of_fit = self.n_features_in_ - self._came
+        given = [*checked_limits(self.domain, of_fit), *[None] * self._came]
         columns = [self.encoding_.columns[k] for k in self._column_of_inputs]
         return [
-            given[k] if column.categories is None and column.calendar is None else limits_of(X[:, j])
+            given[k] or limits_of(X[~np.isnan(X[:, j]), j])
+            if column.categories is None and column.calendar is None
+            else limits_of(X[:, j])
             for j, (k, column) in enumerate(zip(self._column_of_inputs, columns, strict=True))
         ]
 
@@ -211,8 +282,8 @@ class Inputs(Parameters):
         if asked is None or not hasattr(self, "encoding_"):
             return column_directions(asked, self.n_features_in_, None if names is None else list(names))
         if not isinstance(asked, Mapping):
-            ways = column_directions(asked, self.n_features_in_, None).tolist()
-            asked = {name: way for name, way in zip(self.column_names, ways, strict=True) if way}
+            ways = column_directions(asked, self.n_features_in_ - self._came, None).tolist()
+            asked = {name: way for name, way in zip(self.column_names, ways, strict=not self._came) if way}
         for column in self.encoding_.columns:
             if column.categories is not None and not asked.keys().isdisjoint([column.name, *column.inputs]):
                 raise ValueError(

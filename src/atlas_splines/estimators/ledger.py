@@ -12,7 +12,7 @@ import copy
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
@@ -26,16 +26,19 @@ from atlas_splines.core.linear_algebra import ONE_THREAD_EACH
 from atlas_splines.core.model import model_in, state_of
 from atlas_splines.core.remembering import Recomputing
 from atlas_splines.evidence.held_rows import HeldRows
+from atlas_splines.evidence.random_effects import LATER
 from atlas_splines.evidence.statistics import HEAVIEST
 from atlas_splines.memory.row_digest import as_numbers, digest_text, row_hashes
 from atlas_splines.memory.updates import state_after
 
 if TYPE_CHECKING:
     from atlas_splines.estimators.base import AtlasEstimator
+    from atlas_splines.tables.encoding import Column
+    from atlas_splines.tables.new_columns import NewColumn
 
 __all__ = [
     *("FRAME_RULES", "Contribution", "FrameRules", "Ledger", "Removed"),
-    *("counting_rows", "derive", "framed_anew", "framed_rows", "held_rows", "in_rows", "taught"),
+    *("counting_rows", "derive", "derived_next", "framed_anew", "framed_rows", "held_rows", "in_rows"),
 ]
 
 Array = NDArray[Any]
@@ -84,8 +87,8 @@ class Contribution(Recomputing):
     time
         Its clock, in UTC: contributions are learned in this order.
     X, y, weights
-        Encoded inputs, shape (rows, inputs), with NaN for missing values; targets or labels, shape (rows,) or
-        (rows, targets); and weights, shape (rows,).
+        Encoded inputs of the columns of the fit, shape (rows, inputs), with NaN for missing values; targets
+        or labels, shape (rows,) or (rows, targets); and weights, shape (rows,).
     kind
         "fit", "update", "reach" (the domain grew to rows that were not learned) or "classes" (which were
         announced, without rows).
@@ -97,6 +100,8 @@ class Contribution(Recomputing):
         Rows that `fit` was given; others came by `fit_more`.
     classes
         Classes that were announced, rows of them or not.
+    columns
+        What the rows hold in columns that came after the fit, if they hold anything there.
     """
 
     number: int
@@ -109,14 +114,15 @@ class Contribution(Recomputing):
     groups: NDArray[np.int64] | None = None
     fitted: int = 0
     classes: Array | None = None
+    columns: tuple[NewColumn, ...] = ()
 
     def __len__(self) -> int:
         return len(self.X)
 
     @cached_property
     def hashes(self) -> list[bytes]:
-        """Hash of each row: inputs, targets and weight, shape (rows,)."""
-        return row_hashes(self.X, self.y, self.weights.astype(np.float32)) if len(self) else []
+        """Hash of each row: inputs, targets, weight and what new columns hold, shape (rows,)."""
+        return hashes_with(self.columns, self.X, self.y, self.weights.astype(np.float32))
 
     @cached_property
     def digest(self) -> str:
@@ -131,6 +137,8 @@ class Contribution(Recomputing):
         digest.update(json.dumps(facts, sort_keys=True, default=str).encode())
         digest.update(b"" if self.groups is None else self.groups.tobytes())
         digest.update(b"" if self.classes is None else repr(self.classes.tolist()).encode())
+        came = [[each.name, each.kind, each.layout, each.zone] for each in self.columns]
+        digest.update(json.dumps(came).encode() if came else b"")
         return digest.digest()
 
     @property
@@ -143,8 +151,10 @@ class Contribution(Recomputing):
         groups, classes = None if self.groups is None else self.groups[rows], self.classes
         if classes is not None and not self.options.get("announced"):
             classes = np.unique(self.y[rows])
+        left = (each.take(rows) for each in self.columns)
         return replace(
             self,
+            columns=tuple(each for each in left if not each.is_blank),
             X=self.X[rows],
             y=self.y[rows],
             weights=self.weights[rows],
@@ -171,6 +181,22 @@ class Contribution(Recomputing):
             y=np.concatenate([self.y, y]),
             weights=np.concatenate([self.weights, weights]),
         )
+
+
+def hashes_with(columns: Sequence[NewColumn], X: Array, y: Array, weights: Array) -> list[bytes]:
+    """Hash of each row; what columns that came later hold counts by their names, where it is not missing.
+
+    So rows that lack a column keep the hash that they had before it came.
+    """
+    hashes = row_hashes(X, y, weights) if len(X) else []
+    if not columns:
+        return hashes
+    contents = [each.contents for each in sorted(columns, key=lambda each: each.name)]
+    found = []
+    for own, *parts in zip(hashes, *contents, strict=True):
+        held = b"\0\0".join(part for part in parts if part)
+        found.append(hashlib.blake2b(own + held, digest_size=len(own)).digest() if held else own)
+    return found
 
 
 @dataclass(frozen=True)
@@ -219,6 +245,62 @@ class Ledger(Recomputing):
     def rows(self) -> int:
         """Rows of all contributions."""
         return sum(map(len, self.contributions))
+
+    @property
+    def base(self) -> int:
+        """Inputs of the columns of the fit."""
+        return int(self.fit.X.shape[1])
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        """Columns that came after the fit, in their order, encoded by the first rows that have them."""
+        parts: dict[str, list[NewColumn]] = {}
+        for each in self.contributions:
+            for column in each.columns:
+                parts.setdefault(column.name, []).append(column)
+        if not parts:
+            return ()
+        from atlas_splines.tables.new_columns import column_of  # it loads pyarrow
+
+        return tuple(map(column_of, parts.values()))
+
+    def until(self, count: int) -> Ledger:
+        """The ledger of the first contributions alone."""
+        return Ledger(self.contributions[:count], self.parameters)
+
+    def split(self, X: Array, columns: Sequence[Column] | None = None) -> tuple[Array, tuple[NewColumn, ...]]:
+        """Inputs of the columns of the fit, and what the columns that came later hold.
+
+        These may be more, or know more categories, than those of the ledger.
+        """
+        columns = self.columns if columns is None else columns
+        if not columns:
+            return X, ()
+        from atlas_splines.tables.new_columns import split
+
+        return split(X, self.base, columns)
+
+    def row_hashes(
+        self, X: Array, y: Array, weights: Array, columns: Sequence[Column] | None = None
+    ) -> list[bytes]:
+        """Hash of each row of inputs, as contributions have them; columns are as in `split`."""
+        base, held = self.split(X, columns)
+        return hashes_with(held, base, y, weights)
+
+    def wide(self, contribution: Contribution) -> Contribution:
+        """A contribution with the inputs of all columns; what rows have not is missing."""
+        if not self.columns:
+            return contribution
+        from atlas_splines.tables.new_columns import encoded, levels_of, trends_of
+
+        held = {each.name: each for each in contribution.columns}
+        inputs = [encoded(each, held.get(each.name), len(contribution)) for each in self.columns]
+        X = np.column_stack([contribution.X, *(part for parts in inputs for part in parts)])
+        options = dict(contribution.options)
+        if contribution.kind == "fit":
+            options["levels"] = [*options["levels"], *levels_of(self.columns, self.base)]
+            options["trends"] = [*options["trends"], *trends_of(self.columns, self.base)]
+        return replace(contribution, X=X, columns=(), options=options)
 
     @property
     def numbers(self) -> list[int]:
@@ -355,20 +437,67 @@ def derive(estimator: Estimator, ledger: Ledger, *, afresh: bool = False) -> Est
         draft = _fitted(estimator, ledger)
         ledger.states[ledger.keys[0]] = draft._learned
         count = 1
-    for k, contribution in enumerate(ledger.contributions[count:], start=count + 1):
-        draft = framed_anew(
-            taught(draft, contribution), replace(ledger, contributions=ledger.contributions[:k])
-        )
+    for number in range(count + 1, len(ledger.contributions) + 1):
+        draft = derived_next(draft, ledger.until(number))
+    draft = draft._with_columns_of(ledger)._encoding_if_needed()
     draft.ledger_ = ledger.remembering(draft._learned)
+    return draft
+
+
+def derived_next(estimator: Estimator, ledger: Ledger) -> Estimator:
+    """The estimator after the last contribution of a ledger, from that after those before it.
+
+    One that brings a column is fitted together with all rows before it that count: features, length scales
+    and shares are chosen anew, and rows that lack the column are missing there.
+    """
+    newest, before = ledger.contributions[-1], ledger.until(len(ledger.contributions) - 1)
+    if len(ledger.columns) == len(before.columns):
+        return framed_anew(taught(estimator, ledger.wide(newest)), ledger)
+    counted = [*_counting(estimator, before), (newest, newest.weights > 0)]
+    parts = [ledger.wide(each).take(counts) for each, counts in counted]
+    known = estimator._known_classes
+    classes = None if known is None else np.union1d(known, newest.y)
+    whole = _as_fit(ledger, parts, classes, newest.time)
+    draft = _with_parameters(estimator._with_columns_of(ledger), ledger, whole)
+    for each in before.contributions:
+        draft = taught(draft, ledger.wide(each)) if each.kind in ("reach", "classes") else draft
     return draft
 
 
 def _fitted(estimator: Estimator, ledger: Ledger) -> Estimator:
     """An estimator that was fitted to contribution 0, with the parameters of then."""
+    return _with_parameters(estimator._with_columns_of(ledger.until(1)), ledger, ledger.fit)
+
+
+def _with_parameters(estimator: Estimator, ledger: Ledger, fit: Contribution) -> Estimator:
+    """An estimator that was fitted to rows with the parameters of a ledger."""
     draft, now = copy.copy(estimator), estimator.get_params(deep=False)
     draft.set_params(**{name: value for name, value in ledger.parameters.items() if name in now})
-    draft._fit_contribution(ledger.fit)
+    draft._fit_contribution(fit)
     return draft.set_params(**now)
+
+
+def _as_fit(
+    ledger: Ledger, parts: Sequence[Contribution], classes: Array | None, time: datetime
+) -> Contribution:
+    """Rows of contributions as those of one fit; categories that came later join what the others choose."""
+    X, y, weights = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("X", "y", "weights")
+    )
+    fit = ledger.wide(ledger.fit)
+    coded = [j for j, *_ in fit.options["levels"]]
+    later = (X[:, coded] >= LATER).any(axis=1)
+    order = np.argsort(later, kind="stable")
+    return replace(
+        fit,
+        X=X[order],
+        y=y[order],
+        weights=weights[order].astype(np.float64),
+        groups=None,
+        fitted=int((~later).sum()),
+        classes=classes,
+        time=time,
+    )
 
 
 def taught(estimator: Estimator, contribution: Contribution) -> Estimator:
@@ -443,7 +572,7 @@ def held_rows(estimator: AtlasEstimator, ledger: Ledger, unit: float) -> HeldRow
         else:
             order = np.flatnonzero(weights > 0)
             counted = weights[order].astype(np.float32).astype(np.float64) / unit
-        points = estimator.domain_.to_unit(each.X[order]).astype(np.float32)
+        points = estimator.domain_.to_unit(ledger.wide(each).X[order]).astype(np.float32)
         targets = estimator._targets(each.y[order]).astype(np.float64)
         rows = HeldRows.of(points, targets, np.minimum(counted, HEAVIEST), each.number)
         held = rows if held is None else held.joined(rows)
@@ -453,20 +582,24 @@ def held_rows(estimator: AtlasEstimator, ledger: Ledger, unit: float) -> HeldRow
 
 def counting_rows(estimator: AtlasEstimator, ledger: Ledger) -> Contribution:
     """Rows of all contributions but those inside a chart that came before it, as those of one fit."""
-    parts: list[Contribution] = []
-    place = {each.number: k for k, each in enumerate(ledger.contributions) if each.number}
-    for k, each in enumerate(ledger.contributions):
-        if each.kind in ("fit", "update"):
-            points = estimator._points_inside(each.X)
-            later = [chart for chart in estimator.model_.charts if place[chart.update] > k]
-            windows = [chart.fence.window(points) == 1 for chart in later]
-            counts = ~np.any([np.zeros(len(points), np.bool_), *windows], axis=0) & (each.weights > 0)
-            parts.append(each.take(counts))
+    parts = [ledger.wide(each).take(counts) for each, counts in _counting(estimator, ledger)]
     X, y, weights = (
         np.concatenate([getattr(part, name) for part in parts]) for name in ("X", "y", "weights")
     )
-    whole = replace(ledger.fit, X=X, y=y, weights=weights.astype(np.float64), groups=None, fitted=len(X))
+    fit = ledger.wide(ledger.fit)
+    whole = replace(fit, X=X, y=y, weights=weights.astype(np.float64), groups=None, fitted=len(X))
     return replace(whole, classes=estimator._all_classes(y))
+
+
+def _counting(estimator: AtlasEstimator, ledger: Ledger) -> Iterator[tuple[Contribution, NDArray[np.bool_]]]:
+    """Contributions that have rows, and which of these count: none inside a chart that came later."""
+    place = {each.number: k for k, each in enumerate(ledger.contributions) if each.number}
+    for k, each in enumerate(ledger.contributions):
+        if each.kind in ("fit", "update"):
+            points = estimator._points_inside(ledger.wide(each).X)
+            later = [chart for chart in estimator.model_.charts if place[chart.update] > k]
+            windows = [chart.fence.window(points) == 1 for chart in later]
+            yield each, ~np.any([np.zeros(len(points), np.bool_), *windows], axis=0) & (each.weights > 0)
 
 
 def in_rows(weights: Array) -> tuple[Array, float]:

@@ -179,6 +179,7 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
         author: str = "",
         accept: bool = False,
         assess: bool = False,
+        new_columns: bool = False,
     ) -> AtlasRegressor:
         """Learn new data without forgetting; the first call is a `fit`.
 
@@ -198,6 +199,10 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
         assess
             Whether `held_out` in the log tells how well these rows are predicted by all others: that can take
             longer than to learn them. The error before learning is there in any case.
+        new_columns
+            Whether to learn columns of a data frame that the model has not seen: older rows count as missing
+            there, and all rows are fitted again. It needs memory="rows" and missing="learn". Otherwise such a
+            frame is refused. A column that no longer comes counts as missing.
 
         Returns
         -------
@@ -205,7 +210,8 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
         """
         if not hasattr(self, "model_"):
             return self._fit(X, y, sample_weight)
-        return self._learn(X, y, sample_weight, message=message, author=author, accept=accept, assess=assess)
+        notes = {"message": message, "author": author, "accept": accept, "assess": assess}
+        return self._learn(X, y, sample_weight, new_columns=new_columns, **notes)
 
     @overload
     def predict(self, X: ArrayLike, return_std: Literal[False] = False) -> Array: ...

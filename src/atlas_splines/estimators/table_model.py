@@ -10,6 +10,7 @@ import numpy as np
 from atlas_splines.estimators.classifier import AtlasClassifier
 from atlas_splines.estimators.regressor import AtlasRegressor
 from atlas_splines.tables.encoding import Encoding
+from atlas_splines.tables.new_columns import grown
 
 __all__ = ["Estimator", "TableModel"]
 
@@ -61,6 +62,14 @@ class TableModel:
         del plain.encoding_
         name_columns(plain, encoding.inputs)
         return cls(plain, encoding)
+
+    def with_estimator(self, estimator: Estimator) -> TableModel:
+        """Another estimator in its place, with the columns that are in the ledger of that."""
+        ledger = estimator.ledger_
+        encoding = self.encoding
+        if ledger is not None:
+            encoding = grown(encoding, ledger.base, ledger.columns)
+        return TableModel(estimator, encoding)
 
     def for_frames(self) -> Estimator:
         """The estimator that takes data frames by itself."""

@@ -7,15 +7,26 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from atlas_splines.core.history import History
 from atlas_splines.core.model import is_held
 from atlas_splines.core.records import Folded, Record, gaps_in, shortened
 from atlas_splines.core.state import State
-from atlas_splines.memory.footprints import Footprint
+from atlas_splines.memory.footprints import Footprint, RestFootprint
 from atlas_splines.memory.judging import HeldOut
 from atlas_splines.memory.row_digest import RowDigest
 
-__all__ = ["Consolidation", "Folded", "Record", "Removal", "Update", "learned_before", "log_without"]
+__all__ = [
+    "Consolidation",
+    "Folded",
+    "Record",
+    "Removal",
+    "Update",
+    "learned_before",
+    "log_in",
+    "log_without",
+]
 
 # Different rows that an update must have to be known again: a few may well come twice, row by row in a
 # stream, or all alike from a sensor at rest.
@@ -134,6 +145,21 @@ def log_without(log: Sequence[Record], whole: Sequence[int], removal: Removal, s
         for record in log
     ]
     return shortened([*marked, removal], partial(is_held, state))
+
+
+def log_in(state: State, log: Sequence[Record]) -> list[Record]:
+    """A log as a model in this state has it, which may have other inputs than when an entry was made.
+
+    Coordinates of then mean nothing in them, so the footprint of such an entry is everything.
+    """
+    inputs = len(state.lattice.domain)
+    unit = np.tile([0.0, 1.0], (inputs, 1))
+    return [
+        replace(record, footprint=RestFootprint(unit, state.dtype, (), known_rows=1.0))
+        if isinstance(record, Update) and record.footprint.inputs != inputs
+        else record
+        for record in log
+    ]
 
 
 def learned_before(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Hashes", "RowDigest", "digest_text", "row_hashes", "sorted_hashes"]
+__all__ = ["Hashes", "RowDigest", "digest_text", "packed", "row_hashes", "sorted_hashes"]
 
 ROW_BYTES = 16  # of the hash of a row
 Hashes = NDArray[np.bytes_]  # of rows, of 16 bytes each, sorted

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,9 @@ from atlas_splines.files.fields import Fields
 from atlas_splines.memory.plans import RETENTIONS
 from atlas_splines.storage.logs import HASH
 
+if TYPE_CHECKING:
+    from atlas_splines.tables.new_columns import NewColumn
+
 __all__ = [
     *("EPOCH", "LEDGER", "MICROSECOND", "contributions_header", "contributions_tensors", "derivable"),
     *("ledger_header", "ledger_tensors", "read_contributions", "read_ledger", "with_held_rows"),
@@ -35,6 +38,7 @@ Tensors = dict[str, Array]
 LEDGER = "ledger"  # field of an estimator that has one; others lack it
 NAME = f"estimator.{LEDGER}"
 HEADER = ("kinds", "announced")
+CAME = "came"  # columns that came after the fit, of ledgers that have some
 FIT = ("seeds", "tolerance", "levels", "trends", "announced")
 UPDATE = ("retention", "far", "seed", "features", "batch_size", "learning_rate", "extrapolation")
 KINDS = ("fit", "update", "reach", "classes")
@@ -67,7 +71,8 @@ def contributions_header(contributions: Sequence[Contribution]) -> dict[str, Any
         if each.classes is not None and _is_announced(each)
     ]
     options = [[kind, {key: _thawed(value) for key, value in given}] for kind, given in kinds]
-    return {"kinds": options, "announced": announced}
+    came = [[k, column.to_json()] for k, each in enumerate(contributions) for column in each.columns]
+    return {"kinds": options, "announced": announced} | ({CAME: came} if came else {})
 
 
 def _kind_of(contribution: Contribution) -> tuple[str, tuple[tuple[str, Any], ...]]:
@@ -129,6 +134,11 @@ def contributions_tensors(every: Sequence[Contribution], labels: Array | None, n
         tensors[f"{name}.weights"] = _shortest(weights)
     if every[0].groups is not None:
         tensors[f"{name}.groups"] = every[0].groups.astype(np.int64)
+    for k, column in enumerate(column for each in every for column in each.columns):
+        gone = np.isnan(column.values)
+        tensors[f"{name}.came.{k}"] = _shortest(np.where(gone, 0.0, column.values))
+        if gone.any():
+            tensors[f"{name}.came.{k}.missing"] = np.packbits(gone)
     return tensors
 
 
@@ -149,7 +159,7 @@ def derivable(estimator: AtlasEstimator, ledger: Ledger) -> list[str]:
     state = state_of(estimator.model_)
     if not isinstance(state.evidence, Pool) or state.evidence.memory is None:
         return []
-    if state.evidence.memory.rows.points.nbytes < LEAST_DERIVED:
+    if ledger.columns or state.evidence.memory.rows.points.nbytes < LEAST_DERIVED:
         return []
     rows, own = state.evidence.memory.rows, held_rows(estimator, ledger, state.evidence.weight_unit)
     parts = zip(
@@ -203,12 +213,19 @@ def read_ledger(
 ) -> Ledger:
     """The ledger of an estimator; a ValueError says what is wrong with it.
 
-    All but the last are as in `read_contributions`; that reads the parameters of the fit.
+    All but the last are as in `read_contributions`, with the inputs of columns that came after the fit; that
+    reads the parameters of the fit.
     """
-    fields = Fields(value, "the ledger", ("parameters", "fingerprint", *HEADER))
-    rest = {key: fields.value[key] for key in HEADER}
-    contributions = read_contributions(archive, rest, columns, targets, labels, NAME)
-    return Ledger(contributions, parameters(fields.value["parameters"]), fields.text("fingerprint", HASH))
+    fields = Fields.with_optional(value, "the ledger", ("parameters", "fingerprint", *HEADER), CAME)
+    rest = {key: fields.value[key] for key in (*HEADER, CAME) if key in fields.value}
+    base = columns
+    if CAME in rest and f"{NAME}.inputs" in archive.tensors:
+        base = len(archive.tensors[f"{NAME}.inputs"])
+    contributions = read_contributions(archive, rest, base, targets, labels, NAME)
+    found = Ledger(contributions, parameters(fields.value["parameters"]), fields.text("fingerprint", HASH))
+    if base + sum(len(column.inputs) for column in found.columns) != columns:
+        raise ValueError("the columns of the ledger are not those of the model")
+    return found
 
 
 def read_contributions(
@@ -227,7 +244,7 @@ def read_contributions(
     archive, value
         The archive, and what its header says of them.
     columns
-        Encoded inputs of a row.
+        Encoded inputs of a row, in the columns of the fit.
     targets
         Targets of a row that has several; None for a row that has one.
     labels
@@ -237,7 +254,7 @@ def read_contributions(
     has_fit
         Whether the first is the fit; otherwise none is.
     """
-    fields = Fields(value, "the ledger", HEADER)
+    fields = Fields.with_optional(value, "the ledger", HEADER, CAME)
     kinds = [_read_kind(item) for item in fields.items("kinds")]
     table = archive.tensor(f"{name}.contributions", "int64", (None, 6))
     _check_table(table, kinds, has_fit)
@@ -246,6 +263,7 @@ def read_contributions(
     if f"{name}.groups" in archive.tensors and has_fit:
         groups = archive.tensor(f"{name}.groups", "int64", (int(table[0, 2]),))
     announced = _read_announced(fields.items("announced"), len(table), labels)
+    came = _read_came(archive, fields, table, name, int(has_fit))
     ends = np.concatenate([[0], np.cumsum(table[:, 2])]).tolist()
     found = []
     for k, ((begin, end), (number, clock, _, place, seed, fitted)) in enumerate(
@@ -265,9 +283,35 @@ def read_contributions(
                 groups=groups if k == 0 else None,
                 fitted=fitted,
                 classes=classes if kind in ("fit", "update", "classes") else None,
+                columns=came.get(k, ()),
             )
         )
     return tuple(found)
+
+
+def _read_came(
+    archive: Archive, fields: Fields, table: Array, name: str, first: int
+) -> dict[int, tuple[NewColumn, ...]]:
+    """What contributions hold in columns that came after the fit, by the places of these."""
+    if CAME not in fields.value:
+        return {}
+    from atlas_splines.tables.new_columns import NewColumn  # other files load without pyarrow
+
+    found: dict[int, tuple[NewColumn, ...]] = {}
+    for k, item in enumerate(fields.items(CAME)):
+        is_pair = isinstance(item, list) and len(item) == 2 and type(item[0]) is int
+        if not is_pair or not first <= item[0] < len(table):
+            raise ValueError(f"{CAME!r} of the ledger must be columns of contributions after the fit")
+        rows = int(table[item[0], 2])
+        values = np.array(_numbers(archive, f"{name}.came.{k}", (rows,)), np.float64)
+        if f"{name}.came.{k}.missing" in archive.tensors:
+            bits = archive.tensor(f"{name}.came.{k}.missing", "uint8", (-(-rows // 8),))
+            values[np.unpackbits(bits, count=rows).astype(np.bool_)] = np.nan
+        column, before = NewColumn.from_json(item[1], values), found.get(item[0], ())
+        if column.is_blank or column.name in [each.name for each in before]:
+            raise ValueError(f"a column in {CAME!r} of the ledger comes twice, or holds nothing")
+        found[item[0]] = (*before, column)
+    return found
 
 
 def _check_table(table: Array, kinds: list[tuple[str, dict[str, Any]]], has_fit: bool) -> None:

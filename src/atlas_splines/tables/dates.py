@@ -18,7 +18,20 @@ from atlas_splines.tables.cells import Cells, trimmed
 from atlas_splines.tables.reading import TableError
 from atlas_splines.tables.wording import listed
 
-__all__ = ["Calendar", "DateChoice", "DateSurvey", "looks_like_dates"]
+__all__ = [
+    *(
+        "COMPACT",
+        "LAYOUTS",
+        "MICROSECONDS_A_DAY",
+        "PARTS",
+        "Calendar",
+        "DateChoice",
+        "DateSurvey",
+        "Span",
+        "days_since_1970",
+    ),
+    "looks_like_dates",
+]
 
 Array = NDArray[np.float64]
 
@@ -92,7 +105,10 @@ class Calendar:
         """Inputs, shape (rows,) each."""
         if pa.types.is_time(cells.values.type) and self.parts != ("hour",):
             cells.fail(None, "these are times of day, and fit had dates; give dates")
-        moments = self._moments(cells)
+        return self.inputs_of(self._moments(cells))
+
+    def inputs_of(self, moments: pa.Array) -> list[Array]:
+        """Inputs of moments on the clock that counts, shape (rows,) each."""
         return [self._part(part, moments) for part in self.parts]
 
     def _moments(self, cells: Cells) -> pa.Array:

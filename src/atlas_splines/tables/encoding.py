@@ -112,13 +112,22 @@ class Column:
             return self.calendar.encode(cells)
         if self.categories is None:
             return [cells.numbers()]
-        count = len(self.categories)
-        code = cells.codes((*self.categories, *self.others), unknown)
+        return self.inputs_of(cells.codes((*self.categories, *self.others), unknown))
+
+    def inputs_of(self, code: NDArray[np.int64]) -> list[Array]:
+        """Inputs of places among all categories, shape (rows,) each; −1 is a missing one."""
+        count = len(self.categories or ())
         code = np.where(code >= count, LATER + code - count, code)
         if not self.one_hot:
             return [np.where(code < 0, self.blank, code)]
         first, *rest = ((code == k).astype(np.float64) for k in range(count))
         return [np.where(code >= LATER, code, first), *rest]
+
+    def missing(self, rows: int) -> list[Array]:
+        """Inputs of rows in which the column is missing, shape (rows,) each."""
+        if self.categories is None:
+            return [np.full(rows, np.nan) for _ in self.inputs]
+        return self.inputs_of(np.full(rows, -1))
 
     def with_new(self, names: Sequence[str]) -> Column:
         """The column with categories that came with an update: no code of another one changes."""
@@ -207,6 +216,8 @@ class Encoding:
         How the table was written, which later ones are too if nothing else is said.
     of_frame
         Whether the table was a data frame: its model takes frames by itself.
+    left_out
+        Columns of the table of the fit that are neither inputs nor the target: they are nothing new.
     """
 
     columns: tuple[Column, ...]
@@ -214,11 +225,17 @@ class Encoding:
     classes: tuple[Label, ...] | None = None
     dialect: Dialect = PLAIN
     of_frame: bool = False
+    left_out: tuple[str, ...] = ()
 
     @property
     def names(self) -> list[str]:
         """Names of the columns that are inputs."""
         return [column.name for column in self.columns]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether all columns are numbers."""
+        return all(column.categories is None and column.calendar is None for column in self.columns)
 
     @property
     def texts(self) -> dict[str, tuple[Label, ...]]:
@@ -257,13 +274,16 @@ class Encoding:
         return [part for column in self.columns for part in column.apart]
 
     def encode(self, piece: Piece, unknown: str | None = UNKNOWN) -> Table:
-        """Inputs by name, all of them numbers; a missing one is NaN.
+        """Inputs by name, all of them numbers; a missing one is NaN, and so is a column that is not there.
 
         For a category that was not there in fit `unknown` says what to do, or is None to treat it as missing.
         """
         arrays: list[Array] = []
         for column in self.columns:
-            arrays += column.encode(Cells.of(piece, column.name), unknown)
+            if column.name in piece.table.column_names:
+                arrays += column.encode(Cells.of(piece, column.name), unknown)
+            else:
+                arrays += column.missing(piece.table.num_rows)
         return frame(self.inputs, arrays)
 
     def targets(self, piece: Piece, skip: bool) -> tuple[NDArray[Any], NDArray[np.bool_]]:
@@ -285,19 +305,22 @@ class Encoding:
         columns = [column.to_json() for column in self.columns]
         table = {"columns": columns, "target": self.target, "classes": self.classes and list(self.classes)}
         dialect = {} if self.dialect == PLAIN else {"dialect": self.dialect.to_json()}
-        return {**table, **dialect, **({"frame": True} if self.of_frame else {})}
+        left_out = {"left_out": list(self.left_out)} if self.left_out else {}
+        return {**table, **dialect, **({"frame": True} if self.of_frame else {}), **left_out}
 
     @classmethod
     def from_json(cls, value: object) -> Encoding:
         """Read `to_json`, or raise a ValueError that says what is wrong."""
-        given = {"dialect": PLAIN.to_json(), "frame": False, **value} if isinstance(value, dict) else value
-        fields = Fields(given, "the table", ("columns", "target", "classes", "dialect", "frame"))
+        blank = {"dialect": PLAIN.to_json(), "frame": False, "left_out": None}
+        given = {**blank, **value} if isinstance(value, dict) else value
+        fields = Fields(given, "the table", ("columns", "target", "classes", "dialect", "frame", "left_out"))
         return cls(
             tuple(map(Column.from_json, fields.items("columns"))),
             fields.text("target"),
             _labels(fields, "classes"),
             Dialect.from_json(fields.mapping("dialect")),
             fields.flag("frame"),
+            _texts(fields, "left_out") or (),
         )
 
 

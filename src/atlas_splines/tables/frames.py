@@ -17,14 +17,15 @@ from numpy.typing import NDArray
 
 from atlas_splines.tables.cells import Cells, trimmed
 from atlas_splines.tables.dates import DateChoice
-from atlas_splines.tables.encoding import Encoding
+from atlas_splines.tables.encoding import Column, Encoding
+from atlas_splines.tables.new_columns import new_columns
 from atlas_splines.tables.reading import Piece, Source
 from atlas_splines.tables.survey import Elsewhere, News, checked_news, new_categories, survey_frame
 from atlas_splines.tables.wording import FRAME, TableError, one_line
 
 __all__ = [
-    *("NAME", "encode_frame", "first_missing", "frame_of_rows", "learn_encoding", "piece_of"),
-    *("with_new_categories", "with_texts_of"),
+    *("NAME", "chosen", "completed", "encode_frame", "first_missing", "frame_of_rows", "learn_encoding"),
+    *("piece_of", "survey_new", "unused_name", "with_new_categories", "with_texts_of"),
 ]
 
 Array = NDArray[np.float64]
@@ -69,8 +70,40 @@ def learn_encoding(
             raise TableError(f"dates names the column {name!r}, which {NAME} does not have; correct it")
     choices = {name: DateChoice.of(words) for name, words in dates.items()}
     found = survey_frame(piece_of(X, names), unused_name(target, names), choices, elsewhere)
-    is_plain = all(column.categories is None and column.calendar is None for column in found.columns)
-    return None if is_plain else found
+    return None if found.is_plain else found
+
+
+def survey_new(X: Any, names: Sequence[str], encoding: Encoding) -> tuple[Column, ...]:
+    """How columns of a frame that an encoding does not know become inputs; those that hold nothing do not."""
+    for name in names:
+        if list(names).count(name) > 1:
+            raise TableError(f"{NAME} has two columns {name!r}; rename one")
+    piece = piece_of(X, names)
+    kept = [name for name in names if piece.table[name].null_count < piece.table.num_rows]
+    if not kept:
+        return ()
+    piece = piece_of(piece.table.select(kept), kept)
+    return new_columns(survey_frame(piece, encoding.target, {}), piece, encoding)
+
+
+def chosen(X: Any, names: Sequence[str]) -> Any:
+    """Some columns of a frame."""
+    return X.select(list(names)) if hasattr(X, "select") else X[list(names)]
+
+
+def completed(X: Any, names: Sequence[str], encoding: Encoding) -> pa.Table:
+    """A frame with all columns of an encoding; those that it lacks are missing."""
+    arrays = {
+        name: array_of(column, name)
+        for column, name in zip(columns_of(X), names, strict=True)
+        if name in encoding.names
+    }
+    rows = len(next(iter(arrays.values())))
+    for column in encoding.columns:
+        kind = pa.float64() if column.categories is None else pa.string()
+        kind = kind if column.calendar is None else pa.timestamp("us", column.calendar.zone)
+        arrays.setdefault(column.name, pa.nulls(rows, kind))
+    return pa.table({name: arrays[name] for name in encoding.names})
 
 
 def unused_name(name: str, names: Sequence[str]) -> str:

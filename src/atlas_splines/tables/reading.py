@@ -38,7 +38,7 @@ from atlas_splines.tables.heads import (
 from atlas_splines.tables.whole_files import WHOLE_ENDINGS, as_parquet
 from atlas_splines.tables.wording import COMMAND, TableError, WaysOut, counted, listed, one_line
 
-__all__ = ["Located", "Piece", "Share", "Source", "Table", "TableError", "opened"]
+__all__ = ["Located", "Piece", "Share", "Source", "Table", "TableError", "opened", "pieces_joined"]
 
 Table = pa.Table
 
@@ -338,6 +338,11 @@ class Piece:
     def row_numbers(self) -> NDArray[np.int64]:
         """Number of each row in all files together, shape (rows,)."""
         return self.before + np.arange(self.first_row, self.first_row + self.table.num_rows)
+
+
+def pieces_joined(pieces: Sequence[Piece]) -> Piece:
+    """All pieces of a table as one."""
+    return replace(pieces[0], table=pa.concat_tables([piece.table for piece in pieces]))
 
 
 def _is_plain_text(kind: pa.DataType) -> bool:

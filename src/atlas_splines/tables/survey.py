@@ -17,7 +17,17 @@ from atlas_splines.tables.reading import Piece, Source, Table, TableError
 from atlas_splines.tables.wording import COMMAND, choice, listed
 
 __all__ = [
-    *("Elsewhere", "News", "Survey", "TableSurvey", "Task", "checked_news", "find_news", "new_categories"),
+    *(
+        "Elsewhere",
+        "News",
+        "Survey",
+        "TableSurvey",
+        "Task",
+        "checked_columns",
+        "checked_news",
+        "find_news",
+        "new_categories",
+    ),
     *("news_columns", "survey_frame"),
 ]
 
@@ -368,9 +378,10 @@ def new_categories(piece: Piece, column: Column, others: Collection[str] = ()) -
     return new
 
 
-def news_columns(encoding: Encoding) -> list[str]:
-    """Columns that can have something new."""
-    coded = [column.name for column in encoding.columns if column.categories is not None]
+def news_columns(encoding: Encoding, source: Source) -> list[str]:
+    """Columns of a table that can have something new."""
+    names = [column.name for column in encoding.columns if column.categories is not None]
+    coded = [name for name in names if name in source.columns]
     return [*coded, *([encoding.target] if encoding.classes else [])]
 
 
@@ -381,7 +392,8 @@ def find_news(pieces: Iterable[Piece], encoding: Encoding) -> News:
     labels: set[Label] = set()
     for piece in pieces:
         for column in coded:
-            new[column.name] |= new_categories(piece, column, new[column.name])
+            if column.name in piece.table.column_names:
+                new[column.name] |= new_categories(piece, column, new[column.name])
         if encoding.classes:
             labels.update(Cells.of(piece, encoding.target).unknown_classes(encoding.classes))
     found = {name: tuple(sorted(texts)) for name, texts in new.items() if texts}

@@ -23,7 +23,7 @@ from atlas_splines.estimators.classifier import AtlasClassifier
 from atlas_splines.estimators.ledger import Contribution, Ledger, derive
 from atlas_splines.files.archive import Archive
 from atlas_splines.files.fields import Fields
-from atlas_splines.memory.log import Removal
+from atlas_splines.memory.log import Removal, log_in
 from atlas_splines.storage.estimators import label_values, labels_to_json
 from atlas_splines.storage.ledger import (
     EPOCH,
@@ -139,7 +139,8 @@ def joined(ours: AtlasEstimator, delta: Delta) -> AtlasEstimator:
     standing = {*united.numbers}
     marked = [_settled(record, standing, new) for record in new]
     state = state_of(draft.model_)
-    draft.model_ = model_in(state, shortened([*old, *marked], partial(is_held, state)))
+    log = log_in(state, [*old, *marked])
+    draft.model_ = model_in(state, shortened(log, partial(is_held, state)))
     return draft
 
 
@@ -202,11 +203,12 @@ def delta_to_archive(delta: Delta, estimator: AtlasEstimator) -> Archive:
         labels = np.unique(np.concatenate(named))
     like = estimator.model_
     carrier = Atlas(like.inputs, like.outputs, terms=0, density=0, dtype=like.dtype)
-    archive = model_to_archive(model_in(state_of(carrier), delta.records))
+    state = state_of(carrier)
+    archive = model_to_archive(model_in(state, log_in(state, delta.records)))
     clocks, hashes = list(delta.removed), [*delta.removed.values()]
     archive.header |= {
         "last": delta.last,
-        "columns": len(estimator.domain_.knots),
+        "columns": delta.added[0].X.shape[1] if delta.added else len(estimator.domain_.knots),
         "targets": None if labels is not None or estimator._one_column else like.outputs,
         "labels": None if labels is None else labels_to_json(labels),
         "contributions": contributions_header(delta.added) if delta.added else None,

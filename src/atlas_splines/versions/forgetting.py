@@ -206,7 +206,11 @@ def forgotten(thing: Versioned, rows: Learned) -> tuple[Versioned, Receipt]:
 
 
 def frame_of(ledger: Ledger) -> list[bytes]:
-    """Hashes of the rows that the frame of a fit was chosen from."""
+    """Hashes of the rows that the frame was chosen from: those of the fit, or all up to the newest column."""
+    counts = range(len(ledger.contributions))
+    bringing = [k for k in counts if len(ledger.until(k + 1).columns) > len(ledger.until(k).columns)]
+    if bringing:
+        return [name for each in ledger.contributions[: bringing[-1] + 1] for name in each.hashes]
     return [ledger.fit.hashes[k] for k in np.flatnonzero(framed_rows(ledger.fit))]
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from atlas_splines.core.records import Record
+from atlas_splines.estimators.ledger import Ledger
 from atlas_splines.memory.log import Update
 from atlas_splines.memory.row_digest import digest_text, row_hashes
 from atlas_splines.memory.updates import update
@@ -36,16 +37,20 @@ class Learned:
     ----------
     X, y, weights
         Inputs, targets and weights.
+    ledger
+        That of the estimator, if it has one: it knows the columns that came after the fit.
     """
 
     X: NDArray[Any]
     y: NDArray[Any]
     weights: NDArray[Any]
+    ledger: Ledger | None = None
 
     @cached_property
     def hashes(self) -> list[bytes]:
         """The hash of each row."""
-        return row_hashes(self.X, self.y, self.weights)
+        own = row_hashes if self.ledger is None else self.ledger.row_hashes
+        return own(self.X, self.y, self.weights)
 
     @property
     def digest(self) -> str:
@@ -62,7 +67,7 @@ class Learned:
 
     def take(self, rows: NDArray[np.bool_]) -> Learned:
         """Some of the rows."""
-        return Learned(self.X[rows], self.y[rows], self.weights[rows])
+        return Learned(self.X[rows], self.y[rows], self.weights[rows], self.ledger)
 
 
 def learned(thing: Versioned, data: Data) -> Learned:
@@ -70,7 +75,8 @@ def learned(thing: Versioned, data: Data) -> Learned:
     X, y, *rest = data
     estimator = estimator_of(thing)
     if estimator is not None:
-        return Learned(*estimator._checked(X, y, rest[0] if rest else None))
+        checked = estimator._checked(X, y, rest[0] if rest else None)
+        return Learned(*checked, estimator._current_ledger)
     points = np.asarray(X, np.float64)
     weights = np.asarray(rest[0], np.float64) if rest else np.ones(len(points))
     return Learned(points, np.asarray(y, np.float64), weights)

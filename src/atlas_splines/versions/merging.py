@@ -19,6 +19,7 @@ from atlas_splines.core.model import Atlas, is_held, model_in, snapshot_of, stat
 from atlas_splines.core.records import Record, folded_of, next_id, unfolded
 from atlas_splines.core.state import State
 from atlas_splines.estimators.reaching import needed_domain
+from atlas_splines.estimators.table_model import TableModel
 from atlas_splines.evidence.pool import Pool
 from atlas_splines.files.archive import Archive
 from atlas_splines.files.parts import version_of
@@ -26,6 +27,8 @@ from atlas_splines.memory.footprints import BoxFootprint, Footprint
 from atlas_splines.memory.owners import chart_of, evidence_of
 from atlas_splines.memory.updates import update
 from atlas_splines.storage.saving import to_archive
+from atlas_splines.tables.encoding import Encoding
+from atlas_splines.tables.new_columns import grown
 from atlas_splines.versions.additions import (
     MODEL,
     Additions,
@@ -157,11 +160,23 @@ def check_columns(base: Versioned, ours: Versioned, theirs: Versioned) -> None:
         estimator = estimator_of(thing)
         assert estimator is not None
         parameters = {name: repr(value) for name, value in estimator.get_params(deep=False).items()}
-        names = tuple(getattr(estimator, "feature_names_in_", ()))
-        frames.append((type(estimator), estimator.n_features_in_, names, parameters, encoding_of(thing)))
+        frames.append((type(estimator), parameters, *columns_of_fit(thing)))
     for frame, name in zip(frames[1:], SIDES, strict=True):
         if frame != frames[0]:
             raise ValueError(f"{name} is no version of the base: its columns, target or parameters differ")
+
+
+def columns_of_fit(thing: Versioned) -> tuple[tuple[str, ...], Encoding | None]:
+    """Names of the inputs, and the encoding, without the columns that came after the fit."""
+    estimator, ledger, encoding = estimator_of(thing), ledger_of(thing), encoding_of(thing)
+    assert estimator is not None
+    assert ledger is not None
+    names = estimator._input_names[: ledger.base]
+    if encoding is None:
+        return names, None
+    found = grown(encoding, ledger.base, ())
+    is_own = isinstance(thing, TableModel) or not found.is_plain  # or else it is there for what came
+    return names, found if is_own else None
 
 
 def united(
@@ -206,6 +221,8 @@ def united(
 def conflicts_between(ours: Versioned, theirs: Versioned, last: int) -> list[Conflict]:
     """Places where updates of both sides have opened charts."""
     states = [state_of(model_of(each)) for each in (ours, theirs)]
+    if len({len(state.lattice.domain) for state in states}) > 1:  # a column came: all is fitted again
+        return []
     domain = joint_domain(*(state.lattice.domain for state in states))
     logs = [{record.id: record for record in model_of(each).updates} for each in (ours, theirs)]
     common = {entry_key(record) for record in logs[0].values()} & {entry_key(r) for r in logs[1].values()}

@@ -15,7 +15,7 @@ from atlas_splines.core.model import Atlas, model_in, state_of
 from atlas_splines.core.records import Record, chain_of, folded_of, next_id, unfolded
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import State
-from atlas_splines.estimators.ledger import Ledger, derive, taught
+from atlas_splines.estimators.ledger import Ledger, derive, derived_next
 from atlas_splines.estimators.reaching import given_back
 from atlas_splines.evidence.batches import Voice
 from atlas_splines.evidence.pool import Pool
@@ -141,14 +141,18 @@ def replayed(thing: Versioned, tables: Mapping[str, Learned]) -> Replay:
     since = [k for k, each in enumerate(every) if each.kind == "update" and each.number > removed]
     start = since[0] if since else len(every)
     built, steps = derive(estimator, Ledger(every[:start], ledger.parameters), afresh=True), []
+    before = list(every[:start])
     for own in every[start:]:
         each, given = own, tables.get(own.digest)
         if given is not None:
-            each = replace(each, X=given.X, y=given.y, weights=given.weights)
-        built = taught(built, each)
+            X, columns = ledger.split(given.X)
+            each = replace(each, X=X, y=given.y, weights=given.weights, columns=columns)
+        before.append(each)
+        built = derived_next(built, Ledger(tuple(before), ledger.parameters))
         if each.number > removed and each.number in records:
             expected = records[each.number].after
             steps.append(Step(each.number, expected, built.model_.fingerprint()))
+    built = built._with_columns_of(ledger)._encoding_if_needed()
     built.ledger_ = replace(ledger, fingerprint=built.model_.fingerprint())
     built.model_ = model_in(state_of(built.model_), model_of(thing).updates)
     return Replay(with_estimator(thing, built), tuple(steps), same_model(built.model_, model_of(thing)))

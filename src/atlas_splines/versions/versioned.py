@@ -39,7 +39,7 @@ def with_model(thing: Versioned, model: Atlas) -> Versioned:
 
 def with_estimator(thing: Versioned, estimator: Any) -> Versioned:
     """An estimator in the place of another, with the encoding of its table if that has one."""
-    return TableModel(estimator, thing.encoding) if isinstance(thing, TableModel) else estimator
+    return thing.with_estimator(estimator) if isinstance(thing, TableModel) else estimator._taking_frames()
 
 
 def version(thing: Versioned) -> str:

@@ -1,0 +1,261 @@
+"""Columns that came after the fit: what they hold in the rows of an update, and how that becomes inputs.
+
+Values are kept as they came, so that the column can be encoded again when the update that brought it is gone.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from atlas_splines.evidence.random_effects import LATER, Levels
+from atlas_splines.files.fields import Fields
+from atlas_splines.tables.dates import (
+    COMPACT,
+    LAYOUTS,
+    MICROSECONDS_A_DAY,
+    PARTS,
+    Calendar,
+    Span,
+    days_since_1970,
+)
+from atlas_splines.tables.encoding import Column, Encoding
+from atlas_splines.tables.reading import Piece, TableError
+
+__all__ = [
+    "NewColumn",
+    "column_of",
+    "decoded",
+    "encoded",
+    "grown",
+    "levels_of",
+    "new_columns",
+    "split",
+    "trends_of",
+]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class NewColumn:
+    """Values of a column that the fit did not have, in some rows.
+
+    Attributes
+    ----------
+    name
+        Name of the column.
+    values
+        Numbers, places among the categories, or microseconds since 1970 by the clock of the dates, shape
+        (rows,); NaN where the value is missing.
+    categories
+        Those that the rows have, sorted; None for numbers and dates.
+    layout, zone
+        How texts write a date, and whose clock counts, as in `Calendar`; the layout is None if there are no
+        dates.
+
+    Examples
+    --------
+    >>> came = NewColumn("kind", np.array([1.0, np.nan, 0.0]), ("flat", "house"))
+    >>> came.take(np.array([True, True, False])).categories
+    ('house',)
+    """
+
+    name: str
+    values: Array
+    categories: tuple[str, ...] | None = None
+    layout: str | None = None
+    zone: str | None = None
+
+    @property
+    def kind(self) -> str:
+        """What it holds."""
+        return "categories" if self.categories is not None else "numbers" if self.layout is None else "dates"
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether all values are missing."""
+        return bool(np.isnan(self.values).all())
+
+    def take(self, rows: NDArray[np.bool_] | NDArray[np.intp]) -> NewColumn:
+        """The column in some of the rows, with the categories that these have."""
+        values = self.values[rows]
+        if self.categories is None:
+            return replace(self, values=values)
+        there = ~np.isnan(values)
+        places, codes = np.unique(values[there].astype(np.int64), return_inverse=True)
+        values = values.copy()
+        values[there] = codes
+        return replace(self, values=values, categories=tuple(self.categories[k] for k in places))
+
+    @property
+    def contents(self) -> list[bytes]:
+        """What each row holds, whatever other rows do: empty where the value is missing."""
+        named = self.name.encode()
+        if self.categories is not None:
+            texts = [category.encode() for category in self.categories]
+            found = [b"" if np.isnan(value) else texts[int(value)] for value in self.values]
+        else:
+            found = [b"" if np.isnan(value) else struct.pack("<d", value + 0.0) for value in self.values]
+        gone = np.isnan(self.values).tolist()
+        return [b"" if is_gone else named + b"\0" + text for is_gone, text in zip(gone, found, strict=True)]
+
+    def to_json(self) -> dict[str, Any]:
+        """All but the values, as JSON has it."""
+        return {
+            "name": self.name,
+            "categories": None if self.categories is None else list(self.categories),
+            "layout": self.layout,
+            "zone": self.zone,
+        }
+
+    @classmethod
+    def from_json(cls, value: object, values: Array) -> NewColumn:
+        """Read `to_json`, or raise a ValueError that says what is wrong."""
+        fields = Fields(value, "a column that came later", ("name", "categories", "layout", "zone"))
+        categories = None if fields.is_null("categories") else tuple(fields.items("categories"))
+        if categories is not None:
+            if any(type(text) is not str for text in categories) or [*categories] != sorted({*categories}):
+                raise ValueError(f"'categories' of {fields.name} must be different texts, sorted")
+            places = values[~np.isnan(values)]
+            if ((places != np.floor(places)) | (places < 0) | (places >= len(categories))).any():
+                raise ValueError(f"the values of {fields.name} must be places of its categories")
+        layout = None if fields.is_null("layout") else fields.choice("layout", (*LAYOUTS, COMPACT))
+        zone = None if fields.is_null("zone") else fields.text("zone")
+        if categories is not None and layout is not None:
+            raise ValueError(f"{fields.name} has both categories and dates")
+        if layout is not None and (np.abs(values) > 2**58).any():
+            raise ValueError(f"the values of {fields.name} must be microseconds since 1970")
+        return cls(fields.text("name"), values, categories, layout, zone)
+
+
+def new_columns(found: Encoding, piece: Piece, known: Encoding) -> tuple[Column, ...]:
+    """Columns that a survey has found in a table, as they are encoded where another encoding is known."""
+    columns = tuple(map(_with_trend, found.columns))
+    inputs = [*known.inputs, *(name for column in columns for name in column.inputs)]
+    if len({*inputs}) < len(inputs):
+        raise TableError(
+            f"{piece.source.name}: a column has the name of another one's category or part of a date; "
+            "rename it"
+        )
+    return columns
+
+
+def column_of(parts: Sequence[NewColumn]) -> Column:
+    """How a column becomes inputs, by what the first rows had of it; categories of others came later.
+
+    The trend is always among the parts of dates: moments are found again from it.
+
+    Examples
+    --------
+    >>> first = NewColumn("kind", np.array([1.0, 0.0]), ("flat", "house"))
+    >>> later = NewColumn("kind", np.array([0.0]), ("barn",))
+    >>> column_of([first, later]).others
+    ('barn',)
+    """
+    first = parts[0]
+    for other in parts[1:]:
+        if other.kind != first.kind:
+            raise ValueError(
+                f"column {first.name!r} holds {first.kind} in one update and {other.kind} in another; "
+                "rename one of them"
+            )
+    if first.layout is not None:
+        return Column(first.name, calendar=_calendar(first))
+    if first.categories is None:
+        return Column(first.name)
+    known = dict.fromkeys(first.categories)
+    for other in parts[1:]:
+        known |= dict.fromkeys(other.categories or ())
+    return Column(first.name, first.categories, others=tuple(known)[len(first.categories) :])
+
+
+def _with_trend(column: Column) -> Column:
+    calendar = column.calendar
+    if calendar is None or not calendar.layout:
+        return column
+    parts = tuple(part for part in PARTS if part == "trend" or part in calendar.parts)
+    return replace(column, calendar=replace(calendar, parts=parts))
+
+
+def _calendar(first: NewColumn) -> Calendar:
+    assert first.layout is not None
+    if not first.layout:
+        return Calendar(("hour",), first.layout)
+    span = Span(first.values[~np.isnan(first.values)].astype(np.int64))
+    parts = tuple(part for part in PARTS if part == "trend" or part in span.parts)
+    return Calendar(parts, first.layout, span.start, first.zone)
+
+
+def encoded(column: Column, part: NewColumn | None, rows: int) -> list[Array]:
+    """Inputs of a column, shape (rows,) each; all is missing where there is no part."""
+    values = np.full(rows, np.nan) if part is None else part.values
+    if column.calendar is not None:
+        there = ~np.isnan(values)
+        whole = pa.array(np.where(there, values, 0).astype(np.int64), mask=~there)
+        return column.calendar.inputs_of(whole.cast(pa.timestamp("us")))
+    if column.categories is None:
+        return [values]
+    names = () if part is None or part.categories is None else part.categories
+    every = {name: k for k, name in enumerate((*column.categories, *column.others))}
+    places = np.array([*(every[name] for name in names), -1], np.int64)
+    return column.inputs_of(places[np.where(np.isnan(values), len(names), values).astype(np.int64)])
+
+
+def decoded(column: Column, inputs: Array) -> NewColumn:
+    """What inputs of a column, shape (rows, inputs), were made of: `encoded` makes the same of it again."""
+    first = inputs[:, 0]
+    if column.calendar is not None:
+        calendar = column.calendar
+        days = inputs[:, calendar.parts.index("trend")] if calendar.layout else first / 24
+        since = days_since_1970(calendar.start) if calendar.layout else 0
+        moments = np.rint(days * MICROSECONDS_A_DAY) + since * MICROSECONDS_A_DAY
+        return NewColumn(column.name, moments, None, calendar.layout, calendar.zone)
+    if column.categories is None:
+        return NewColumn(column.name, np.array(first))
+    count = len(column.categories)
+    if column.one_hot:
+        code = np.where((inputs == 1).any(axis=1), (inputs == 1).argmax(axis=1).astype(np.float64), np.nan)
+    else:
+        code = np.where((first >= 0) & (first == np.floor(first)) & (first < count), first, np.nan)
+    code = np.where(first >= LATER, first - LATER + count, code)
+    every = (*column.categories, *column.others)
+    order = sorted(range(len(every)), key=every.__getitem__)
+    rank = np.argsort(order).astype(np.float64)
+    ranked = np.where(np.isnan(code), np.nan, rank[np.where(np.isnan(code), 0, code).astype(np.int64)])
+    whole = NewColumn(column.name, ranked, tuple(every[k] for k in order))
+    return whole.take(np.arange(len(ranked)))
+
+
+def split(X: Array, base: int, columns: Sequence[Column]) -> tuple[Array, tuple[NewColumn, ...]]:
+    """The first inputs of rows, and what the columns behind them hold, if they hold anything."""
+    found, begin = [], base
+    for column in columns:
+        end = begin + len(column.inputs)
+        found.append(decoded(column, X[:, begin:end]))
+        begin = end
+    return np.array(X[:, :base]), tuple(each for each in found if not each.is_blank)
+
+
+def grown(encoding: Encoding, base: int, columns: Sequence[Column]) -> Encoding:
+    """An encoding whose columns beyond so many inputs are others."""
+    ends = np.cumsum([len(column.inputs) for column in encoding.columns])
+    kept = encoding.columns[: int(np.searchsorted(ends, base)) + 1]
+    return replace(encoding, columns=(*kept, *columns))
+
+
+def levels_of(columns: Sequence[Column], base: int) -> list[list[Any]]:
+    """Inputs that hold codes of categories, behind so many others, as the options of a fit have them."""
+    levels: dict[int, Levels] = Encoding(tuple(columns), "").levels
+    return [[base + j, *each] for j, each in levels.items()]
+
+
+def trends_of(columns: Sequence[Column], base: int) -> list[int]:
+    """Inputs that go on as time does, behind so many others."""
+    return [base + j for j in Encoding(tuple(columns), "").trends]
