@@ -1,5 +1,6 @@
 """Tested against river itself: its checks of models, its pipelines, its evaluation."""
 
+import copy
 import pickle
 from datetime import datetime, timedelta
 
@@ -12,6 +13,7 @@ from atlas_splines import AtlasClassifier, AtlasRegressor, UpdateRefused
 from atlas_splines.core.model import state_of
 from atlas_splines.memory.owners import needed_pool
 from atlas_splines.river import RiverAtlasClassifier, RiverAtlasRegressor
+from atlas_splines.river.rules import STREAM_RULES
 
 QUICK = {"density": 0, "terms": 0, "members": 1, "features": 10, "missing": "learn", "random_state": 0}
 SHORT = {"batch": 40, "warm_up": 80}
@@ -81,19 +83,23 @@ def test_texts_are_categories_and_keys_may_be_missing():
     assert with_news == pytest.approx(model.predict_one({"size": 5.0}))  # as if it were missing
 
 
-def test_what_is_said_before_anything_is_known():
+def test_it_predicts_from_the_second_row_on():
     model = regressor()
     assert model.predict_one({"a": 1}) == 0.0
     model.learn_one({"a": 1}, 4)
+    assert model.predict_one({"a": 1}) == 4.0
     model.learn_one({"a": 2}, 6)
-    assert model.predict_one({"a": 1}) == 5.0
-    assert model.predict_many(pd.DataFrame({"a": [1, 2]})).tolist() == [5.0, 5.0]
+    assert 4 < model.predict_one({"a": 1}) < 5 < model.predict_one({"a": 2}) < 6
+    frame = pd.DataFrame({"a": [1, 2]})
+    assert model.predict_many(frame).tolist() == [model.predict_one({"a": a}) for a in (1, 2)]
     labels = classifier()
     assert labels.predict_one({"a": 1}) is None
     assert labels.predict_proba_one({"a": 1}) == {}
-    for label in ("x", "x", "x", "y"):
-        labels.learn_one({"a": 1}, label)
-    assert labels.predict_proba_one({"a": 1}) == {"x": 0.75, "y": 0.25}
+    for a, label in ((1, "x"), (1, "x"), (2, "y"), (1, "x"), (2, "y"), (1, "x")):
+        labels.learn_one({"a": a}, label)
+    assert labels.predict_one({"a": 1}) == "x"
+    assert labels.predict_one({"a": 2}) == "y"
+    assert sum(labels.predict_proba_one({"a": 3}).values()) == pytest.approx(1)
 
 
 def test_rows_are_kept_in_the_warm_up_only():
@@ -101,11 +107,12 @@ def test_rows_are_kept_in_the_warm_up_only():
     kept, fits = [], []
     for x, y in shop(140):
         model.learn_one(x, y)
-        kept.append(None if model._kept is None else len(model._kept))
+        kept.append(None if model._kept is None else len(model._kept) + len(model._waiting))
         fits.append(0 if model._model is None else model._model.fit_record_.rows)
     assert kept[19::20] == [20, 40, 60, 80, None, None, None]
-    assert fits[19::20] == [20, 40, 40, 80, 90, 90, 90]
-    assert len(model._model.update_log_) == 2
+    assert fits[18::20] == [0, 20, 40, 40, 90, 90, 90]
+    assert [k + 1 for k in range(1, 140) if fits[k] != fits[k - 1]] == [20, 40, 80, 90]
+    assert [entry.rows for entry in model._model.update_log_] == [20, 20]
 
 
 @pytest.mark.parametrize("memory", ["rows", "sums"])
@@ -162,6 +169,74 @@ def test_what_is_wrong_is_said():
         model.predict_one({"a": "many"})
     with pytest.raises(ValueError, match="batch must be at least 1, not 0"):
         RiverAtlasRegressor(batch=0)
+
+
+def test_a_wrong_target_or_value_leaves_the_model_as_it_was():
+    model = regressor()
+    for k in range(40):
+        model.learn_one({"a": k}, k)
+    before = pickle.dumps(model)
+    with pytest.raises(ValueError, match="y is nan; give a finite number, or leave the row out"):
+        model.learn_one({"a": 1}, float("nan"))
+    with pytest.raises(ValueError, match="'a' is 'many', and was a number so far; correct it"):
+        model.learn_one({"a": "many"}, 1)
+    assert pickle.dumps(model) == before
+
+
+def waves(rows, seed=0, drift=0.0):
+    """A smooth target with noise, and a level that drifts if it is asked for."""
+    random = np.random.default_rng(seed)
+    level = np.cumsum(drift * random.normal(size=rows))
+    for k, (a, b) in enumerate(random.random((rows, 2)).tolist()):
+        yield {"a": a, "b": b}, float(np.sin(6 * a) + b + 0.3 * random.normal() + level[k])
+
+
+def errors_of(model, rows):
+    """Prequential errors of a model, and of its estimator alone from its first fit on."""
+    errors, alone = [], []
+    for x, y in rows:
+        estimate = model._estimate(x)
+        errors.append(abs(model.predict_one(x) - y))
+        alone.append(np.nan if estimate is None else abs(estimate - y))
+        model.learn_one(x, y)
+    return np.array(errors), np.array(alone)
+
+
+def test_weights_guard_where_the_last_error_tells_nothing():
+    errors, alone = errors_of(regressor(), list(waves(600)))
+    assert np.all(np.isfinite(errors))
+    assert errors[100:].mean() < 1.05 * alone[100:].mean()
+
+
+def test_the_last_error_helps_where_the_level_drifts():
+    errors, alone = errors_of(regressor(), list(waves(600, drift=0.5)))
+    assert errors[100:].mean() < 0.8 * alone[100:].mean()
+
+
+@pytest.mark.parametrize("maker", [regressor, classifier])
+def test_copies_go_on_alike_and_apart(maker):
+    rows = [(x, y > 20) for x, y in shop(70)]
+    one = maker()
+    for x, y in rows[:50]:
+        one.learn_one(x, y)
+    twin, still = copy.deepcopy(one), pickle.loads(pickle.dumps(one))
+    said = still.predict_one(rows[0][0])
+    for x, y in rows[50:]:
+        assert one.predict_one(x) == twin.predict_one(x)
+        one.learn_one(x, y)
+        twin.learn_one(x, y)
+    assert still.predict_one(rows[0][0]) == said
+
+
+def test_new_keys_and_many_categories_stay_finite_and_bounded():
+    model = regressor()
+    for k in range(400):
+        x = {"id": f"row {k}", "size": None if k == 7 else k % 9}
+        if k > 15:
+            x["late"] = k % 4
+        assert np.isfinite(model.predict_one(x))
+        model.learn_one(x, k % 9)
+    assert len(model._online.models.columns) == STREAM_RULES.most_columns
 
 
 def numbers(rows, seed, factor=1.0):

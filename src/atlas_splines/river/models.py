@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from river import base
 from atlas_splines.estimators.classifier import AtlasClassifier
 from atlas_splines.estimators.regressor import AtlasRegressor
 from atlas_splines.river.batches import Batches, Row
+from atlas_splines.river.online import OnlineClassification, OnlineRegression
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,7 +79,9 @@ class RiverAtlasRegressor(Batches[AtlasRegressor], base.MiniBatchRegressor):
         y
             Target.
         """
-        self._collect(x, y)
+        if not np.isfinite(y):
+            raise ValueError(f"y is {y}; give a finite number, or leave the row out")
+        self._collect(x, float(y))
 
     def predict_one(self, x: Row) -> float:
         """Predict the target of a row; 0 if there was none yet.
@@ -89,9 +91,7 @@ class RiverAtlasRegressor(Batches[AtlasRegressor], base.MiniBatchRegressor):
         x
             Values by name.
         """
-        if self._model is not None:
-            return float(self._model.predict(self._inputs(x))[0])
-        return float(np.mean([y for _, y in self._waiting])) if self._waiting else 0.0
+        return self._online.predict(x, self._estimate(x))
 
     def learn_many(self, X: pd.DataFrame, y: pd.Series) -> None:
         """Learn the rows of a frame, one after the other.
@@ -118,8 +118,19 @@ class RiverAtlasRegressor(Batches[AtlasRegressor], base.MiniBatchRegressor):
 
         rows = X.to_dict("records")
         if self._model is None or not rows:
-            return pd.Series(self.predict_one({}), index=X.index)
-        return pd.Series(self._model.predict(self._table([(row, None) for row in rows])), index=X.index)
+            estimates: list[float | None] = [None] * len(rows)
+        else:
+            estimates = self._model.predict(self._table([(row, None) for row in rows])).tolist()
+        predicted = [
+            self._online.predict(row, estimate) for row, estimate in zip(rows, estimates, strict=True)
+        ]
+        return pd.Series(predicted, index=X.index, dtype=float)
+
+    def _new_online(self) -> OnlineRegression:
+        return OnlineRegression.start(self._rules)
+
+    def _estimate(self, x: Row) -> float | None:
+        return None if self._model is None else float(self._model.predict(self._inputs(x))[0])
 
     def _new_estimator(self) -> AtlasRegressor:
         return AtlasRegressor(memory="sums", missing="learn", random_state=0)
@@ -127,8 +138,8 @@ class RiverAtlasRegressor(Batches[AtlasRegressor], base.MiniBatchRegressor):
     def _fitted(self, estimator: AtlasRegressor, X: Any, y: NDArray[Any]) -> AtlasRegressor:
         return estimator.fit(X, y)
 
-    def _updated(self, estimator: AtlasRegressor, X: Any, y: NDArray[Any]) -> AtlasRegressor:
-        return estimator.partial_fit(X, y, accept=self.accept)
+    def _updated(self, estimator: AtlasRegressor, X: Any, y: NDArray[Any], accept: bool) -> AtlasRegressor:
+        return estimator.partial_fit(X, y, accept=accept)
 
 
 class RiverAtlasClassifier(Batches[AtlasClassifier], base.Classifier):
@@ -196,12 +207,16 @@ class RiverAtlasClassifier(Batches[AtlasClassifier], base.Classifier):
         x
             Values by name.
         """
-        waiting = Counter(y for _, y in self._waiting)
+        return self._online.predict(x, self._estimate(x))
+
+    def _new_online(self) -> OnlineClassification:
+        return OnlineClassification.start(self._rules)
+
+    def _estimate(self, x: Row) -> dict[Any, float] | None:
         if self._model is None:
-            every = waiting + Counter(y for _, y in self._kept or ())
-            return {label: count / every.total() for label, count in every.items()}
+            return None
         shares = self._model.predict_proba(self._inputs(x))[0].tolist()
-        return dict.fromkeys(waiting, 0.0) | dict(zip(self._model.classes_.tolist(), shares, strict=True))
+        return dict(zip(self._model.classes_.tolist(), shares, strict=True))
 
     def _new_estimator(self) -> AtlasClassifier:
         return AtlasClassifier(memory="sums", missing="learn", random_state=0)
@@ -209,6 +224,6 @@ class RiverAtlasClassifier(Batches[AtlasClassifier], base.Classifier):
     def _fitted(self, estimator: AtlasClassifier, X: Any, y: NDArray[Any]) -> AtlasClassifier | None:
         return estimator.fit(X, y) if len(np.unique(y)) > 1 else None
 
-    def _updated(self, estimator: AtlasClassifier, X: Any, y: NDArray[Any]) -> AtlasClassifier:
+    def _updated(self, estimator: AtlasClassifier, X: Any, y: NDArray[Any], accept: bool) -> AtlasClassifier:
         larger = copy.copy(estimator).add_classes(y)  # if it is refused, there are no new classes either
-        return larger.partial_fit(X, y, accept=self.accept)
+        return larger.partial_fit(X, y, accept=accept)
