@@ -295,8 +295,9 @@ def applied(model: Versioned, patch: Patch) -> Versioned:
     archive = replace(content_for(patch, old), header=fields.mapping("whole"), tensors=tensors)
     result = from_archive(archive)
     archive.check_all_taken()
-    is_estimator = isinstance(result, TableModel) and not isinstance(model, TableModel)
-    return result.for_frames() if is_estimator else result
+    if isinstance(result, TableModel) and not isinstance(model, TableModel):
+        return result.for_frames()
+    return result
 
 
 def check_descent(model: Versioned, patch: Patch) -> None:
