@@ -21,10 +21,10 @@ def test_a_candidate_that_overflows_has_no_share_and_no_say_in_those_of_others()
     random = np.random.default_rng(0)
     errors = random.normal(size=(2, 200, 1))
     wild = np.concatenate([errors, np.full((1, 200, 1), np.nan)])
-    products = products_of(wild, np.ones(200), np.array([0.5, 0.5, 0.0]))
+    products = products_of(wild, np.ones(200))
     assert products[2, 2] == pytest.approx(FARTHEST**2)
-    with_it = ExpertWeights.of(3).after(products, 200).shares
-    without = ExpertWeights.of(2).after(products_of(errors, np.ones(200), np.array([0.5, 0.5])), 200).shares
+    with_it = ExpertWeights.of(3).after(products, 200).shares(np.zeros(3, bool))
+    without = ExpertWeights.of(2).after(products_of(errors, np.ones(200)), 200).shares(np.zeros(2, bool))
     assert with_it[2] == 0
     np.testing.assert_allclose(with_it[:2], without)
 
@@ -33,8 +33,8 @@ def test_shares_minimise_the_error_of_the_mixture_once_rows_are_many():
     random = np.random.default_rng(1)
     common = random.normal(size=(1, 5000, 1))
     errors = np.concatenate([common + 0.5 * random.normal(size=(2, 5000, 1)), 3 + 0 * common])
-    products = products_of(errors, np.ones(5000), np.full(3, 1 / 3))
-    shares = ExpertWeights.of(3).after(products, 1e9).shares
+    products = products_of(errors, np.ones(5000))
+    shares = ExpertWeights.of(3).after(products, 1e9).shares(np.zeros(3, bool))
     best = minimize(
         lambda free: (w := np.abs(free) / np.abs(free).sum()) @ products @ w, np.ones(3), method="Nelder-Mead"
     ).x
@@ -45,7 +45,7 @@ def test_shares_minimise_the_error_of_the_mixture_once_rows_are_many():
 
 def test_few_rows_decide_little():
     products = np.diag([1.0, 2.0])
-    few, many = (ExpertWeights.of(2).after(products, rows).shares for rows in (5, 1e6))
+    few, many = (ExpertWeights.of(2).after(products, rows).shares(np.zeros(2, bool)) for rows in (5, 1e6))
     likely = np.exp(-EXPERT_RULES.inverse_temperature * np.array([0, 1.0]))
     np.testing.assert_allclose(few, [1, 0], atol=0.05)  # the forecaster that shares are pulled to
     assert likely[1] / likely.sum() < 0.01
@@ -53,30 +53,26 @@ def test_few_rows_decide_little():
 
 
 def test_candidates_that_always_agree_share_evenly():
-    shares = ExpertWeights.of(3).after(np.ones((3, 3)), 1000).shares
+    shares = ExpertWeights.of(3).after(np.ones((3, 3)), 1000).shares(np.zeros(3, bool))
     np.testing.assert_allclose(shares, 1 / 3, atol=1e-9)
-
-
-def test_a_few_wild_rows_do_not_decide():
-    errors = np.array([np.r_[np.full(98, 0.1), 50.0, 50.0], np.full(100, 0.5)])[:, :, None]
-    plain = ExpertWeights.of(2).after(np.einsum("iro,jro->ij", errors, errors) / 100, 1e5).shares
-    steady = ExpertWeights.of(2).after(products_of(errors, np.ones(100), np.array([1.0, 0.0])), 1e5).shares
-    assert steady[0] > plain[0]
 
 
 def test_errors_in_another_unit_give_the_same_shares():
     products = np.array([[1.0, 0.3, 0.2], [0.3, 1.2, 0.1], [0.2, 0.1, 0.9]])
     known = ExpertWeights.of(3).after(products, 700)
-    np.testing.assert_allclose(known.scaled(7.0).shares, known.shares, rtol=1e-9)
+    np.testing.assert_allclose(
+        known.scaled(7.0).shares(np.zeros(3, bool)), known.shares(np.zeros(3, bool)), rtol=1e-9
+    )
 
 
 def test_weights_of_rows_count():
     errors = np.random.default_rng(2).normal(size=(2, 40, 2))
     twice = np.repeat(errors, 2, axis=1)
-    counts = np.array([0.4, 0.6])
-    np.testing.assert_allclose(
-        products_of(errors, np.full(40, 2.0), counts), products_of(twice, np.ones(80), counts)
-    )
-    assert products_of(errors, np.ones(40), counts) == pytest.approx(
-        products_of(errors, np.full(40, 9.0), counts)
-    )
+    np.testing.assert_allclose(products_of(errors, np.full(40, 2.0)), products_of(twice, np.ones(80)))
+    assert products_of(errors, np.ones(40)) == pytest.approx(products_of(errors, np.full(40, 9.0)))
+
+
+def test_of_candidates_that_are_as_good_those_that_forget_no_row_are_preferred():
+    known = ExpertWeights.of(2).after(np.ones((2, 2)), 50)
+    shares = known.shares(np.array([False, True]))
+    assert shares[1] / shares[0] == pytest.approx(EXPERT_RULES.preference, rel=1e-6)

@@ -13,7 +13,7 @@ CHEAP = {"members": 1, "terms": 0, "density": 0, "random_state": 0}
 @pytest.mark.parametrize("retention", ["pool", "auto"])
 def test_pooled_rows_are_judged_by_what_has_not_learned_them(retention):
     model = AtlasRegressor(retention=retention, features=200, **CHEAP).fit(X[:60], Y[:60])
-    done = model.partial_fit(X[60:360], Y[60:360]).update_log_[-1]
+    done = model.partial_fit(X[60:360], Y[60:360], assess=True).update_log_[-1]
     fresh = np.sqrt(np.mean((model.predict(X[360:]) - Y[360:]) ** 2))
     assert (done.held_out.rows, done.held_out.crossed) == (300, True)
     assert done.error_after < 0.97 * done.held_out.error
@@ -27,7 +27,7 @@ def test_pooled_rows_are_judged_by_what_has_not_learned_them(retention):
 def test_kept_rows_are_judged_by_the_others(retention):
     model = AtlasRegressor(retention=retention, features=60, random_state=0).fit(X[:200], Y[:200])
     assert state_of(model.model_).local
-    done = model.partial_fit(X[200:500], Y[200:500]).update_log_[-1]
+    done = model.partial_fit(X[200:500], Y[200:500], assess=True).update_log_[-1]
     fresh = np.sqrt(np.mean((model.predict(X[500:]) - Y[500:]) ** 2))
     assert (done.held_out.rows, done.held_out.crossed) == (300, True)
     assert done.held_out.error == pytest.approx(fresh, rel=0.1)
@@ -37,7 +37,7 @@ def test_kept_rows_of_classes_are_judged_by_the_model_before():
     labels = (X[:, 0] + 0.2 * RANDOM.normal(size=len(X)) > 0.5).astype(int)
     model = AtlasClassifier(retention="pool", features=60, random_state=0).fit(X[:300], labels[:300])
     before = (model.predict(X[300:500]) == labels[300:500]).mean()
-    done = model.partial_fit(X[300:500], labels[300:500]).update_log_[-1]
+    done = model.partial_fit(X[300:500], labels[300:500], assess=True).update_log_[-1]
     assert done.held_out.score == pytest.approx(before)
 
 
@@ -45,10 +45,10 @@ def test_rows_that_join_a_chart_are_judged_by_the_others_there():
     model = AtlasRegressor(features=100, **CHEAP).fit(X[:600], Y[:600])
     box = (X > 0.5).all(axis=1)
     new, value = X[box], 20 + 5 * X[box, 0] + 0.3 * RANDOM.normal(size=box.sum())
-    first = model.partial_fit(new[::2], value[::2]).update_log_[-1]
+    first = model.partial_fit(new[::2], value[::2], assess=True).update_log_[-1]
     assert first.kind == "chart"
     inner = (new[1::2] > 0.55).all(axis=1)  # where the chart speaks alone
-    second = model.partial_fit(new[1::2][inner], value[1::2][inner]).update_log_[-1]
+    second = model.partial_fit(new[1::2][inner], value[1::2][inner], assess=True).update_log_[-1]
     assert "joined a chart" in second.reason
     for done in (first, second):
         assert 0.25 < done.held_out.error < 0.45
@@ -57,7 +57,7 @@ def test_rows_that_join_a_chart_are_judged_by_the_others_there():
 def test_classes_are_judged_by_their_log_loss_and_by_right_ones():
     labels = (X[:, 0] + 0.2 * RANDOM.normal(size=len(X)) > 0.5).astype(int)
     model = AtlasClassifier(retention="pool", features=100, **CHEAP).fit(X[:200], labels[:200])
-    done = model.partial_fit(X[200:500], labels[200:500]).update_log_[-1]
+    done = model.partial_fit(X[200:500], labels[200:500], assess=True).update_log_[-1]
     fresh = (model.predict(X[500:]) == labels[500:]).mean()
     assert done.held_out.score == pytest.approx(fresh, abs=0.06)
     assert done.held_out.error < done.held_out.baseline == pytest.approx(np.log(2), abs=0.02)

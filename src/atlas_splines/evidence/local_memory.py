@@ -160,14 +160,14 @@ def rows_without_blocks(
     targets
         Of all rows, for each block: what another part leaves is different without the block.
     blocks
-        Numbers of the rows of each block; together all rows.
+        Numbers of the rows of each block. Others are never left out, and nothing is predicted for them.
     box_rows
         Rows of a box.
     """
-    own = np.empty(len(rows), np.intp)
+    own = np.full(len(rows), -1, np.intp)
     for block, numbers in enumerate(blocks):
         own[numbers] = block
-    weights, found = rows.weights.astype(np.float64), np.empty_like(targets[0])
+    weights, found = rows.weights.astype(np.float64), np.zeros_like(targets[0])
     for inside in Boxes.of(rows.points, kernel.rates, BoxRules(box_rows)).split(rows.points):
         if len(inside):
             wanted = [each[inside] for each in targets]
@@ -372,14 +372,34 @@ class LocalMemory(Recomputing):
 
     def recent_terms(self, regression: Regression, rules: RecentRules = RECENT_RULES) -> list[LocalTerms]:
         """Terms of local regressions on the target: the noise of a row doubles with each half-life."""
-        kernel, count, found = self.target_kernel, len(regression.rows), []
+        kernel, found = self.target_kernel, []
         assert kernel is not None
         for half_life, box_rows in zip(rules.half_lives, rules.box_rows, strict=True):
-            begin = max(count - int(rules.reach * half_life), 0)
-            rows = regression.rows.take(slice(begin, None))
-            ages = np.arange(len(rows) - 1, -1, -1)
-            aged = replace(rows, weights=(rows.weights * 0.5 ** (ages / half_life)).astype(np.float32))
-            found.append(solve_boxes(kernel, Distinct.of(aged), regression.targets[begin:], box_rows))
+            aged = aged_rows(regression.rows, half_life, rules)
+            targets = regression.targets[len(regression.rows) - len(aged) :]
+            found.append(solve_boxes(kernel, Distinct.of(aged), targets, box_rows))
+        return found
+
+    def recent_without(
+        self,
+        regression: Regression,
+        shares: Sequence[float],
+        blocks: Sequence[NDArray[np.intp]],
+        rules: RecentRules = RECENT_RULES,
+    ) -> Array:
+        """Sum of the same regressions, times shares, for rows of each block without them: (rows, outputs).
+
+        It is zero for rows of no block, and for rows that a regression has left out.
+        """
+        kernel, found = self.target_kernel, np.zeros_like(regression.targets)
+        assert kernel is not None
+        for share, half_life, box_rows in zip(shares, rules.half_lives, rules.box_rows, strict=True):
+            if share > 0:
+                aged = aged_rows(regression.rows, half_life, rules)
+                begin = len(regression.rows) - len(aged)
+                own = [numbers[numbers >= begin] - begin for numbers in blocks]
+                targets = [regression.targets[begin:]] * len(blocks)
+                found[begin:] += share * rows_without_blocks(kernel, aged, targets, own, box_rows)
         return found
 
     def clocks_of(self, points: NDArray[np.float32]) -> tuple[NDArray[np.intp], NDArray[np.int8]]:
@@ -400,6 +420,13 @@ class LocalMemory(Recomputing):
         if mixture.linear:
             slopes = (mixture.linear * regression.linear.slopes).astype(np.float32)
         return Later(clocks, signs, ends.astype(np.float32), regression.state(mixture, dtype), slopes)
+
+
+def aged_rows(rows: HeldRows, half_life: float, rules: RecentRules = RECENT_RULES) -> HeldRows:
+    """The newest rows, with weights that halve with each half-life of rows that came since."""
+    newest = rows.take(slice(max(len(rows) - int(rules.reach * half_life), 0), None))
+    ages = np.arange(len(newest) - 1, -1, -1)
+    return replace(newest, weights=(newest.weights * 0.5 ** (ages / half_life)).astype(np.float32))
 
 
 # --- shares ---------------------------------------------------------------------------------------------

@@ -193,7 +193,9 @@ class Memories(Recomputing):
             return base  # the model stays what it was fitted to be
         if self.voice != "mixture" or not experts.rows:
             return alone[1 if self.voice == "fading" else 0]
-        return experts.shares
+        forgets = np.ones(self.candidates, np.bool_)
+        forgets[[0, *[1 + len(self.half_lives)] * self.has_base]] = False
+        return experts.shares(forgets)
 
     @cached_property
     def all_experts(self) -> ExpertWeights:
@@ -341,6 +343,17 @@ class Memories(Recomputing):
             terms.add_to(points, outputs)
         return outputs
 
+    def recent_in_turn(
+        self, points: Array, targets: Array, counted: Array, blocks: Sequence[NDArray[np.intp]]
+    ) -> Array:
+        """The same for rows that were learned, without those of their block; zero for rows not kept."""
+        assert self.memory is not None
+        regression = self.memory.regression(self.features, self.first, self.loss)
+        numbers = regression.rows.find(HeldRows.of(points, targets, counted))
+        kept = [numbers[own][numbers[own] >= 0] for own in blocks]
+        found = self.memory.recent_without(regression, self.recent_shares, kept)
+        return np.where(numbers[:, None] >= 0, found[numbers], 0.0)
+
     def errors_on(self, phi: Array, points: Array, targets: Array) -> Array:
         """Squared error of each candidate on rows with these features, shape (candidates, rows)."""
         with np.errstate(over="ignore", invalid="ignore"):
@@ -402,7 +415,7 @@ class Memories(Recomputing):
             rest = np.setdiff1d(np.arange(len(points)), held)
             experts = before.all_experts
             if len(rest):
-                seen = products_of(residuals[:, rest], weights[rest], before.trust)
+                seen = products_of(residuals[:, rest], weights[rest])
                 experts = experts.after(seen, counted[rest].sum())
             trust = self._trust_by(experts)
             found[held] = trust[trust > 0] @ errors[trust > 0][:, held]  # others may be infinitely wrong

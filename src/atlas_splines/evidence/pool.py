@@ -257,7 +257,7 @@ class Pool(Memories, Evidence):
             levels = self.features.keys(points[rows])
             statistics.add(phi, targets[rows], None if counted is None else counted[rows], levels)
         every = np.ones(len(points)) if weights is None else weights
-        products = products_of(np.concatenate(residuals, axis=1), every, self.trust)
+        products = products_of(np.concatenate(residuals, axis=1), every)
         return Batch(update, self._apart(statistics), products, seen=self._seen(points, targets, counted))
 
     @property

@@ -113,7 +113,8 @@ def known_by_itself(part: Part, turn: NDArray[np.intp]) -> Array:
     elif pool.base_share > 0 and pool.base_effects is not None:
         change += pool.base_share * pool.first.effects_in_turn(*rows)
     if any(pool.recent_shares):
-        change += pool.recent_outputs(part.points) - pool.without(part.update).recent_outputs(part.points)
+        alone = pool.recent_in_turn(part.points, part.targets, counted, turns)
+        change += pool.recent_outputs(part.points) - alone
     for share, readout in zip(pool.trust, pool.readouts, strict=False):
         if share > 0:
             left = readout.left_in_turn(*rows)

@@ -95,7 +95,9 @@ class SimpleModels:
         row = self._row(self._inputs(x), absent=self.mean)
         inputs = np.array([j for (kind, _, _), j in self.columns.items() if kind == "input"], dtype=int)
         given = np.array([j for (kind, _, _), j in self.columns.items() if kind != "target"], dtype=int)
-        age = np.arange(len(self.window))[::-1] * (self.rules.recency * len(inputs) / self.rows)
+        age = np.arange(len(self.window), dtype=np.float64)[::-1] * (
+            self.rules.recency * len(inputs) / self.rows
+        )
         predicted[0, known] = self._linear(row, given, targets)
         predicted[1, known] = self._neighbours(row, given, targets)
         predicted[2, known] = self._neighbours(row, inputs, targets, age)
@@ -150,7 +152,7 @@ class SimpleModels:
         deviations = self._deviations(at)
         gram = self.scatter[np.ix_(at, at)] / np.outer(deviations, deviations)
         gram[np.diag_indices_from(gram)] += self.rules.ridge
-        moments = self.scatter[np.ix_(at, targets)] / deviations[:, None]
+        moments = self.scatter[at][:, targets] / deviations[:, None]
         limit = self.rules.limit
         place = np.clip((row[at] - self.mean[at]) / deviations, -limit, limit)
         return np.asarray(self.mean[targets] + place @ np.linalg.solve(gram, moments))
@@ -163,7 +165,7 @@ class SimpleModels:
         nearest = np.argsort(distances, kind="stable")[: self.rules.neighbours]
         near = distances[nearest]
         weights = 1 / (near + 0.1 * near.mean() + 1e-3)
-        return np.asarray(weights @ self.window[np.ix_(nearest, targets)] / weights.sum())
+        return np.asarray(weights @ self.window[nearest][:, targets] / weights.sum())
 
 
 def _column(key: Hashable, value: Any) -> tuple[Column, float]:
