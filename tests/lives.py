@@ -164,18 +164,28 @@ class Life:
 
     # --- what a model says ------------------------------------------------------------------------------
 
+    def places(self, model: Any) -> Any:
+        """The probes with the columns that a model has: of a new one they hold every value in turn."""
+        if self.kind != "frame":
+            return self.probes
+        new = {name: np.arange(len(self.probes)) % 7 for name in model.column_names if "new" in name}
+        return self.probes.assign(**new)[list(model.column_names)]
+
     def said(self, model: Any) -> list[np.ndarray]:
         """Predictions of the probes."""
         if self.kind == "classes":
-            return [model.predict_proba(self.probes), model.decision_function(self.probes)]
-        return [model.predict(self.probes)]
+            return [model.predict_proba(self.places(model)), model.decision_function(self.places(model))]
+        return [model.predict(self.places(model))]
 
     def doubt(self, model: Any) -> list[Any]:
         """Intervals, or sets of classes, of the probes, and how much is known there."""
         try:
             if self.kind == "classes":
-                return [model.predict_set(self.probes, [0.5, 0.9]), model.support(self.probes)]
-            return [*model.predict_interval(self.probes, [0.5, 0.9]), model.support(self.probes)]
+                return [model.predict_set(self.places(model), [0.5, 0.9]), model.support(self.places(model))]
+            return [
+                *model.predict_interval(self.places(model), [0.5, 0.9]),
+                model.support(self.places(model)),
+            ]
         except ValueError as error:
             return [str(error)]
 
@@ -267,7 +277,9 @@ class Life:
         if is_exact and self.kind != "frame":
             self.compared["predictions"] += 1
             # how far slopes go on beyond the domain depends on where rows were, which a merge does not add up
-            where = self.model.in_domain(self.probes) | (self.parameters["extrapolation"] == "constant")
+            where = self.model.in_domain(self.places(self.model)) | (
+                self.parameters["extrapolation"] == "constant"
+            )
             found, wanted = ([part[where] for part in self.said(each)] for each in (self.model, expected))
             assert same(found, wanted), "differs from a life from scratch"
 
@@ -315,7 +327,7 @@ class Life:
         self.learned.append(rows)
         self.every.append(rows)
         now, entry = self.said(self.model), self.model.update_log_[-1]
-        inside = entry.footprint.contains(self.probes)
+        inside = entry.footprint.contains(self.places(self.model))
         changed = np.any(
             [(a != b).reshape(len(a), -1).any(axis=1) for a, b in zip(said, now, strict=True)], axis=0
         )
@@ -477,6 +489,20 @@ class Life:
         save(model, self.folder / "life.atlas")
         return load(self.folder / "life.atlas")
 
+    def new_column(self, random: np.random.Generator) -> str | None:
+        """Rows with a column that may not have been there."""
+        if self.kind != "frame" or self.memory != "rows":
+            return "nothing to do"
+        rows, name = self.rows(random, 40, 0, 1), f"new {random.integers(2)}"
+        rows = replace(rows, X=rows.X.assign(**{name: random.integers(7, size=40)}), retention="auto")
+        learn(self.model, rows, rows.retention)
+        record = self.model.model_.updates[-1]
+        rows = replace(rows, id=record.id, time=record.time)
+        self.learned.append(rows)
+        self.every.append(rows)
+        self.is_linear = False
+        return None
+
     def add_class(self, random: np.random.Generator) -> str | None:
         if self.kind != "classes" or self.classes >= 5:
             return "nothing to do"
@@ -504,6 +530,7 @@ OPERATIONS: dict[str, Callable[[Life, np.random.Generator], str | None]] = {
     "merge": Life.merge,
     "replay": Life.replay,
     "store": Life.store,
+    "new column": Life.new_column,
     "add a class": Life.add_class,
 }
 
@@ -513,7 +540,7 @@ def learn(model: Any, rows: Learned, retention: str) -> None:
     before = model.retention
     model.retention = retention
     try:
-        model.partial_fit(rows.X, rows.y, sample_weight=rows.weights, accept=True)
+        model.partial_fit(rows.X, rows.y, sample_weight=rows.weights, accept=True, new_columns=True)
     finally:
         model.retention = before
 
