@@ -203,18 +203,28 @@ class Life:
 
     # --- what a model says ------------------------------------------------------------------------------
 
+    def places(self, model: Any) -> Any:
+        """The probes with the columns that a model has: of a new one they hold every value in turn."""
+        if self.kind != "frame":
+            return self.probes
+        new = {name: np.arange(len(self.probes)) % 7 for name in model.column_names if "new" in name}
+        return self.probes.assign(**new)[list(model.column_names)]
+
     def said(self, model: Any) -> list[np.ndarray]:
         """Predictions of the probes."""
         if self.kind == "classes":
-            return [model.predict_proba(self.probes), model.decision_function(self.probes)]
-        return [model.predict(self.probes)]
+            return [model.predict_proba(self.places(model)), model.decision_function(self.places(model))]
+        return [model.predict(self.places(model))]
 
     def doubt(self, model: Any) -> list[Any]:
         """Intervals, or sets of classes, of the probes, and how much is known there."""
         try:
             if self.kind == "classes":
-                return [model.predict_set(self.probes, [0.5, 0.9]), model.support(self.probes)]
-            return [*model.predict_interval(self.probes, [0.5, 0.9]), model.support(self.probes)]
+                return [model.predict_set(self.places(model), [0.5, 0.9]), model.support(self.places(model))]
+            return [
+                *model.predict_interval(self.places(model), [0.5, 0.9]),
+                model.support(self.places(model)),
+            ]
         except ValueError as error:
             return [str(error)]
 
@@ -306,7 +316,7 @@ class Life:
         if is_exact and self.kind != "frame":
             self.compared["predictions"] += 1
             # how far slopes go on beyond the domain depends on where rows were, which a merge does not add up
-            own, other = (each.in_domain(self.probes) for each in (self.model, expected))
+            own, other = (each.in_domain(self.places(each)) for each in (self.model, expected))
             # `reach` has no entry where sums are kept, so forgetting may give the domain back
             is_flat = self.parameters["extrapolation"] == "constant" and np.array_equal(own, other)
             where = (own & other) | is_flat
@@ -359,12 +369,14 @@ class Life:
         entry = self.model.update_log_[-1]
         self.check_footprints([entry], said)
         if entry.kind == "chart":
-            self.check_outside(entry.footprint.contains(self.probes), doubt, self.doubt(self.model))
+            self.check_outside(
+                entry.footprint.contains(self.places(self.model)), doubt, self.doubt(self.model)
+            )
         self.check_newest(said, doubt, entry)
 
     def check_footprints(self, entries: list[Any], said: list[Any]) -> None:
         """Points outside the logged footprints of all updates since are predicted as before, bit for bit."""
-        inside = np.any([entry.footprint.contains(self.probes) for entry in entries], axis=0)
+        inside = np.any([entry.footprint.contains(self.places(self.model)) for entry in entries], axis=0)
         self.check_outside(inside, said, self.said(self.model))
 
     def check_outside(self, inside: np.ndarray, before: list[Any], now: list[Any]) -> None:
@@ -600,6 +612,20 @@ class Life:
         save(model, self.folder / "life.atlas")
         return load(self.folder / "life.atlas")
 
+    def new_column(self, random: np.random.Generator) -> str | None:
+        """Rows with a column that may not have been there."""
+        if self.kind != "frame" or self.memory != "rows":
+            return "nothing to do"
+        rows, name = self.rows(random, 40, 0, 1), f"new {random.integers(2)}"
+        rows = replace(rows, X=rows.X.assign(**{name: random.integers(7, size=40)}), retention="auto")
+        learn(self.model, rows, rows.retention)
+        record = self.model.model_.updates[-1]
+        rows = replace(rows, id=record.id, time=record.time)
+        self.learned.append(rows)
+        self.every.append(rows)
+        self.is_linear = False
+        return None
+
     def add_class(self, random: np.random.Generator) -> str | None:
         if self.kind != "classes" or self.classes >= MOST_CLASSES:
             return "nothing to do"
@@ -613,7 +639,7 @@ class Life:
 
     def reach(self, random: np.random.Generator) -> None:
         """The domain grows to rows that are not learned."""
-        said, inside = self.said(self.model), self.model.in_domain(self.probes)
+        said, inside = self.said(self.model), self.model.in_domain(self.places(self.model))
         rows = self.rows(random, 3, 0.8, 1.5)
         self.model.reach(rows.X)
         self.check_outside(~inside, said, self.said(self.model))
@@ -677,6 +703,7 @@ OPERATIONS: dict[str, Callable[[Life, np.random.Generator], str | None]] = {
     "merge": Life.merge,
     "replay": Life.replay,
     "store": Life.store,
+    "new column": Life.new_column,
     "add a class": Life.add_class,
     "patch": Life.patch,
     "reach": Life.reach,
@@ -690,7 +717,7 @@ def learn(model: Any, rows: Learned, retention: str) -> None:
     before = model.retention
     model.retention = retention
     try:
-        model.partial_fit(rows.X, rows.y, sample_weight=rows.weights, accept=True)
+        model.partial_fit(rows.X, rows.y, sample_weight=rows.weights, accept=True, new_columns=True)
     finally:
         model.retention = before
 

@@ -56,8 +56,7 @@ class Pool(Memories, Evidence):
 
     Examples
     --------
-    >>> from atlas_splines.evidence.expert_weights import ExpertWeights, products_of
-    from atlas_splines.evidence.features import Features
+    >>> from atlas_splines.evidence.features import Features
     >>> features = Features(1, (0,), (), ())
     >>> points = np.linspace(0, 1, 50)[:, None]
     >>> start = Pool.start(features, Prior.flat(features.sizes), points, points)
