@@ -14,6 +14,7 @@ from atlas_splines.core.model import state_of
 from atlas_splines.memory.owners import needed_pool
 from atlas_splines.river import RiverAtlasClassifier, RiverAtlasRegressor
 from atlas_splines.river.rules import STREAM_RULES
+from atlas_splines.river.simple_models import SimpleModels
 
 QUICK = {"density": 0, "terms": 0, "members": 1, "features": 10, "missing": "learn", "random_state": 0}
 SHORT = {"batch": 40, "warm_up": 80}
@@ -228,15 +229,21 @@ def test_copies_go_on_alike_and_apart(maker):
     assert still.predict_one(rows[0][0]) == said
 
 
-def test_new_keys_and_many_categories_stay_finite_and_bounded():
-    model = regressor()
+def test_new_keys_stay_finite_and_columns_are_bounded():
+    models = SimpleModels()
     for k in range(400):
-        x = {"id": f"row {k}", "size": None if k == 7 else k % 9}
-        if k > 15:
-            x["late"] = k % 4
-        assert np.isfinite(model.predict_one(x))
-        model.learn_one(x, k % 9)
-    assert len(model._online.models.columns) == STREAM_RULES.most_columns
+        x = {"id": f"row {k}", "size": None if k == 7 else k % 9} | ({"late": k % 4} if k > 15 else {})
+        assert np.all(np.isfinite(models.predict(x, ["y"])))
+        models = models.learned(x, {"y": k % 9})
+    assert len(models.columns) == STREAM_RULES.most_columns
+
+
+def test_a_fit_to_too_few_rows_waits_for_more():
+    model = regressor(batch=100, warm_up=200)
+    for k in range(100):
+        model.learn_one({"kind": f"kind {k % 25}", "size": k % 7}, k % 7)
+        assert k >= 20 or model._model is None  # of 20 rows each has a category of its own
+    assert model._model is not None
 
 
 def numbers(rows, seed, factor=1.0):

@@ -102,7 +102,7 @@ class Batches(ABC, Generic[Estimator]):
         kept = None if self._kept is None else (self._kept + rows)[-max(self.warm_up, self.batch) :]
         if kept is not None and (self._model is None or len(kept) >= self._fit_at):
             self._kept = kept
-            self._fit(kept)
+            self._try_to_fit(kept)
             self._fit_at = min(2 * len(kept), max(self.warm_up, self.batch))
             if len(kept) >= self.warm_up and self._model is not None:
                 self._kept = None
@@ -119,6 +119,15 @@ class Batches(ABC, Generic[Estimator]):
             self._model = self._updated(
                 model, self._table(rows), targets_of(rows), self.accept or not is_full
             )
+
+    def _try_to_fit(self, rows: Sequence[tuple[Row, Any]]) -> None:
+        """Fit anew. Fewer rows than a batch may be too few for a fit, which then waits for twice as many."""
+        try:
+            self._fit(rows)
+        except ValueError:
+            if len(rows) >= self.batch:
+                raise
+            self._model = None
 
     def _fit(self, rows: Sequence[tuple[Row, Any]]) -> None:
         """Fit anew; all keys of the rows are columns, in an order that does not depend on that of rows."""
