@@ -240,9 +240,11 @@ def test_new_keys_stay_finite_and_columns_are_bounded():
 
 def test_a_fit_to_too_few_rows_waits_for_more():
     model = regressor(batch=100, warm_up=200)
-    for k in range(100):
-        model.learn_one({"kind": f"kind {k % 25}", "size": k % 7}, k % 7)
-        assert k >= 20 or model._model is None  # of 20 rows each has a category of its own
+    refused = False
+    for k in range(200):
+        model.learn_one({"kind": f"kind {k % 45}", "size": k % 7}, k % 7)
+        refused |= model._model is None and k > 40  # so far each row has a category of its own
+    assert refused
     assert model._model is not None
 
 
