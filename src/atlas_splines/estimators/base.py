@@ -25,7 +25,7 @@ from atlas_splines.core.history import History
 from atlas_splines.core.lattice import Domain
 from atlas_splines.core.linear_algebra import ONE_THREAD_EACH
 from atlas_splines.core.losses import find_loss
-from atlas_splines.core.model import Atlas, is_held, model_in, state_of, take_state
+from atlas_splines.core.model import Atlas, is_held, model_in, snapshot_of, state_of, take_state
 from atlas_splines.core.monotone import constrained
 from atlas_splines.core.records import Record, next_id, shortened
 from atlas_splines.core.rows import Rows
@@ -747,12 +747,19 @@ class AtlasEstimator(Accountable):
         draft = self._knowing(known)
         if not columns:
             checked = draft._checked(known, y, sample_weight)
-            return self._become(draft._knowing_labels(checked[1])._update(*checked, **options))
+            draft = draft._knowing_labels(checked[1])._apart()
+            return self._become(draft._update(*checked, **options))
         draft = draft._with_encoding()
         checked = draft._grown_by(columns)._checked(X, y, sample_weight)
         draft = draft._knowing_labels(checked[1])
         options.pop("assess", None)  # the fit that follows is judged in any case
         return self._become(draft._update_with(columns, *checked, **options))
+
+    def _apart(self: Self) -> Self:
+        """A draft whose model changes alone: readers of the estimator meet a model with its own ledger."""
+        draft = copy.copy(self)
+        draft.model_ = snapshot_of(self.model_)
+        return draft
 
     def _refuse_columns(self, columns: Sequence[Column]) -> None:
         """Refuse new columns where older rows cannot be missing there."""
@@ -1160,8 +1167,10 @@ class AtlasEstimator(Accountable):
         if ledger is not None and self.model_.charts and memory_of(state_of(self.model_)) is not None:
             return self._consolidate_rows(ledger, X, check_number("tolerance", tolerance, least=0))
         options = {"random_state": self._seed(), "progress": self.verbose > 1, **options}
-        done = consolidate(self.model_, points, tolerance=tolerance, **options)
-        self.ledger_ = None if done.replaced else getattr(self, "ledger_", None)
+        draft = self._apart()
+        done = consolidate(draft.model_, points, tolerance=tolerance, **options)
+        draft.ledger_ = None if done.replaced else getattr(self, "ledger_", None)
+        self._become(draft)
         return done
 
     def _consolidate_rows(self, ledger: Ledger, X: ArrayLike | None, tolerance: float) -> Consolidation:

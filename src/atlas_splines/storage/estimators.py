@@ -5,6 +5,7 @@ docs/format.md describes them.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date
@@ -88,7 +89,8 @@ def check_estimator(model: object) -> tuple[Estimator, Encoding | None]:
 
 def estimator_to_archive(model: Estimator | TableModel) -> Archive:
     """Take an estimator apart, and the encoding of its table if it has one."""
-    estimator, encoding = check_estimator(model)
+    found, encoding = check_estimator(model)
+    estimator = copy.copy(found)  # all of it is of one moment, even while another thread updates it
     kind = "regressor" if isinstance(estimator, AtlasRegressor) else "classifier"
     names = getattr(estimator, "feature_names_in_", None)
     header = {
