@@ -193,9 +193,9 @@ class Memories(Recomputing):
             return base  # the model stays what it was fitted to be
         if self.voice != "mixture" or not experts.rows:
             return alone[1 if self.voice == "fading" else 0]
-        forgets = np.ones(self.candidates, np.bool_)
-        forgets[[0, *[1 + len(self.half_lives)] * self.has_base]] = False
-        return experts.shares(forgets)
+        partial = np.ones(self.candidates, np.bool_)  # a fitted model without rows has learned no update
+        partial[[0, *[1 + len(self.half_lives)] * (self.memory is not None)]] = False
+        return experts.shares(partial)
 
     @cached_property
     def all_experts(self) -> ExpertWeights:
