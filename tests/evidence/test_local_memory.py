@@ -5,14 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from atlas_splines.core.boxes import ONE_BOX
 from atlas_splines.core.evaluation import evaluate
 from atlas_splines.core.rows import Rows
+from atlas_splines.evidence.box_regression import rows_without_blocks
 from atlas_splines.evidence.held_rows import HeldRows
 from atlas_splines.evidence.linear_part import LinearPart, linear_left_out
 from atlas_splines.evidence.local_memory import (
     Regression,
     forecasting_shares,
-    rows_without_blocks,
     stacking_shares,
 )
 from atlas_splines.evidence.stacking import clocks_of, stack, without_blocks
@@ -108,7 +109,7 @@ def test_a_box_that_a_block_fills_predicts_nothing():
     rows = HeldRows.of(*as_first_rows(table(200)))
     _, found = stacked(table())
     kernel, targets = found.memory.known.components[0].kernel, rows.targets.astype(float)
-    outputs = rows_without_blocks(kernel, rows, [targets], [np.arange(200)], 1000)
+    outputs = rows_without_blocks(kernel, ONE_BOX, rows, [targets], [np.arange(200)])
     assert np.abs(outputs).max() < 1e-6
 
 

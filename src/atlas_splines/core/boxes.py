@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from atlas_splines.core import kernels
 
-__all__ = ["BOX_RULES", "BoxRules", "Boxes"]
+__all__ = ["BOX_RULES", "ONE_BOX", "BoxRules", "Boxes"]
 
 LEAF = -1  # in place of the input of a node
 LEAST_SPREAD = 1e-3  # of the range of an input: one whose quantiles agree may still be cut if no other can
@@ -71,28 +72,42 @@ class Boxes:
 
         Spreads are those of the points times the rates, shape (inputs,): of distances as a kernel sees them.
         """
-        nodes: list[list[int]] = []
-        cuts: list[float] = []
-        boxes = 0
-        # (rows, place of the node's number in its parent); children come after their parent
-        pending: list[tuple[NDArray[np.intp], int, int]] = [(np.arange(len(points)), -1, 0)]
+        return ONE_BOX.split_full(points, [np.arange(len(points))], rates, rules)
+
+    def split_full(
+        self,
+        points: NDArray[np.float32],
+        inside: Sequence[NDArray[np.intp]],
+        rates: NDArray[np.floating],
+        rules: BoxRules = BOX_RULES,
+    ) -> Boxes:
+        """The tree in which boxes with too many points are split; others keep their numbers.
+
+        The first part of a box that is split keeps its number. `inside` has the numbers of the points in each
+        box.
+        """
+        nodes, cuts, boxes = self.nodes.tolist(), self.cuts.tolist(), len(self)
+        # (node, its points), the last of which is taken up first
+        pending = [
+            (node, inside[box])
+            for node, (j, box, _) in reversed([*enumerate(nodes)])
+            if j == LEAF and len(inside[box]) > rules.most_rows
+        ]
         while pending:
-            rows, parent, side = pending.pop()
-            if parent >= 0:
-                nodes[parent][side] = len(nodes)
+            node, rows = pending.pop()
             found = None if len(rows) <= rules.most_rows else _cut(points, rows, rates, rules)
             if found is None:
-                nodes.append([LEAF, boxes, LEAF])
-                cuts.append(0.0)
-                boxes += 1
                 continue
             j, cut = found
             first = points[rows, j] <= cut
-            # the first child is taken up first, so that boxes are numbered from left to right
-            pending += [(rows[~first], len(nodes), 2), (rows[first], len(nodes), 1)]
-            nodes.append([j, LEAF, LEAF])
-            cuts.append(cut)
-        return cls(np.array(nodes, np.int32), np.array(cuts, np.float32))
+            child = len(nodes)
+            nodes += [[LEAF, nodes[node][1], LEAF], [LEAF, boxes, LEAF]]
+            cuts += [0.0, 0.0]
+            nodes[node], cuts[node], boxes = [j, child, child + 1], cut, boxes + 1
+            pending += [(child + 1, rows[~first]), (child, rows[first])]
+        if len(nodes) == len(self.nodes):
+            return self
+        return Boxes(np.array(nodes, np.int32), np.array(cuts, np.float32))
 
     def __len__(self) -> int:
         """Number of boxes."""
@@ -108,6 +123,9 @@ class Boxes:
         """Numbers of the points in each box, rising."""
         own = self.find(points)
         return np.split(np.argsort(own, kind="stable"), np.cumsum(np.bincount(own, minlength=len(self)))[:-1])
+
+
+ONE_BOX = Boxes(np.array([[LEAF, 0, LEAF]], np.int32), np.zeros(1, np.float32))
 
 
 def _cut(

@@ -838,12 +838,12 @@ def find_boxes(nodes, cuts, points, boxes):
 
 
 @fused
-def laplace_lower(centres, kernel):
-    """Lower triangle of 1 + exp(−Σ_j |z_ij − z_kj|), equation (48) without noise, in float64."""
-    # centres (inputs, rows) over their length scales, kernel (rows, rows); its upper triangle stays as it is
+def laplace_lower(centres, begin, kernel):
+    """Lower triangle of 1 + exp(−Σ_j |z_ij − z_kj|), equation (48) without noise: rows from `begin` on."""
+    # centres (inputs, rows) over their length scales; kernel (rows − begin, rows), whose rest stays as it is
     rows = centres.shape[1]
     distances, values = np.empty(rows, np.float32), np.empty(rows, np.float32)
-    for i in range(rows):
+    for i in range(begin, rows):
         distances[:i] = 0
         for j in range(centres.shape[0]):
             row, own = centres[j], centres[j, i]
@@ -851,8 +851,8 @@ def laplace_lower(centres, kernel):
                 distances[k] -= abs(row[k] - own)
         exponential32(distances[:i], values)
         for k in range(i):
-            kernel[i, k] = 1.0 + values[k]
-        kernel[i, i] = 2.0
+            kernel[i - begin, k] = 1.0 + values[k]
+        kernel[i - begin, i] = 2.0
 
 
 @fused

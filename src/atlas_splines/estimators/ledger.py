@@ -28,6 +28,7 @@ from atlas_splines.core.remembering import Recomputing
 from atlas_splines.evidence.held_rows import HeldRows
 from atlas_splines.evidence.random_effects import LATER
 from atlas_splines.evidence.statistics import HEAVIEST
+from atlas_splines.memory.owners import needed_pool
 from atlas_splines.memory.row_digest import as_numbers, digest_text, row_hashes
 from atlas_splines.memory.updates import state_after
 
@@ -546,8 +547,7 @@ def framed_anew(estimator: Estimator, ledger: Ledger, rules: FrameRules = FRAME_
     newest = ledger.contributions[-1]
     if newest.kind != "update" or newest.options["retention"] != "auto" or not estimator._can_frame(ledger):
         return estimator
-    record = estimator.fit_record_
-    framed = ledger.fit.fitted if record is None else record.rows
+    framed = int((needed_pool(state_of(estimator.model_)).kept_updates == 0).sum())
     if not max(rules.fewest_rows, rules.growth * framed) <= ledger.rows <= rules.most_rows:
         return estimator
     return estimator._framed_by(counting_rows(estimator, ledger), ledger.parameters)

@@ -221,17 +221,17 @@ def ahead_of(
 
 
 def leverages_of(phi: Array, readout: Readout, sketch: Array | None) -> Array:
-    """Leverage of each row, shape (rows,); with a sketch, small ones are estimates.
+    """Leverage of each row, shape (rows,), in float32; with a sketch, small ones are estimates.
 
     An estimate is off by about a sixth of itself, which is little beside 1 where the leverage is small:
     errors ahead of 4,500 to 36,000 rows differ by 0.1 to 0.8 %, their mean square by 0.4 % at most.
     """
     if sketch is None:
-        return readout.leverage(phi)
+        return readout.leverage(phi.astype(np.float32)).astype(np.float64)
     leverage = np.square(phi @ sketch).sum(axis=1)
     large = leverage > SMALL_LEVERAGE
     if large.any():
-        leverage[large] = readout.leverage(phi[large])
+        leverage[large] = readout.leverage(phi[large].astype(np.float32))
     return np.asarray(leverage)
 
 

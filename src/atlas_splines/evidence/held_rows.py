@@ -177,6 +177,18 @@ class Distinct:
             copies = np.bincount(same[order], weights[order]).astype(np.float64)[same]
         return cls(rows.points[order[is_first]], total, place, order, weights, copies)
 
+    def joined(self, other: Distinct) -> Distinct:
+        """These points and those of further rows after them, which are not merged with these."""
+        points, rows = len(self.points), len(self.place)
+        return Distinct(
+            np.vstack([self.points, other.points]),
+            np.concatenate([self.weights, other.weights]),
+            np.concatenate([self.place, points + other.place]),
+            np.concatenate([self.order, rows + other.order]),
+            np.concatenate([self.row_weights, other.row_weights]),
+            np.concatenate([self.copies, other.copies]),
+        )
+
     def only(self, points: NDArray[np.bool_]) -> tuple[Distinct, NDArray[np.intp]]:
         """Some of the points with their rows, and the numbers of these rows."""
         rows, place = np.flatnonzero(points[self.place]), np.cumsum(points) - 1

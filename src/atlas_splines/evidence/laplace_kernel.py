@@ -20,11 +20,12 @@ from scipy.optimize import minimize
 
 from atlas_splines.core import kernels
 from atlas_splines.core.boxes import Boxes, BoxRules
+from atlas_splines.evidence.cholesky import NO_ROWS, Cholesky
 from atlas_splines.evidence.held_rows import Distinct
 
 __all__ = [
     *("KERNEL_RULES", "BoxFit", "KernelRules", "LaplaceKernel"),
-    *("fit_box", "leave_out_blocks", "solve_box"),
+    *("fit_box", "leave_one_out", "leave_out_blocks"),
 ]
 
 Array = NDArray[np.float64]
@@ -172,14 +173,24 @@ class LaplaceKernel:
         """The kernel with length scales and noise multiplied."""
         return LaplaceKernel(self.rates / np.float32(length), max(noise * self.noise, rules.least_noise))
 
-    def covariance(self, points: NDArray[np.float32], weights: Array) -> Array:
-        """Lower triangle of K + 1 + diag(noise/weights), equation (48); the upper one has no meaning."""
+    def covariance(self, points: NDArray[np.float32], weights: Array, begin: int = 0) -> Array:
+        """Lower triangle of K + 1 + diag(noise/weights), equation (48), from row `begin` on.
+
+        Its shape is (points − begin, points); what lies above the diagonal has no meaning.
+        """
         active = np.flatnonzero(self.rates)
         centres = np.ascontiguousarray((points[:, active] * self.rates[active]).T)
-        matrix = np.zeros((len(points), len(points)))  # what memory holds may be no number
-        kernels.laplace_lower(centres, matrix)
-        matrix[np.diag_indices_from(matrix)] += self.noise / weights
+        matrix = np.zeros((len(points) - begin, len(points)))  # what memory holds may be no number
+        kernels.laplace_lower(centres, begin, matrix)
+        own = np.arange(len(matrix))
+        matrix[own, begin + own] += self.noise / weights[begin:]
         return matrix
+
+    def factor(self, points: NDArray[np.float32], weights: Array, known: Cholesky = NO_ROWS) -> Cholesky:
+        """Factor of the covariance of points, of which that of the first ones may be known."""
+        if len(known) == len(points):
+            return known
+        return known.grown(self.covariance(points, weights, known.settled))
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,24 +228,20 @@ def fit_box(kernel: LaplaceKernel, points: NDArray[np.float32], targets: Array, 
     >>> bool(np.allclose(fit_box(kernel, points, y, np.ones(3)).rest[2], expected @ alone, atol=1e-5))
     True
     """
-    factor, solved = solve_box(kernel, points, targets, weights)
-    inverse = strtri(factor.astype(np.float32, order="F"), lower=0, overwrite_c=1)[0]
+    factor = kernel.factor(points, weights)
+    solved = factor.solve(targets)
+    rest, variances = leave_one_out(kernel, factor, targets, solved, weights)
+    return BoxFit(solved, rest, variances)
+
+
+def leave_one_out(
+    kernel: LaplaceKernel, factor: Cholesky, targets: Array, solved: Array, weights: Array
+) -> tuple[Array, Array]:
+    """Leave-one-out predictions of the points of a box, (49), and their variances: see `BoxFit`."""
+    inverse = strtri(factor.dense.T.astype(np.float32, order="F"), lower=0, overwrite_c=1)[0]
     diagonal = np.einsum("ij,ij->i", inverse, inverse, dtype=np.float64)
     variances = np.maximum(1 / diagonal - kernel.noise / weights, 0)
-    return BoxFit(solved, targets - solved / diagonal[:, None], variances)
-
-
-def solve_box(
-    kernel: LaplaceKernel, points: NDArray[np.float32], targets: Array, weights: Array
-) -> tuple[Array, Array]:
-    """Cholesky factor of the covariance of a box, (48), and the weights of its rows, in float64.
-
-    That is all that predictions need: leave-one-out ones take as long again.
-    """
-    factor, failed = dpotrf(kernel.covariance(points, weights).T, lower=0, overwrite_a=1)
-    if failed:
-        raise ArithmeticError("the covariance of a box is not positive definite; its rows are not numbers")
-    return factor, dpotrs(factor, targets, lower=0)[0]
+    return targets - solved / diagonal[:, None], variances
 
 
 def leave_out_blocks(

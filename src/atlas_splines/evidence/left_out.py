@@ -14,7 +14,6 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from atlas_splines.core.boxes import Boxes, BoxRules
 from atlas_splines.evidence.batches import pieces_of
 from atlas_splines.evidence.design import MOST_LEVERAGE
 from atlas_splines.evidence.laplace_kernel import leave_out_blocks
@@ -133,8 +132,7 @@ class _LeftOut:
         ]
         kernel, points, block_of = component.kernel, rows.points[first], own[first]
         found = np.zeros_like(targets[0])
-        boxes = Boxes.of(distinct.points, kernel.rates, BoxRules(self.regression.box_rows))
-        for inside in boxes.split(points):
+        for inside in self.regression.in_boxes(kernel).boxes.split(points):
             if (block_of[inside] >= 0).any():
                 wanted = [each[inside] for each in targets]
                 found[inside] = leave_out_blocks(

@@ -8,8 +8,9 @@ Gaussian processes on a partition (Snelson and Ghahramani 2007), stacked by leav
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import itertools
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
@@ -17,24 +18,29 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from atlas_splines.core.boxes import Boxes, BoxRules
 from atlas_splines.core.later import Later
 from atlas_splines.core.local_terms import LocalTerms
 from atlas_splines.core.model import Atlas, state_of
 from atlas_splines.core.remembering import Recomputing
 from atlas_splines.core.state import State
+from atlas_splines.evidence.box_regression import (
+    MOST_FACTORS,
+    BoxRegression,
+    rows_without_blocks,
+    segments_of,
+)
 from atlas_splines.evidence.classes import CLASS_RULES, ClassScores, class_scores
 from atlas_splines.evidence.design import ahead_of
 from atlas_splines.evidence.features import Features
 from atlas_splines.evidence.folding import fold
 from atlas_splines.evidence.held_rows import Distinct, HeldRows
-from atlas_splines.evidence.laplace_kernel import LaplaceKernel, fit_box, leave_out_blocks, solve_box
+from atlas_splines.evidence.laplace_kernel import LaplaceKernel
 from atlas_splines.evidence.linear_part import LinearPart, linear_left_out
 from atlas_splines.evidence.readout import Readout
 
 __all__ = [
     *("RECENT_RULES", "Component", "LocalFit", "LocalMemory", "Mixture", "Part", "RecentRules", "Regression"),
-    *("fit_boxes", "forecasting_shares", "rows_without_blocks", "solve_boxes", "stacking_shares"),
+    *("forecasting_shares", "grown_regression", "stacking_shares"),
 ]
 
 Array = NDArray[np.float64]
@@ -59,11 +65,14 @@ class RecentRules:
         the time, and the mixture no better.
     reach
         Half-lives after which a row is left out: its noise is 16 times that of a fresh one then.
+    step
+        Half-lives in which ages move: between two steps rows join boxes whose factors are continued.
     """
 
     half_lives: tuple[float, ...] = (3000.0, 600.0)
     box_rows: tuple[int, ...] = (500, 300)
     reach: float = 4.0
+    step: float = 0.25
 
 
 RECENT_RULES = RecentRules()
@@ -113,70 +122,6 @@ class LocalFit:
     leave_one_out: Array
 
 
-def fit_boxes(kernel: LaplaceKernel, rows: Distinct, targets: Array, box_rows: int) -> LocalFit:
-    """Regression with a kernel in boxes of at most so many points."""
-    merged = rows.merged(targets)
-    boxes = Boxes.of(rows.points, kernel.rates, BoxRules(box_rows))
-    weights, rest, variances = np.empty_like(merged), np.empty_like(merged), np.empty(len(merged))
-    constants = np.zeros((len(boxes), targets.shape[1]))
-    for box, inside in enumerate(boxes.split(rows.points)):
-        if len(inside):
-            fit = fit_box(kernel, rows.points[inside], merged[inside], rows.weights[inside])
-            weights[inside], rest[inside], variances[inside] = fit.weights, fit.rest, fit.variances
-            constants[box] = fit.weights.sum(axis=0)  # of the constant part of the kernel
-    small = weights.astype(np.float32), constants.astype(np.float32)
-    left_out = rows.leave_out(targets, rest, variances, kernel.noise)
-    return LocalFit(LocalTerms(boxes, kernel.rates, rows.points, *small), left_out)
-
-
-def solve_boxes(kernel: LaplaceKernel, rows: Distinct, targets: Array, box_rows: int) -> LocalTerms:
-    """The terms of `fit_boxes`, bit for bit, without leave-one-out predictions: in half of the time."""
-    merged = rows.merged(targets)
-    boxes = Boxes.of(rows.points, kernel.rates, BoxRules(box_rows))
-    weights, constants = np.empty_like(merged), np.zeros((len(boxes), targets.shape[1]))
-    for box, inside in enumerate(boxes.split(rows.points)):
-        if len(inside):
-            _, weights[inside] = solve_box(kernel, rows.points[inside], merged[inside], rows.weights[inside])
-            constants[box] = weights[inside].sum(axis=0)  # of the constant part of the kernel
-    small = weights.astype(np.float32), constants.astype(np.float32)
-    return LocalTerms(boxes, kernel.rates, rows.points, *small)
-
-
-def rows_without_blocks(
-    kernel: LaplaceKernel,
-    rows: HeldRows,
-    targets: Sequence[Array],
-    blocks: Sequence[NDArray[np.intp]],
-    box_rows: int,
-) -> Array:
-    """Predictions for the rows of each block by all rows but its own, (51): shape (rows, outputs).
-
-    Boxes, length scales and noise are those of all rows.
-
-    Parameters
-    ----------
-    kernel, rows
-        The kernel, and the rows.
-    targets
-        Of all rows, for each block: what another part leaves is different without the block.
-    blocks
-        Numbers of the rows of each block. Others are never left out, and nothing is predicted for them.
-    box_rows
-        Rows of a box.
-    """
-    own = np.full(len(rows), -1, np.intp)
-    for block, numbers in enumerate(blocks):
-        own[numbers] = block
-    weights, found = rows.weights.astype(np.float64), np.zeros_like(targets[0])
-    for inside in Boxes.of(rows.points, kernel.rates, BoxRules(box_rows)).split(rows.points):
-        if len(inside):
-            wanted = [each[inside] for each in targets]
-            found[inside] = leave_out_blocks(
-                kernel, rows.points[inside], wanted, weights[inside], own[inside]
-            )
-    return found
-
-
 @dataclass(frozen=True, eq=False)
 class Regression:
     """All parts of a mixture for some rows, each solved for when it is needed.
@@ -191,6 +136,10 @@ class Regression:
         Name of the loss; with "cross-entropy" targets are indicators of classes.
     box_rows
         Rows of a box at most.
+    segments
+        Segments in which the rows came, at first one.
+    boxed
+        Regressions in boxes that are known, by the identity of their kernels.
     """
 
     rows: HeldRows
@@ -198,6 +147,8 @@ class Regression:
     readout: Readout
     loss: str
     box_rows: int
+    segments: Sequence[slice] = (slice(None),)
+    boxed: dict[Hashable, BoxRegression] = field(default_factory=dict)
 
     @cached_property
     def distinct(self) -> Distinct:
@@ -253,23 +204,27 @@ class Regression:
             return self.targets
         return self.targets - (self.smooth_left_out if part == "smooth" else self.linear_left_out)
 
+    def in_boxes(self, kernel: LaplaceKernel) -> BoxRegression:
+        """Local regression with a kernel, which continues what is known of it."""
+        rows = [self.rows.take(each) for each in self.segments]
+        return grown_regression(self.boxed, id(kernel), kernel, rows, self.box_rows)
+
     @cached_property
     def _fits(self) -> dict[tuple[int, Part], LocalFit]:
         return {}
 
     def fit(self, kernel: LaplaceKernel, part: Part) -> LocalFit:
-        """Local regression on what a part leaves; a kernel is fitted once."""
+        """Local regression on what a part leaves, with leave-one-out predictions; a kernel is fitted once."""
         key = id(kernel), part
         if key not in self._fits:
-            self._fits[key] = fit_boxes(kernel, self.distinct, self.left_by(part), self.box_rows)
+            boxed, targets = self.in_boxes(kernel), self.left_by(part)
+            weights = boxed.solve(targets, part)
+            self._fits[key] = LocalFit(boxed.terms_of(weights), boxed.left_out(targets, weights))
         return self._fits[key]
 
     def terms(self, kernel: LaplaceKernel, part: Part) -> LocalTerms:
         """Terms of the local regression on what a part leaves."""
-        known = self._fits.get((id(kernel), part))
-        if known is not None:
-            return known.terms
-        return solve_boxes(kernel, self.distinct, self.left_by(part), self.box_rows)
+        return self.in_boxes(kernel).terms(self.left_by(part), part)
 
     def state(self, mixture: Mixture, dtype: str, local: Sequence[LocalTerms] | None = None) -> State:
         """The state of a model on the unit cube that predicts by a mixture; local terms may be known."""
@@ -281,6 +236,23 @@ class Regression:
             local = [self.terms(each.kernel, each.of) for each in heard]
         shares = zip(local, heard, strict=True)
         return replace(state_of(model), local=tuple(terms.scaled(each.share) for terms, each in shares))
+
+
+def grown_regression(
+    known: dict[Hashable, BoxRegression],
+    key: Hashable,
+    kernel: LaplaceKernel,
+    segments: Sequence[HeldRows],
+    box_rows: int,
+) -> BoxRegression:
+    """Regression on segments of rows, which continues a known one of the first segments if there is one."""
+    ends, found = tuple(itertools.accumulate(map(len, segments))), known.get(key)
+    if found is None or found.ends != ends[: len(found.ends)]:
+        found = BoxRegression.of(kernel, segments[:1], box_rows)
+    for segment in segments[len(found.ends) :]:
+        found = found.joined(segment)
+    known[key] = found
+    return found
 
 
 def add_line(model: Atlas, line: LinearPart, share: float) -> None:
@@ -315,10 +287,37 @@ class LocalMemory(Recomputing):
     box_rows: int
     budget: int
 
+    @classmethod
+    def of(cls, regression: Regression, known: Mixture, budget: int) -> LocalMemory:
+        """A memory of the rows of a regression, which remembers its factors if they are small."""
+        memory = cls(regression.rows, known, None, (), regression.box_rows, budget)
+        for component in known.components:
+            boxed = regression.boxed.get(id(component.kernel))
+            if boxed is not None and boxed.nbytes <= MOST_FACTORS:
+                memory.boxed[id(component.kernel)] = boxed
+        return memory
+
     @property
     def newest(self) -> HeldRows:
         """The rows that predict."""
         return self.rows if len(self.rows) <= self.budget else self.rows.take(slice(-self.budget, None))
+
+    @property
+    def segments(self) -> list[slice]:
+        """Segments of the rows that predict; one, as long as the oldest leave with each update."""
+        if len(self.rows) > self.budget:
+            return [slice(0, self.budget)]
+        return segments_of(self.rows.updates)
+
+    @property
+    def points(self) -> NDArray[np.float32]:
+        """The different points of each segment: centres of the terms, shape (points, inputs)."""
+        return np.vstack([Distinct.of(self.newest.take(each)).points for each in self.segments])
+
+    @cached_property
+    def boxed(self) -> dict[Hashable, BoxRegression]:
+        """Regressions in boxes that are known, of these rows or of the first of them: for speed alone."""
+        return {}
 
     def with_rows(self, rows: HeldRows, recent: int | None = None) -> LocalMemory:
         """The memory with more rows.
@@ -329,7 +328,10 @@ class LocalMemory(Recomputing):
         settled = np.flatnonzero(joined.updates < (np.inf if recent is None else recent))
         stays = np.ones(len(joined), np.bool_)
         stays[settled[: max(len(settled) - self.budget, 0)]] = False
-        return replace(self, rows=joined.take(stays))
+        grown = replace(self, rows=joined.take(stays))
+        if len(joined) <= self.budget:  # else the first rows do not predict any more
+            grown.boxed.update(self.boxed)
+        return grown
 
     def with_rows_of(self, update: int, rows: HeldRows, recent: int | None = None) -> LocalMemory:
         """The memory in which these are all rows of the newest update, or of the fit if there was none."""
@@ -356,7 +358,7 @@ class LocalMemory(Recomputing):
 
     def regression(self, features: Features, readout: Readout, loss: str) -> Regression:
         """The parts of its mixtures, with a smooth part that has learned these rows and maybe others."""
-        return Regression(self.newest, features, readout, loss, self.box_rows)
+        return Regression(self.newest, features, readout, loss, self.box_rows, self.segments, self.boxed)
 
     def state(self, regression: Regression, dtype: str) -> State:
         """The state of the model that the memory is."""
@@ -372,13 +374,36 @@ class LocalMemory(Recomputing):
 
     def recent_terms(self, regression: Regression, rules: RecentRules = RECENT_RULES) -> list[LocalTerms]:
         """Terms of local regressions on the target: the noise of a row doubles with each half-life."""
-        kernel, found = self.target_kernel, []
-        assert kernel is not None
-        for half_life, box_rows in zip(rules.half_lives, rules.box_rows, strict=True):
-            aged = aged_rows(regression.rows, half_life, rules)
-            targets = regression.targets[len(regression.rows) - len(aged) :]
-            found.append(solve_boxes(kernel, Distinct.of(aged), targets, box_rows))
+        found = []
+        for k in range(len(rules.half_lives)):
+            recent = self._recent(k, rules)
+            begin = len(regression.rows) - recent.ends[-1]
+            found.append(recent.terms(regression.targets[begin:]))
         return found
+
+    def _recent(self, number: int, rules: RecentRules = RECENT_RULES) -> BoxRegression:
+        """Local regression on rows whose noise grows with their age, for one of the half-lives."""
+        kernel, half_life = self.target_kernel, rules.half_lives[number]
+        assert kernel is not None
+        clock, rows = self._clock(half_life, rules), self.newest
+        aged = aged_rows(rows.take(slice(0, clock)), half_life, rules)
+        later = rows.take(slice(clock, None))
+        parts = [later.take(each) for each in segments_of(later.updates, np.inf)] if len(later) else []
+        segments = [*([aged] if len(aged) else []), *parts]
+        key = id(kernel), half_life, clock
+        others = [each for each in self.boxed if isinstance(each, tuple) and each[1] == half_life]
+        for each in others:
+            if each != key:
+                del self.boxed[each]
+        return grown_regression(self.boxed, key, kernel, segments, rules.box_rows[number])
+
+    def _clock(self, half_life: float, rules: RecentRules) -> int:
+        """Number of the rows whose ages count: it moves in steps, between which a factor is continued."""
+        rows = len(self.newest)
+        if len(self.rows) > self.budget:
+            return rows
+        step = max(int(rules.step * half_life), 1)
+        return rows // step * step
 
     def recent_without(
         self,
@@ -391,15 +416,16 @@ class LocalMemory(Recomputing):
 
         It is zero for rows of no block, and for rows that a regression has left out.
         """
-        kernel, found = self.target_kernel, np.zeros_like(regression.targets)
-        assert kernel is not None
-        for share, half_life, box_rows in zip(shares, rules.half_lives, rules.box_rows, strict=True):
+        found = np.zeros_like(regression.targets)
+        for k, share in enumerate(shares):
             if share > 0:
-                aged = aged_rows(regression.rows, half_life, rules)
-                begin = len(regression.rows) - len(aged)
+                recent = self._recent(k, rules)
+                begin = len(regression.rows) - recent.ends[-1]
                 own = [numbers[numbers >= begin] - begin for numbers in blocks]
                 targets = [regression.targets[begin:]] * len(blocks)
-                found[begin:] += share * rows_without_blocks(kernel, aged, targets, own, box_rows)
+                weights = recent.rows.row_weights.astype(np.float32)
+                rows = replace(regression.rows.take(slice(begin, None)), weights=weights)
+                found[begin:] += share * rows_without_blocks(recent.kernel, recent.boxes, rows, targets, own)
         return found
 
     def clocks_of(self, points: NDArray[np.float32]) -> tuple[NDArray[np.intp], NDArray[np.int8]]:

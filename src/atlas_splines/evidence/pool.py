@@ -114,6 +114,16 @@ class Pool(Memories, Evidence):
             weight_unit=unit,
         )
 
+    @property
+    def kept_updates(self) -> NDArray[np.int32]:
+        """Number of the update of each row that is kept, 0 for those of the fit: shape (rows,)."""
+        return np.empty(0, np.int32) if self.memory is None else self.memory.rows.updates
+
+    @property
+    def prequential_square(self) -> float:
+        """Squared error of the latest predictions before rows were learned; at most this, by convexity."""
+        return float(self.trust @ self.all_experts.errors)
+
     def growth_since(self, before: Pool) -> tuple[float, ...]:
         """By how much the newest update has let the errors on rows known before grow, as their sums tell.
 

@@ -236,8 +236,9 @@ class Readout:
 
     def _whitened(self, phi: Array) -> Array:
         """L⁻¹Φᵀ, shape (features, rows)."""
-        phi = phi if self.face is None else phi @ self.face.basis
-        return np.asarray(solve_triangular(self.factor, phi.T, lower=True, check_finite=False))
+        phi = phi if self.face is None else phi @ self.face.basis.astype(phi.dtype)
+        factor = self.factor.astype(phi.dtype, copy=False)
+        return np.asarray(solve_triangular(factor, phi.T, lower=True, check_finite=False))
 
 
 def solve(statistics: Statistics, prior: Prior) -> Readout:

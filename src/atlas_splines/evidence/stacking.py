@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines.core.state import State
+from atlas_splines.evidence.box_regression import rows_without_blocks
 from atlas_splines.evidence.classes import CLASS_RULES, class_shares
 from atlas_splines.evidence.features import Features
 from atlas_splines.evidence.held_rows import Distinct, HeldRows
@@ -26,7 +27,6 @@ from atlas_splines.evidence.local_memory import (
     Part,
     Regression,
     forecasting_shares,
-    rows_without_blocks,
     stacking_shares,
 )
 from atlas_splines.evidence.readout import Readout, sums_of
@@ -222,7 +222,7 @@ def _stack_numbers(
     fits = {"target": on_target, "smooth": on_residuals}
     known = Mixture(float(shares[0] + shares[2]), 0.0, tuple(kept))
     state = parts.state(known, dtype, [fits[each.of].terms for each in kept if each.share > 0])
-    memory = LocalMemory(parts.rows, known, None, (), parts.box_rows, budget)
+    memory = LocalMemory.of(parts, known, budget)
     return Stacked(memory, state, sum(s * column for s, column in zip(shares, columns, strict=True)))
 
 
@@ -252,7 +252,7 @@ def _newest(parts: Regression, statistics: Statistics, rules: StackingRules) -> 
 def _without(
     parts: Regression, kernel: LaplaceKernel, targets: Sequence[Array], blocks: Sequence[Numbers]
 ) -> Array:
-    return rows_without_blocks(kernel, parts.rows, targets, blocks, parts.box_rows)
+    return rows_without_blocks(kernel, parts.in_boxes(kernel).boxes, parts.rows, targets, blocks)
 
 
 def _forecasting_mixture(
@@ -337,5 +337,5 @@ def _stack_classes(
     known = Mixture(float(shares[0]), 0.0, components)
     state = parts.state(known, dtype, [fit.terms for _ in components])
     left_out = sum(share * column for share, column in zip(shares, columns, strict=True))
-    memory = LocalMemory(parts.rows, known, None, (), parts.box_rows, budget)
+    memory = LocalMemory.of(parts, known, budget)
     return Stacked(memory, state, np.asarray(left_out))

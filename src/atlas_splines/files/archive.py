@@ -31,7 +31,7 @@ from atlas_splines.files.writer import replace_file
 
 __all__ = ["Archive", "altered_parts", "parse", "read_archive", "sealed", "write_archive"]
 
-FORMAT, VERSION = "atlas-splines", 8
+FORMAT, VERSION = "atlas-splines", 9
 ENVELOPE = ("format", "version", "sha256", "kind", "header")
 PARTS = "parts"  # of the envelope: digests of the parts; files from before they were written lack it
 PACKED = "packed"  # of the envelope: dtypes and shapes of compressed tensors; files without any lack it

@@ -37,6 +37,7 @@ __all__ = [
     "charts_for",
     "coverage_p_value",
     "gain_p_value",
+    "prequential_errors",
     "with_rim",
 ]
 
@@ -95,7 +96,8 @@ def charts_for(
     if mask.sum() < rules.min_rows or len(state.charts) >= MOST_CHARTS:
         return [], DRIFT
     domain = reach(state, with_rim(state, rows.points))
-    known, rows = known_errors(strange, len(rows))[mask], rows.take(mask)
+    every, rows = rows, rows.take(mask)
+    ahead, known = prequential_errors(strange, len(every))[mask], None
     found: list[Chart] = []
     for fence in plan_fences(rows.points, domain, cover, charts, state.monotone_inputs):
         inside = np.asarray(fence.window(rows.points) == 1)
@@ -107,6 +109,11 @@ def charts_for(
         own = rows.take(inside)
         solved = solve_chart(update, own, fence, pool, blocks(count))
         errors = ((solved.predicted - own.targets) ** 2).mean(axis=1)
+        # owners that have learned the other blocks predict better than those that have learned none: a chart
+        # that gains too little on these would not gain enough, and to learn blocks takes twice an update
+        if gain_p_value(ahead[inside], errors, own.weights, rules) > rules.level:
+            continue
+        known = known_errors(strange, len(every))[mask] if known is None else known
         if gain_p_value(known[inside], errors, own.weights, rules) <= rules.level:
             found.append(solved.chart)
     return found, CHARTED if found else DRIFT
@@ -184,6 +191,17 @@ def coverage_of(pool: Pool, box: Domain) -> float:
     kept = pool.memory.rows
     inside = ((kept.points >= low) & (kept.points <= high)).all(axis=1)
     return float(kept.weights[inside].sum(dtype=np.float64) / kept.weights.sum(dtype=np.float64))
+
+
+def prequential_errors(parts: Sequence[Part], rows: int) -> Array:
+    """Squared error of each row by its owner before it has learned any of them; zero without one."""
+    errors = np.zeros(rows)
+    for part in parts:
+        residuals = part.pool.residuals_on(part.phi, part.points, part.targets)
+        shares = part.pool.trust
+        own = np.tensordot(shares[shares > 0], residuals[shares > 0], axes=1)
+        errors[part.mask] = (own**2).mean(axis=1) * (part.size**2).mean()
+    return errors
 
 
 def known_errors(parts: Sequence[Part], rows: int) -> Array:

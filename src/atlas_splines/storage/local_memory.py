@@ -28,7 +28,7 @@ from atlas_splines.files.fields import Fields
 from atlas_splines.storage.bare_models import configuration_of, read_bare_model, table_tensors
 
 __all__ = [
-    *("LATER", "LOCAL", "local_header", "local_tensors", "memory_header", "memory_tensors"),
+    *("LATER", "LOCAL", "SEGMENTS", "local_header", "local_tensors", "memory_header", "memory_tensors"),
     *("offsets_tensors", "read_local", "read_memory", "read_offsets"),
 ]
 
@@ -39,6 +39,7 @@ LOCAL, LATER = "local", "later"  # fields of a model that has such terms; others
 MEMORY = ("rows", "clocks", "box_rows", "budget", "known", "later")
 MIXTURE, COMPONENT = ("smooth", "linear", "components"), ("of", "share", "noise")
 BEYOND = ("configuration", LOCAL)
+SEGMENTS = "segments"  # says of a model of an older version that points of all updates are merged
 MOST_TERMS = 64  # local terms of a model, and components of a mixture: fits have three at most
 MOST_BOX_ROWS = 20_000  # an update solves for all rows of a box, in time that grows with their cube
 LEAST_NOISE = 1e-9  # or rows that are close to each other cannot be solved for; fits have 1e-5 at least
@@ -63,7 +64,7 @@ def local_tensors(state: State, memory: LocalMemory | None, name: str) -> Tensor
     beyond = None if state.later is None else state.later.state
     if not state.local and beyond is None:
         return {}
-    known = None if memory is None else _centres_of(memory)
+    known = None if memory is None else memory.points
     tensors = _terms_tensors(state.local, known, f"{name}.{LOCAL}")
     if state.later is None or beyond is None:
         return tensors
@@ -80,11 +81,6 @@ def local_tensors(state: State, memory: LocalMemory | None, name: str) -> Tensor
             f"{name}.slopes": state.later.slopes,
         }
     )
-
-
-def _centres_of(memory: LocalMemory) -> Array:
-    """The different points of the rows that predict: the newest, as many as the budget has."""
-    return Distinct.of(memory.rows.take(slice(-memory.budget, None))).points
 
 
 def _terms_tensors(local: tuple[LocalTerms, ...], known: Array | None, name: str) -> Tensors:
@@ -119,7 +115,7 @@ def read_local(
     points = None
     if memory is not None:
         archive.reserve(ROW_BYTES * len(memory.rows) + memory.rows.points.nbytes)
-        points = _centres_of(memory)
+        points = memory.points if fields.get(SEGMENTS, True) else Distinct.of(memory.newest).points
     local = _read_all_terms(archive, fields, f"'{LOCAL}' of {name}", model, points, f"{name}.{LOCAL}")
     if LATER not in fields:
         return local, None

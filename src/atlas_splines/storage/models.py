@@ -44,6 +44,7 @@ from atlas_splines.storage.evidence import chart_evidence, pool_from_archive, po
 from atlas_splines.storage.local_memory import (
     LATER,
     LOCAL,
+    SEGMENTS,
     local_header,
     local_tensors,
     offsets_tensors,
@@ -66,7 +67,7 @@ __all__ = ["held_out_to_json", "loss_from_json", "loss_to_json", "model_from_arc
 
 MODEL = ("configuration", "charts", "updates", "chain", "evidence")
 MONOTONE = "monotone"  # of a model that has to rise or fall along inputs; others lack it
-OPTIONAL = (MONOTONE, LOCAL, LATER)
+OPTIONAL = (MONOTONE, LOCAL, LATER, SEGMENTS)
 CHART = ("update", "replaces", "terms", "density", "filled", "fence", "evidence")
 RECORD = ("type", "id", "kind", "time", "rows", "before", "after", "reverted")
 UPDATE = ("seconds", "error_before", "error_after", "footprint", "history", "reason")

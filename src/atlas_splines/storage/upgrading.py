@@ -9,6 +9,7 @@ from typing import Any
 
 from atlas_splines.files.archive import Archive
 from atlas_splines.memory.first_rows import FEATURES
+from atlas_splines.storage.local_memory import LATER, LOCAL, SEGMENTS
 
 __all__ = ["upgrade"]
 
@@ -36,6 +37,9 @@ def upgrade(archive: Archive) -> None:
         archive.version = 7  # in which an estimator can have a ledger: those without one go on as they are
     if archive.version == 7:
         archive.version = 8  # in which products of errors stand for their squares
+    if archive.version == 8:
+        _add_segments(archive.header)
+        archive.version = 9
     _add_quantile(archive.header)
 
 
@@ -78,6 +82,13 @@ def _add_memory(header: dict[str, Any]) -> None:
         for parameters in _objects([estimator.get("parameters")]):
             if not {"memory", "max_rows"} & parameters.keys():
                 parameters |= {"memory": "sums", "max_rows": MAX_ROWS}
+
+
+def _add_segments(header: dict[str, Any]) -> None:
+    """Version 9 has points of each update; older ones merge those of all updates."""
+    for model in _objects([header.get("model")]):
+        if LOCAL in model or LATER in model:
+            model[SEGMENTS] = False
 
 
 def _add_quantile(header: dict[str, Any]) -> None:

@@ -5,7 +5,7 @@
  */
 
 const ARCHIVE_FORMAT = "atlas-splines";
-const ARCHIVE_VERSION = 8;
+const ARCHIVE_VERSION = 9;
 const MOST_HEADER_BYTES = 32 * 2 ** 20;
 const MOST_FILE_BYTES = 256 * 2 ** 20; // a page shares the memory of its browser
 const MOST_SPREAD_BYTES = 320 * 2 ** 20; // of tables that are written by their columns

@@ -9,6 +9,8 @@ import { FileError, numbersOf } from "./archive.js";
 import { upTo } from "./coretables.js";
 
 const DEEPEST = 200; // levels of a tree of boxes
+const SEGMENTS = 9; // format version from which on points of one update are not merged with those of others
+const GROWTH = 1.5; // of rows, until all of them are one segment
 const ALL_BITS = 2n ** 64n - 1n;
 
 /**
@@ -87,27 +89,44 @@ export function addLocal(terms, point, out) {
 
 // --- rows that are kept ----------------------------------------------------------------------------------
 
-/** The different points of the rows that a model keeps, in the order of their hashes: centres of its terms. */
+/** The different points of each segment of the rows that a model keeps, by their hashes: centres of its terms. */
 function keptPoints(archive, inputs) {
   if (!archive.tensors.has("model.evidence.memory.points")) {
     throw new FileError("The model keeps so many rows that its file has them as columns alone, which this page does not read.");
   }
   const { budget } = archive.header.model.evidence.memory;
-  archive.keptPoints ??= differentPoints(numbersOf(archive, "model.evidence.memory.points", "F32", [inputs, null]), inputs, budget);
+  const runs = numbersOf(archive, "model.evidence.memory.updates", "I64", [null, 2]);
+  const points = numbersOf(archive, "model.evidence.memory.points", "F32", [inputs, null]);
+  const rows = points.length / inputs;
+  const starts = archive.version < SEGMENTS || rows > budget ? [Math.max(rows - budget, 0)] : segmentStarts(runs);
+  archive.keptPoints ??= differentPoints(points, inputs, starts);
   return archive.keptPoints;
 }
 
-/** Different points of the newest rows, as many as predict: older ones are there to undo updates. */
-function differentPoints(columns, inputs, most) {
+/** Where segments start: all rows up to the last time that they had grown by half, then those of each update. */
+function segmentStarts(runs) {
+  const ends = [];
+  for (let k = 0; 2 * k < runs.length; k++) ends.push((ends[k - 1] ?? 0) + Number(runs[2 * k + 1]));
+  let first = 0;
+  ends.forEach((end, k) => {
+    if (end > GROWTH * ends[first]) first = k;
+  });
+  return [0, ...ends.slice(first, -1)];
+}
+
+/** Different points of each segment of rows; rows before the first segment are there to undo updates. */
+function differentPoints(columns, inputs, starts) {
   const rows = columns.length / inputs;
   const hashes = new BigUint64Array(rows);
   for (let j = 0; j < inputs; j++) {
     const bits = new BigUint64Array(Float64Array.from(columns.subarray(j * rows, (j + 1) * rows), (x) => x + 0).buffer);
     for (let row = 0; row < rows; row++) hashes[row] = mixed(hashes[row], bits[row]);
   }
-  const newest = upTo(rows).slice(-most);
-  const order = newest.sort((a, b) => (hashes[a] < hashes[b] ? -1 : Number(hashes[a] > hashes[b])));
-  const first = order.filter((row, place) => !place || hashes[row] !== hashes[order[place - 1]]);
+  const first = starts.flatMap((start, k) => {
+    const order = upTo(rows).slice(start, starts[k + 1] ?? rows);
+    order.sort((a, b) => (hashes[a] < hashes[b] ? -1 : Number(hashes[a] > hashes[b])));
+    return order.filter((row, place) => !place || hashes[row] !== hashes[order[place - 1]]);
+  });
   const points = new Float32Array(first.length * inputs);
   first.forEach((row, place) => {
     for (let j = 0; j < inputs; j++) points[place * inputs + j] = columns[j * rows + row];
