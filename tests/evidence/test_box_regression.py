@@ -53,7 +53,7 @@ def test_segments_that_join_give_the_bits_of_all_at_once(box_rows, outputs):
 
 def test_boxes_that_no_row_has_touched_are_not_solved_again():
     rows = held(400)
-    grown = BoxRegression.of(KERNEL, [rows], 100)
+    grown = BoxRegression.of(KERNEL, [rows], 150)
     before = grown.solve(rows.targets.astype(float), "target")
     new = HeldRows.of(rows.points[:1] + 0.001, np.ones((1, 1)), np.ones(1))
     after = grown.joined(new)
