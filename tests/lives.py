@@ -408,7 +408,7 @@ class Life:
             self.model = applied
             self.learned += taught
             self.every += taught
-            self.drop(-2 if gone is None else gone)
+            self.drop(gone)
             return
         raise AssertionError("a patch was applied twice")
 
@@ -442,8 +442,8 @@ class Life:
         """Updates whose rows count."""
         return [each for each in self.learned if each.is_rows]
 
-    def drop(self, id: int) -> None:
-        """An update counts no more."""
+    def drop(self, id: int | None) -> None:
+        """An update counts no more, if there is one."""
         self.learned = [each for each in self.learned if each.id != id]
 
     def remove(self, gone: Learned, among: list[Learned]) -> None:
@@ -570,7 +570,7 @@ class Life:
         self.learned += sorted(taught, key=lambda rows: rows.id)
         self.every += taught
         self.is_linear = False
-        self.drop(-2 if gone is None else gone)
+        self.drop(gone)
         if taught and gone is None:
             self.check_footprints(self.model.update_log_[known:], said)
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = [
     *("FRAME_RULES", "Contribution", "FrameRules", "Ledger", "Removed"),
     *("counting_rows", "derive", "derived_next", "framed_anew", "framed_rows", "held_rows", "in_rows"),
+    "knowing_before",
 ]
 
 Array = NDArray[Any]
@@ -452,6 +453,8 @@ def derived_next(estimator: Estimator, ledger: Ledger) -> Estimator:
     """
     newest, before = ledger.contributions[-1], ledger.until(len(ledger.contributions) - 1)
     if len(ledger.columns) == len(before.columns):
+        if newest.classes is not None:
+            estimator = knowing_before(estimator, before, newest.classes)
         return framed_anew(taught(estimator, ledger.wide(newest)), ledger)
     counted = [*_counting(estimator, before), (newest, newest.weights > 0)]
     parts = [ledger.wide(each).take(counts) for each, counts in counted]
@@ -462,6 +465,21 @@ def derived_next(estimator: Estimator, ledger: Ledger) -> Estimator:
     for each in before.contributions:
         draft = taught(draft, ledger.wide(each)) if each.kind in ("reach", "classes") else draft
     return draft
+
+
+def knowing_before(estimator: Estimator, ledger: Ledger, classes: Array) -> Estimator:
+    """The estimator after a ledger, which knows more classes before it learns of them.
+
+    Charts have no such output: where some stand all is derived again, with the classes announced right after
+    the fit. What brings them has to say so each time, so that they go with it.
+    """
+    known = estimator._known_classes
+    if known is None or np.isin(classes, known).all() or not estimator.model_.charts:
+        return estimator._knowing_classes(classes)
+    fit = ledger.fit
+    nothing = fit.take(np.zeros(len(fit), np.bool_))
+    announced = replace(nothing, kind="classes", groups=None, options={}, classes=classes)
+    return derive(estimator, Ledger((fit, announced, *ledger.contributions[1:]), ledger.parameters))
 
 
 def _fitted(estimator: Estimator, ledger: Ledger) -> Estimator:

@@ -18,7 +18,7 @@ from atlas_splines.core.records import Record, folded_of
 from atlas_splines.core.rounding import inwards
 from atlas_splines.core.state import State
 from atlas_splines.estimators.column_map import ColumnMap
-from atlas_splines.estimators.inputs import Inputs
+from atlas_splines.estimators.inputs import Inputs, usable
 from atlas_splines.memory.change_detection import CHANGE_RULES
 from atlas_splines.memory.log import Update
 from atlas_splines.memory.plans import BY_EVIDENCE, Retention
@@ -189,7 +189,7 @@ class Reaching(Inputs):
         array([ True, False])
         """
         check_is_fitted(self, "model_")
-        table = self._inputs(X)
+        table = self._inputs(self._completed(usable(X)))  # what an update may lack, its places may too
         larger, _ = self._model_reaching(table, far=True)
         return self._take_reach(state_of(larger), table)
 

@@ -249,7 +249,9 @@ def own_support(spread: Spread, state: State, points: Array, _: Array) -> Array:
     """Support by the evidence of one state, without charts."""
     presence, pool, leverage = needed_presence(spread), state.evidence, None
     if isinstance(pool, Pool) and presence.counts_leverage:
-        leverage = pool.first.leverage(pool.features(points))
+        # in single precision: the last bits depend on how many rows are asked about, and a chart elsewhere
+        # shall not change one
+        leverage = pool.first.leverage(pool.features(points)).astype(np.float32).astype(np.float64)
     return presence.support(points, leverage)
 
 
