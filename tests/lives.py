@@ -125,8 +125,16 @@ class Life:
         self.model.fit(fit.X, fit.y, sample_weight=fit.weights)
         self.begin(fit)
 
-    def begin(self, fit: Learned | None) -> None:
+    def fitted(self, model: Any, rows: Learned) -> Any:
+        """An estimator that is fitted to rows, with all classes that the fit was told of."""
+        if self.announced is None:
+            return model.fit(rows.X, rows.y, sample_weight=rows.weights)
+        fresh = clone(model)
+        return fresh.partial_fit(rows.X, rows.y, classes=self.announced, sample_weight=rows.weights)
+
+    def begin(self, fit: Learned | None, announced: np.ndarray | None = None) -> None:
         """What the model is now is a first fit, of rows that are known or not."""
+        self.announced = announced  # classes that the fit was told of, if more than those of its rows
         self.first = copy.deepcopy(self.model)
         self.fit = fit  # rows of the fit that count
         self.is_whole_fit, self.gone_of_fit = True, list[Learned]()
@@ -273,7 +281,7 @@ class Life:
         ):
             known, model = [], copy.deepcopy(self.first)
             if self.fit is not None and not self.is_whole_fit:
-                model.fit(self.fit.X, self.fit.y, sample_weight=self.fit.weights)
+                model = self.fitted(model, self.fit)
         for rows in learned[len(known) :]:
             if rows.retention == ANNOUNCED:
                 model.add_classes(rows.y)
@@ -663,9 +671,10 @@ class Life:
             self.model.ledger_ is None
         ):  # one of a given size is consolidated from its sums, and goes on with these
             self.memory, counting = "sums", None
-        self.begin(counting)
+        known = self.model.classes_ if self.kind == "classes" and counting is not None else None
+        self.begin(counting, None if known is None or np.isin(known, counting.y).all() else known)
         if counting is not None:
-            fresh = clone(self.model).fit(counting.X, counting.y, sample_weight=counting.weights)
+            fresh = self.fitted(clone(self.model), counting)
             assert same(self.said(fresh), self.said(self.model)), "a consolidation is no fit to what counts"
         return None
 

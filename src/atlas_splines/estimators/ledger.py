@@ -604,9 +604,11 @@ def counting_rows(estimator: AtlasEstimator, ledger: Ledger) -> Contribution:
     X, y, weights = (
         np.concatenate([getattr(part, name) for part in parts]) for name in ("X", "y", "weights")
     )
-    fit = ledger.wide(ledger.fit)
+    fit, classes = ledger.wide(ledger.fit), estimator._known_classes
+    # classes that no row which counts is of stay known
+    announced = classes is not None and not np.isin(classes, y).all()
     whole = replace(fit, X=X, y=y, weights=weights.astype(np.float64), groups=None, fitted=len(X))
-    return replace(whole, classes=estimator._all_classes(y))
+    return replace(whole, classes=classes, options={**fit.options, "announced": announced})
 
 
 def _counting(estimator: AtlasEstimator, ledger: Ledger) -> Iterator[tuple[Contribution, NDArray[np.bool_]]]:
