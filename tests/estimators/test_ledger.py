@@ -184,6 +184,9 @@ def test_classes_go_with_the_update_that_brought_them():
     assert model.classes_.tolist() == [0, 1, 7]
     model, strange = with_charts()
     assert (model.partial_fit(*strange, accept=True).revert(2).predict_proba(PROBES) == before).all()
+    model, strange = with_charts()
+    model.partial_fit(*strange, accept=True).add_classes([5])
+    assert model.revert(2).classes_.tolist() == [0, 1, 5]
 
 
 def test_a_consolidation_keeps_classes_without_rows():

@@ -148,7 +148,8 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
         Parameters
         ----------
         classes
-            The new labels; those that are known already are left.
+            The new labels; those that were announced already are left, and those that an update has brought
+            stay without it from now on.
 
         Returns
         -------
@@ -166,10 +167,9 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
         check_is_fitted(self, "model_")
         new = np.unique(np.asarray(classes))
         self._check_labels(new)
-        every = np.union1d(self.classes_, new)
-        if len(every) == len(self.classes_):
-            return self
         ledger = self._current_ledger
+        if np.isin(new, self.classes_ if ledger is None else ledger.announced_classes).all():
+            return self
         draft = self._announcing(new)  # readers on other threads see classes and model change at once
         # those alone that are asked for: others belong to what has brought them, and go with it
         own = Contribution(0, self._clock(), *self._no_rows, "classes", {}, classes=new)
@@ -206,7 +206,7 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
         ledger = self._current_ledger
         if ledger is None:
             return self._knowing_classes(new)
-        draft = knowing_before(self, ledger, new)
+        draft = copy.copy(knowing_before(self, ledger, new))
         draft.model_ = model_in(state_of(draft.model_), log_in(state_of(draft.model_), self.model_.updates))
         return draft
 

@@ -252,6 +252,12 @@ class Ledger(Recomputing):
         """Inputs of the columns of the fit."""
         return int(self.fit.X.shape[1])
 
+    @property
+    def announced_classes(self) -> Array:
+        """Classes of the fit, and those that were announced since: no update brings them."""
+        told = [each.classes for each in self.contributions if each.kind in ("fit", "classes")]
+        return np.unique(np.concatenate([classes for classes in told if classes is not None]))
+
     @cached_property
     def columns(self) -> tuple[Column, ...]:
         """Columns that came after the fit, in their order, encoded by the first rows that have them."""
