@@ -122,6 +122,7 @@ class Life:
         if self.kind == "classes":
             fit.y[: self.classes] = np.arange(self.classes)
         self.trace.append(f"  fitted to {len(fit)} rows")
+        self.memory = self.parameters["memory"]  # a consolidation may have left sums alone
         self.model.fit(fit.X, fit.y, sample_weight=fit.weights)
         self.begin(fit)
 
