@@ -119,7 +119,7 @@ def live(
                 refusals.update(
                     {re.sub(r"[\d,]*\d", "#", sentence): count for sentence, count in life.refusals.items()}
                 )
-                compared.update(life.compared, outside_interval=life.outside)
+                compared.update(life.compared)
     return True
 
 

@@ -157,3 +157,42 @@ def test_wrong_ledgers_are_refused(change, what):
     change(archive.header, archive.tensors)
     with pytest.raises(ValueError, match=what):
         from_archive(replace(archive, taken=set()))
+
+
+def with_charts():
+    """A classifier with a chart, and rows of a class that it does not know."""
+    X = np.random.default_rng(0).random((200, 2))
+    y = (X[:, 0] > 0.5).astype(int)
+    model = AtlasClassifier(**FEW, retention="chart").fit(X[:140], y[:140])
+    model.partial_fit(X[:60] * 0.3, 1 - y[:60], accept=True)
+    assert model.model_.charts
+    return model, (X[140:], np.where(y[140:], 5, 0))
+
+
+@pytest.mark.filterwarnings("ignore::atlas_splines.UpdateWarning")
+def test_classes_go_with_the_update_that_brought_them():
+    model, strange = with_charts()
+    before = model.predict_proba(PROBES)
+    model.partial_fit(*strange, accept=True)
+    model.add_classes([7])
+    assert model.classes_.tolist() == [0, 1, 5, 7]
+    assert (
+        derive(model, model.ledger_, afresh=True).predict_proba(PROBES) == model.predict_proba(PROBES)
+    ).all()
+    never = with_charts()[0].add_classes([7])
+    assert (model.revert(2).predict_proba(PROBES) == never.predict_proba(PROBES)).all()
+    assert model.classes_.tolist() == [0, 1, 7]
+    model, strange = with_charts()
+    assert (model.partial_fit(*strange, accept=True).revert(2).predict_proba(PROBES) == before).all()
+    model, strange = with_charts()
+    model.partial_fit(*strange, accept=True).add_classes([5])
+    assert model.revert(2).classes_.tolist() == [0, 1, 5]
+
+
+def test_a_consolidation_keeps_classes_without_rows():
+    model, _ = with_charts()
+    done = model.add_classes([7]).consolidate(tolerance=100)
+    assert done.replaced
+    assert model.classes_.tolist() == [0, 1, 7]
+    left = model.ledger_.fit
+    assert model.forget(left.X[:3], left.y[:3]).classes_.tolist() == [0, 1, 7]

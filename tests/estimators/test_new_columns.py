@@ -213,3 +213,12 @@ def test_categories_of_later_updates():
     mixed = NewColumn("k", np.array([1.0, 0.0]), ("a", "p"))
     inputs = np.column_stack(encoded(column, mixed, 2))
     assert decoded(column, inputs).categories == ("a", "p")
+
+
+def test_a_domain_reaches_rows_that_lack_a_column():
+    X, y = rows(1, 60, ["number"])
+    model = fitted().partial_fit(X, y, new_columns=True)
+    far = rows(2, 5)[0]
+    assert model.reach(far).in_domain(far.assign(number=np.nan)).all()
+    with pytest.raises(ValueError, match=r"^X lacks the column .*, which missing='error' refuses"):
+        fitted(missing="error").reach(far.drop(columns=far.columns[0]))

@@ -339,3 +339,44 @@ def test_a_patch_gives_what_it_was_applied_to(tmp_path):
     later.partial_fit(frame[60:], frame.a[60:], accept=True)
     applied = V.apply(model, V.patch(model, later))
     assert np.array_equal(applied.predict(frame), later.predict(frame))
+
+
+def test_a_domain_reached_by_hand_outlives_a_chart(tmp_path):
+    model = fitted("sums").reach(np.array([[1.5, 0.5]]))
+    reached, said = model.in_domain(GRID), model.predict(GRID)
+    learn(model, "chart", rows(60, 1, 1.2, 1.8, shift=4))
+    save(model, tmp_path / "model.atlas")
+    model = load(tmp_path / "model.atlas").revert(1)
+    assert (model.in_domain(GRID) == reached).all()
+    assert (model.predict(GRID) == said).all()
+
+
+def test_a_patch_that_takes_back_tells_of_errors_as_the_merge_does():
+    base = learn(fitted("sums"), "pool", rows(30, 1, 0.2, 0.9, shift=3))
+    ours, theirs = copy.deepcopy(base).revert(1), copy.deepcopy(base)
+    learn(ours, "pool", rows(40, 2))
+    learn(theirs, "pool", rows(15, 3))
+    merged = V.merge(base, ours, theirs)
+    assert V.version(V.apply(theirs, V.patch(base, ours), merge=True)) == V.version(merged)
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_intervals_inside_a_chart_do_not_depend_on_how_many_rows_are_asked_about(memory):
+    model = learn(fitted(memory, terms=0, density=1), "chart", rows(60, 1, 0.2, 0.7, shift=4))
+    whole = np.stack([*model.predict_interval(INSIDE, 0.9), model.support(INSIDE)])
+    for count in (1, 7, 61, 250):
+        part = np.stack([*model.predict_interval(INSIDE[:count], 0.9), model.support(INSIDE[:count])])
+        assert (part == whole[:, :count]).all()
+
+
+def test_intervals_hold_the_prediction_where_all_errors_lean_to_one_side():
+    X, y = rows(400, 0)
+    model = learn(AtlasRegressor(**FEW).fit(X, y), "pool", (X[:300], y[:300] + 2))
+    low, high = model.predict_interval(GRID, [0.1, 0.5])
+    predicted = model.predict(GRID)[:, None]
+    assert ((low <= predicted) & (predicted <= high)).all()
+    counts = np.random.default_rng(0).poisson(np.exp(X[:, 0]))
+    model = AtlasRegressor(**FEW, loss="poisson").fit(X, counts)
+    low, high = model.predict_interval(GRID, [0.01, 0.5])
+    predicted = model.predict(GRID)[:, None]
+    assert ((low <= predicted) & (predicted <= high)).all()

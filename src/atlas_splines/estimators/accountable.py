@@ -112,9 +112,10 @@ class Accountable(Uncertain):
         before = next(record.before for record in model.updates if record.id == id)
         earlier = [r.footprint.domain for r in model.updates if isinstance(r, Update) and r.id != id]
         unit = np.tile([0.0, 1.0], (model.inputs, 1))
-        state = given_back(state_of(model), before, [*reversed(earlier), unit])
+        needed = needed_domain(state_of(model), model.updates)
+        state = given_back(state_of(model), before, [needed, *reversed(earlier), unit])
         if state is state_of(model):
-            state = reduced(state, needed_domain(state, model.updates))
+            state = reduced(state, needed)
         take_state(model, state)
         self.model_ = model
         return self

@@ -56,7 +56,7 @@ from atlas_splines.estimators.ledger import (
     framed_rows,
     in_rows,
 )
-from atlas_splines.estimators.reaching import needed_domain
+from atlas_splines.estimators.reaching import REACHED, needed_domain, reached_by_hand
 from atlas_splines.estimators.threads import run_in_threads
 from atlas_splines.evidence.design import ROWS_A_CENTRE, Solved
 from atlas_splines.evidence.features import Features
@@ -926,6 +926,9 @@ class AtlasEstimator(Accountable):
                 origin = self._origin(X[counted], y[counted])
                 refuse_faulty(state_of(self.model_), origin, local=retention != "chart")
         id, clock, ledger = next_id(self.model_.updates), self._clock(), self._current_ledger
+        # a ledger has what was reached; where there is none the log tells
+        by_hand = "" if ledger else reached_by_hand(state_of(self.model_), self.model_.updates)
+        reached = {REACHED: by_hand} if by_hand else {}
         model, points = self._to_learn(X, retention, far)
         extend = self._levels_off(retention)
         reach = np.tile([-np.inf, np.inf], (model.inputs, 1)) if extend else model.domain
@@ -960,7 +963,7 @@ class AtlasEstimator(Accountable):
         )
         if done.id != id:  # the rows were known
             return self
-        done.time, done.settings = clock, done.settings | {"far": far}
+        done.time, done.settings = clock, done.settings | {"far": far} | reached
         if not extend and model is not self.model_:  # the domain grew first, as a part of the update
             self._note_growth(model, done)
         self.model_ = model

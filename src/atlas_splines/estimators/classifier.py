@@ -15,12 +15,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from atlas_splines.core.linear_algebra import ONE_THREAD_EACH
 from atlas_splines.core.model import model_in, state_of
-from atlas_splines.estimators.base import TICK, Array, AtlasEstimator
+from atlas_splines.estimators.base import Array, AtlasEstimator
 from atlas_splines.estimators.judging import LOG_LOSS
-from atlas_splines.estimators.ledger import Contribution
+from atlas_splines.estimators.ledger import Contribution, knowing_before
 from atlas_splines.estimators.uncertainty import checked_coverages
 from atlas_splines.memory.cautions import warn_of
 from atlas_splines.memory.doubt import most_surprise
+from atlas_splines.memory.log import log_in
 from atlas_splines.memory.pooling import with_classes
 from atlas_splines.memory.refusal import Origin
 
@@ -147,7 +148,8 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
         Parameters
         ----------
         classes
-            The new labels; those that are known already are left.
+            The new labels; those that were announced already are left, and those that an update has brought
+            stay without it from now on.
 
         Returns
         -------
@@ -165,12 +167,13 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
         check_is_fitted(self, "model_")
         new = np.unique(np.asarray(classes))
         self._check_labels(new)
-        every = np.union1d(self.classes_, new)
-        if len(every) == len(self.classes_):
+        ledger = self._current_ledger
+        if np.isin(new, self.classes_ if ledger is None else ledger.announced_classes).all():
             return self
-        draft = self._knowing_classes(every)  # readers on other threads see classes and model change at once
-        own = Contribution(0, self._clock(), *self._no_rows, "classes", {}, classes=every)
-        draft.ledger_ = draft._noting(self._current_ledger, own)
+        draft = self._announcing(new)  # readers on other threads see classes and model change at once
+        # those alone that are asked for: others belong to what has brought them, and go with it
+        own = Contribution(0, self._clock(), *self._no_rows, "classes", {}, classes=new)
+        draft.ledger_ = draft._noting(ledger, own)
         return self._become(draft)
 
     def _knowing_classes(self, classes: Array) -> AtlasClassifier:
@@ -193,16 +196,19 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
             return self
         self._check_labels(new)
         warn_of(f"y has new classes, {', '.join(map(repr, new.tolist()))}: they are learned")
+        ledger, draft = self._current_ledger, self._announcing(new)
+        # the contribution of the update brings them, as deriving it does
+        draft.ledger_ = None if ledger is None else ledger.leading_to(draft.model_.fingerprint())
+        return draft
+
+    def _announcing(self, new: Array) -> AtlasClassifier:
+        """A draft that knows more classes; its ledger is left as it is."""
         ledger = self._current_ledger
-        if ledger is None or not self.model_.charts:
-            draft = self._knowing_classes(new)
-            # the contribution of the update brings them, as deriving it does
-            draft.ledger_ = None if ledger is None else ledger.leading_to(draft.model_.fingerprint())
-            return draft
-        # charts have no such output: all is derived again with the classes announced right after the fit
-        every = np.union1d(self.classes_, new)
-        own = Contribution(0, ledger.fit.time + TICK, *self._no_rows, "classes", {}, classes=every)
-        return self._derived(ledger.with_(own))
+        if ledger is None:
+            return self._knowing_classes(new)
+        draft = copy.copy(knowing_before(self, ledger, new))
+        draft.model_ = model_in(state_of(draft.model_), log_in(state_of(draft.model_), self.model_.updates))
+        return draft
 
     def _check_labels(self, new: Array) -> None:
         """Refuse new classes that are of another kind than those known."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from atlas_splines.tables.encoding import Column, Encoding
     from atlas_splines.tables.survey import Elsewhere
 
-__all__ = ["Inputs", "holds_more_than_numbers"]
+__all__ = ["Inputs", "holds_more_than_numbers", "usable"]
 
 Array = NDArray[Any]
 Self = TypeVar("Self", bound="Inputs")

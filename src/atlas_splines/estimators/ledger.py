@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = [
     *("FRAME_RULES", "Contribution", "FrameRules", "Ledger", "Removed"),
     *("counting_rows", "derive", "derived_next", "framed_anew", "framed_rows", "held_rows", "in_rows"),
+    "knowing_before",
 ]
 
 Array = NDArray[Any]
@@ -252,6 +253,12 @@ class Ledger(Recomputing):
         """Inputs of the columns of the fit."""
         return int(self.fit.X.shape[1])
 
+    @property
+    def announced_classes(self) -> Array:
+        """Classes of the fit, and those that were announced since: no update brings them."""
+        told = [each.classes for each in self.contributions if each.kind in ("fit", "classes")]
+        return np.unique(np.concatenate([classes for classes in told if classes is not None]))
+
     @cached_property
     def columns(self) -> tuple[Column, ...]:
         """Columns that came after the fit, in their order, encoded by the first rows that have them."""
@@ -453,6 +460,8 @@ def derived_next(estimator: Estimator, ledger: Ledger) -> Estimator:
     """
     newest, before = ledger.contributions[-1], ledger.until(len(ledger.contributions) - 1)
     if len(ledger.columns) == len(before.columns):
+        if newest.classes is not None:
+            estimator = knowing_before(estimator, before, newest.classes)
         return framed_anew(taught(estimator, ledger.wide(newest)), ledger)
     counted = [*_counting(estimator, before), (newest, newest.weights > 0)]
     parts = [ledger.wide(each).take(counts) for each, counts in counted]
@@ -463,6 +472,21 @@ def derived_next(estimator: Estimator, ledger: Ledger) -> Estimator:
     for each in before.contributions:
         draft = taught(draft, ledger.wide(each)) if each.kind in ("reach", "classes") else draft
     return draft
+
+
+def knowing_before(estimator: Estimator, ledger: Ledger, classes: Array) -> Estimator:
+    """The estimator after a ledger, which knows more classes before it learns of them.
+
+    Charts have no such output: where some stand all is derived again, with the classes announced right after
+    the fit. What brings them has to say so each time, so that they go with it.
+    """
+    known = estimator._known_classes
+    if known is None or np.isin(classes, known).all() or not estimator.model_.charts:
+        return estimator._knowing_classes(classes)
+    fit = ledger.fit
+    nothing = fit.take(np.zeros(len(fit), np.bool_))
+    announced = replace(nothing, kind="classes", groups=None, options={}, classes=classes)
+    return derive(estimator, Ledger((fit, announced, *ledger.contributions[1:]), ledger.parameters))
 
 
 def _fitted(estimator: Estimator, ledger: Ledger) -> Estimator:
@@ -586,9 +610,11 @@ def counting_rows(estimator: AtlasEstimator, ledger: Ledger) -> Contribution:
     X, y, weights = (
         np.concatenate([getattr(part, name) for part in parts]) for name in ("X", "y", "weights")
     )
-    fit = ledger.wide(ledger.fit)
+    fit, classes = ledger.wide(ledger.fit), estimator._known_classes
+    # classes that no row which counts is of stay known
+    announced = classes is not None and not np.isin(classes, y).all()
     whole = replace(fit, X=X, y=y, weights=weights.astype(np.float64), groups=None, fitted=len(X))
-    return replace(whole, classes=estimator._all_classes(y))
+    return replace(whole, classes=classes, options={**fit.options, "announced": announced})
 
 
 def _counting(estimator: AtlasEstimator, ledger: Ledger) -> Iterator[tuple[Contribution, NDArray[np.bool_]]]:

@@ -18,12 +18,15 @@ from atlas_splines.core.records import Record, folded_of
 from atlas_splines.core.rounding import inwards
 from atlas_splines.core.state import State
 from atlas_splines.estimators.column_map import ColumnMap
-from atlas_splines.estimators.inputs import Inputs
+from atlas_splines.estimators.inputs import Inputs, usable
 from atlas_splines.memory.change_detection import CHANGE_RULES
 from atlas_splines.memory.log import Update
 from atlas_splines.memory.plans import BY_EVIDENCE, Retention
 
-__all__ = ["FarRowError", "Reaching", "far_outside", "given_back", "growth_of", "needed_domain"]
+__all__ = [
+    *("REACHED", "FarRowError", "Reaching"),
+    *("far_outside", "given_back", "growth_of", "needed_domain", "reached_by_hand"),
+]
 
 Array = NDArray[Any]
 Self = TypeVar("Self", bound="Reaching")
@@ -31,6 +34,7 @@ Self = TypeVar("Self", bound="Reaching")
 # In widths of the first domain, so that one update after the other does not make it grow like a power.
 UNIT = np.array([0.0, 1.0])  # the first domain of each input
 FAR = 3  # beyond the domain, where a few rows are more likely wrong than new
+REACHED = "reached"  # setting of an update: the domain that it found where no entry has extended it
 FARTHEST = 30  # beyond the domain, where any number of rows is: a model grows with its domain
 
 
@@ -189,7 +193,7 @@ class Reaching(Inputs):
         array([ True, False])
         """
         check_is_fitted(self, "model_")
-        table = self._inputs(X)
+        table = self._inputs(self._completed(usable(X)))  # what an update may lack, its places may too
         larger, _ = self._model_reaching(table, far=True)
         return self._take_reach(state_of(larger), table)
 
@@ -233,13 +237,34 @@ def needed_domain(state: State, log: Sequence[Record]) -> Domain:
     now = state.lattice.domain
     if state.evidence is None and folded_of(log) is not None:  # entries that trained it may be gone
         return now
-    lasting = [
-        grown.own for grown in growth_of(log) if grown.update.reverted is None or grown.update.kind != "chart"
-    ]
-    low, high = joint(
-        [np.broadcast_to(UNIT, now.shape), *lasting, *(chart.fence.box for chart in state.charts)]
-    ).T
+    low, high = joint([lasting_domain(log, len(now)), *(chart.fence.box for chart in state.charts)]).T
     return np.stack([np.maximum(low, now[:, 0]), np.minimum(high, now[:, 1])], axis=1)
+
+
+def lasting_domain(log: Sequence[Record], inputs: int) -> Domain:
+    """How far updates that stand have extended the domain, and `reach` before an update."""
+    grown = [
+        each.own for each in growth_of(log) if each.update.reverted is None or each.update.kind != "chart"
+    ]
+    return joint([np.tile(UNIT, (inputs, 1)), *grown, *reached_before(log, inputs)])
+
+
+def reached_by_hand(state: State, log: Sequence[Record]) -> str:
+    """The part of a domain that no entry of the log has extended, for the next entry to tell; often none."""
+    now = state.lattice.domain
+    beyond = np.sign(now - lasting_domain(log, len(now))) == (-1, 1)
+    ends = np.where(beyond, now, UNIT)
+    return " ".join(map(repr, ends.ravel().tolist())) if beyond.any() else ""
+
+
+def reached_before(log: Sequence[Record], inputs: int) -> list[Domain]:
+    """Domains that `reach` had made, as entries tell; a sentence if one cannot be read."""
+    texts = [each.settings[REACHED] for each in log if isinstance(each, Update) and REACHED in each.settings]
+    try:
+        found = [np.array(text.split(), np.float64).reshape(inputs, 2) for text in texts]
+    except (AttributeError, ValueError):
+        raise ValueError(f"an entry of the log tells no domain in {REACHED!r}; load another file") from None
+    return [domain for domain in found if np.isfinite(domain).all()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,7 +284,7 @@ def growth_of(log: Sequence[Record]) -> list[Growth]:
             domain = record.footprint.domain
             unit = np.broadcast_to(UNIT, domain.shape)
             standing = [each.own for each in found if stands(each.update, record)]
-            known = joint([unit, *standing])
+            known = joint([unit, *standing, *reached_before([record], len(domain))])
             beyond = (np.sign(domain - known) == (-1, 1)) & (record.after != record.before)
             found.append(Growth(record, known, np.where(beyond, domain, unit)))
     return found

@@ -316,7 +316,11 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
         """Ends of intervals around outputs, shape (rows, outputs, coverages, 2), in units of the targets."""
         around = np.moveaxis(outputs[:, :, None, None] + ends, 1, -1)  # the targets last
         values = np.moveaxis(self._unscaled(around), -1, 1)
-        return counts_between(values) if self._counts else values
+        if not self._counts:
+            return values
+        counts = counts_between(values)  # below the mean count of the same roots, which is the prediction
+        counts[..., 1] = np.maximum(counts[..., 1], self._values(outputs)[:, :, None])
+        return counts
 
     def _predictions(self, outputs: Array) -> Array:
         with np.errstate(over="ignore", invalid="ignore"):

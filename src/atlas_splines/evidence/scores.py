@@ -171,13 +171,17 @@ class Scores:
         return replace(self, counts=self.counts + tally.counts)
 
     def ends(self, said: Array, coverage: float) -> Array:
-        """Lowest and highest score of the intervals of a coverage, shape (rows, 2)."""
+        """Lowest and highest score of the intervals of a coverage, shape (rows, 2).
+
+        A score of 0 is between them: an interval holds the prediction, also where nearly all errors lean to
+        one side.
+        """
         tail = 1 - self.adapted(coverage)
         if self.is_one_sided:
             low, high = np.full(len(self.counts), EDGES[0]), self.quantiles(1 - tail, outwards=1)
         else:
-            low = self.quantiles(tail / 2, outwards=-1)
-            high = self.quantiles(1 - tail / 2, outwards=1)
+            low = np.minimum(self.quantiles(tail / 2, outwards=-1), 0)
+            high = np.maximum(self.quantiles(1 - tail / 2, outwards=1), 0)
         return np.column_stack([np.interp(said, self.centres, end) for end in (low, high)])
 
     def width(self, coverage: float) -> float:
@@ -188,7 +192,7 @@ class Scores:
         >>> even = np.random.default_rng(0).random(4000)
         >>> scores = Scores.of(np.zeros(4000), even, sizes=np.full(4000, 2.0))
         >>> round(scores.width(0.9), 1)
-        1.8
+        1.9
         >>> scores.held(0.9, of_updates=False)[1], round(scores.held(0.9, of_updates=False)[0], 2)
         (4000.0, 0.9)
         """

@@ -43,6 +43,7 @@ Ask = Callable[[Spread, State, Array, Array], Array]
 # Predictions at which quantiles of a monotone model are looked at: four to each knot of a scale, with splines
 # of 13 cells. Eight times as many move a quantile by less than 0.002 standard deviations of the target.
 NODES, NODES_BEYOND = 65, 8
+KEPT = 2.0**32  # parts of a leverage that are told apart
 PIECE = 4096  # rows whose quantiles are held at once, for all nodes
 
 
@@ -249,8 +250,17 @@ def own_support(spread: Spread, state: State, points: Array, _: Array) -> Array:
     """Support by the evidence of one state, without charts."""
     presence, pool, leverage = needed_presence(spread), state.evidence, None
     if isinstance(pool, Pool) and presence.counts_leverage:
-        leverage = pool.first.leverage(pool.features(points))
+        leverage = rounded(pool.first.leverage(pool.features(points)))
     return presence.support(points, leverage)
+
+
+def rounded(values: Array) -> Array:
+    """Values without their last bits, which depend on how many rows are asked about.
+
+    So a chart elsewhere, which leaves fewer of them to others, does not change any.
+    """
+    digits, exponents = np.frexp(values)
+    return np.ldexp(np.rint(digits * KEPT) / KEPT, exponents)
 
 
 def needed_presence(spread: Spread) -> Presence:

@@ -188,7 +188,8 @@ class EstimatorModule(nn.Module):
             is_likely = -out.log_softmax(1) <= most[:, None]
             return [is_likely | (out == out.amax(1, keepdim=True))]
         ends = doubt.ends(self.model.charts, known, out)  # (rows, outputs, 2)
-        return [self._in_units(out + ends[:, :, side], is_mean=False) for side in (0, 1)]
+        low, high = (self._in_units(out + ends[:, :, side], is_mean=False) for side in (0, 1))
+        return [low, high.maximum(self._in_units(out))] if self.counts else [low, high]
 
     def to_unit(self, X: Tensor) -> Tensor:
         """Coordinates of rows, (rows, inputs), as `Domain.to_unit` has them."""

@@ -107,7 +107,7 @@ def additions_of(base: Atlas, side: Atlas) -> Additions:
     ]
     owners = owners_of(start)
     inner = zip(owners, map(evidence_of, states_of(start)), map(evidence_of, states_of(now)), strict=False)
-    spreads = {owner: pool.whole_spread for owner, pool in pools_of(state_of(base)).items()}
+    spreads = {owner: pool.whole_spread for owner, pool in pools_of(start).items()}
     added = {
         owner: pool_additions(one, other, last, spreads.get(owner))
         for owner, one, other in inner

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from atlas_splines.core.records import Record
 from atlas_splines.estimators.ledger import Ledger
+from atlas_splines.estimators.reaching import REACHED
 from atlas_splines.memory.log import Update
 from atlas_splines.memory.row_digest import digest_text, row_hashes
 from atlas_splines.memory.updates import update
@@ -114,6 +115,7 @@ def learn_again(thing: Versioned, record: Record, rows: Learned) -> Record:
 def settings_of(record: Record) -> dict[str, Any]:
     """The options of an update as its entry has them; it may come from a file of a stranger."""
     settings = dict(record.settings) if isinstance(record, Update) else {}
+    settings.pop(REACHED, None)  # what it found, and not how it was made
     if not {"retention", "random_state"} <= settings.keys() <= NOTED:
         raise ValueError(
             f"update {record.id} cannot be made again: its entry does not tell its options, or a seed"

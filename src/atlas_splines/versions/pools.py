@@ -92,7 +92,7 @@ def pool_additions(
 ) -> PoolAdditions:
     """What a pool has that an older one had not, by updates after the last of that.
 
-    `spread` is that of the base, with all updates that it had.
+    `spread` is that of the base, with all updates that it had and that stand.
     A pool that is not the older one with something added gets a ValueError.
     """
     if old is None or new is None:

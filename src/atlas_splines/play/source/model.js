@@ -126,8 +126,9 @@ export function intervalAt(model, point, coverage) {
   }
   const ends = model.doubt.ends(at, outputs, coverage); // low and high of each output in turn
   const side = (end) => unscaled(model, outputs.map((value, p) => value + ends[2 * p + end]));
-  const told = (values) => (model.dispersion ? values.map(countOfRoot) : values);
-  return { low: told(side(0)), high: told(side(1)) };
+  if (!model.dispersion) return { low: side(0), high: side(1) };
+  const means = unscaled(model, outputs).map((root, p) => meanCount(model, root, p)); // above the count of a root
+  return { low: side(0).map(countOfRoot), high: side(1).map((root, p) => Math.max(countOfRoot(root), means[p])) };
 }
 
 /** How much evidence stands behind predictions of rows, from 0 to 1; null if the model has not counted its rows. */

@@ -130,11 +130,12 @@ function scoreQuantiles({ counts }, level, outwards) {
   });
 }
 
-/** Lowest and highest score of an interval, for each region of predictions. */
+/** Lowest and highest score of an interval, for each region of predictions; it holds the prediction. */
 function scoreEnds(scores, coverage) {
   const tail = 1 - adaptedCoverage(scores, coverage);
   if (scores.isOneSided) return [null, scoreQuantiles(scores, 1 - tail, 1)];
-  return [scoreQuantiles(scores, tail / 2, -1), scoreQuantiles(scores, 1 - tail / 2, 1)];
+  const [low, high] = [scoreQuantiles(scores, tail / 2, -1), scoreQuantiles(scores, 1 - tail / 2, 1)];
+  return [low.map((end) => Math.min(end, 0)), high.map((end) => Math.max(end, 0))];
 }
 
 function betweenRegions(scores, said, quantiles) {
