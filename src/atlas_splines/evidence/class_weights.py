@@ -5,7 +5,8 @@ weighted sum of their scores (logarithmic pooling; Genest and Zidek 1986): stack
 scores again. Shares are not negative and minimise the log loss of rows that no candidate had learned. Each
 update leaves a quadratic form, the second-order expansion of its log loss where it was learned (a Laplace
 approximation; Murphy 2012, section 8.5): forms add up and decay, and no row has to be kept. Few rows decide
-little: shares are pulled to a reference. Equation numbers refer to docs/math.md.
+little: shares are pulled to a reference. See
+"Memories of classes" in docs/math.md.
 """
 
 from __future__ import annotations
@@ -165,7 +166,7 @@ class ClassWeights(Recomputing):
         >>> true, noise = random.normal(size=(2, 2000, 3))
         >>> labels = np.eye(3)[(true + random.gumbel(size=true.shape)).argmax(axis=1)]
         >>> form = loss_form(np.stack([true, noise]), labels, np.ones(2000), nothing, np.array([0.0, 0.5]))
-        >>> nothing.after(form, 2000).shares(np.array([0.0, 0.5])).round(1)
+        >>> nothing.after(form, 2000).shares(np.array([0.0, 0.5])).round()
         array([1., 0.])
         """
         shares = _minimiser(self.form, reference, rules)
@@ -181,7 +182,7 @@ def loss_form(
     reference: Array,
     rules: ClassWeightRules = CLASS_WEIGHT_RULES,
 ) -> LossForm:
-    """The log loss of rows around the shares that are most likely given them and what was known, (65).
+    """The log loss of rows around the shares that are most likely given them and what was known.
 
     Parameters
     ----------

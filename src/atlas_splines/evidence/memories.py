@@ -371,7 +371,7 @@ class Memories(Recomputing):
         if self.base_share > 0 and self.base is not None:
             parts.append(model_in(self.base))
             divisors.append(1 / self.base_share)
-        return parts[0] if len(parts) == 1 else mixture(parts, divisors)
+        return parts[0] if divisors == [1.0] else mixture(parts, divisors)
 
     @property
     def _recent_mixture(self) -> tuple[LocalTerms, ...]:
