@@ -202,7 +202,7 @@ class Memories(Recomputing):
         if self.voice != "mixture" or not experts.rows:
             return alone[1 if self.voice == "fading" else 0]
         if self.loss == "cross-entropy":
-            return self.class_scale * self.all_class_weights.shares(self.class_reference)
+            return self._class_trust
         partial = np.ones(self.candidates, np.bool_)  # a fitted model without rows has learned no update
         partial[[0, *[1 + len(self.half_lives)] * (self.memory is not None)]] = False
         return experts.shares(partial)
@@ -227,6 +227,13 @@ class Memories(Recomputing):
             self.recent,
             ClassWeights(known.resized(self.candidates)),
         )
+
+    @property
+    def _class_trust(self) -> Array:
+        """Share of each candidate's scores."""
+        shares, fastest = self.all_class_weights.shares(self.class_reference), len(self.half_lives)
+        shares[fastest] = max(shares[fastest], CLASS_WEIGHT_RULES.fastest)
+        return self.class_scale * shares
 
     @property
     def class_reference(self) -> Array:
