@@ -209,7 +209,15 @@ def pool_from_archive(archive: Archive, value: object, model: Atlas, name: str) 
         class_weights=_read_class_weights(fields, candidates[0]),
     )
     _check_total(pool, name)
+    _check_log_loss(pool, name)
     return pool
+
+
+def _check_log_loss(pool: Pool, name: str) -> None:
+    """Numbers have no log loss."""
+    known = pool.class_weights is not None or any(batch.log_loss is not None for batch in pool.recent)
+    if known and pool.loss != "cross-entropy":
+        raise ValueError(f"{LOG_LOSS!r} of {name} has no place beside targets that are numbers")
 
 
 def _check_total(pool: Pool, name: str) -> None:
