@@ -207,11 +207,11 @@ def kept_regressor() -> AtlasRegressor:
     return model
 
 
-def kept_classifier() -> AtlasClassifier:
+def kept_classifier(**options: str) -> AtlasClassifier:
     """A classifier that keeps its rows, some of them from an update."""
     X = np.random.default_rng(0).random((140, 2))
     y = np.array(["even", "odd"])[(np.floor(4 * X).sum(axis=1) % 2).astype(int)]
-    model = AtlasClassifier(features=20, max_rows=130, random_state=0).fit(X[:110], y[:110])
+    model = AtlasClassifier(features=20, max_rows=130, random_state=0, **options).fit(X[:110], y[:110])
     return model.partial_fit(X[110:], y[110:])
 
 

@@ -11,6 +11,7 @@ import pytest
 from command import SMALL, ok, write_csv
 from mutations import (
     File,
+    kept_classifier,
     outputs_of,
     places,
     pooled_regressor,
@@ -394,6 +395,38 @@ GREW = "'grew' of a recent update of model.evidence must count bumps of each gro
 )  # fmt: skip
 def test_a_wrong_header_is_refused(edit, what, refusal_of_pool):
     assert refusal_of_pool(edit) == what
+
+
+@pytest.fixture(scope="module")
+def class_bytes(tmp_path_factory):
+    path = tmp_path_factory.mktemp("classes") / "model.atlas"
+    save(kept_classifier(), path)
+    return path.read_bytes()
+
+
+FORM = "'log_loss' of model.evidence.recent.0 must be a convex form of {} candidates"
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        set_value("recent", 0, "log_loss", "slope", to=[1.0]),
+        set_value("recent", 0, "log_loss", "slope", 0, to="1"),
+        set_value("recent", 0, "log_loss", "slope", 0, to=1e300),
+        set_value("recent", 0, "log_loss", "curvature", 0, 1, to=7.0),
+        set_value("recent", 0, "log_loss", "curvature", 0, 0, to=-1e6),
+        set_value("recent", 0, "log_loss", "curvature", 0, to=[]),
+    ],
+)
+def test_a_log_loss_that_none_can_have_is_refused(edit, class_bytes, refusal_of_sealed):
+    candidates = state_of(kept_classifier().model_).evidence.candidates
+    assert refusal_of_sealed(class_bytes, edit) == FORM.format(candidates)
+
+
+def test_numbers_have_no_log_loss(refusal_of_pool):
+    form = {"curvature": np.eye(4).tolist(), "slope": [0] * 4}
+    what = "'log_loss' of model.evidence has no place beside targets that are numbers"
+    assert refusal_of_pool(set_value("log_loss", to=form)) == what
 
 
 POOL = "model.evidence"

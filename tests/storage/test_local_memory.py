@@ -73,6 +73,7 @@ def sums_regressor():
 MAKERS = {
     "clock": kept_regressor,
     "classes": kept_classifier,
+    "pooled classes": lambda: kept_classifier(retention="pool"),
     "plain": plain_regressor,
     "grown": grown_regressor,
     "charted": charted_regressor,
@@ -185,7 +186,7 @@ def test_a_loaded_model_forgets_as_the_saved_one_would(name, reloaded):
     assert outputs_of(one).tobytes() == outputs_of(other).tobytes()
 
 
-@pytest.mark.parametrize("name", ["plain", "grown", "classes"])
+@pytest.mark.parametrize("name", ["plain", "grown", "pooled classes"])
 def test_the_model_of_all_rows_need_not_be_derived_again(name, reloaded):
     model = made(name)
     twin = reloaded(model)

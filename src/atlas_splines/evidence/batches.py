@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import add
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines.core.remembering import Recomputing
+from atlas_splines.evidence.class_weights import LossForm
 from atlas_splines.evidence.features import Features
 from atlas_splines.evidence.held_rows import HeldRows
 from atlas_splines.evidence.readout import Sums, sums_of
@@ -44,6 +46,8 @@ class Batch(Recomputing):
         What its rows add to the spread of the pool, or the spread that begins with them.
     before
         Who spoke before it came.
+    log_loss
+        Of classes: the log loss of its rows before they were learned, as a form of the shares of candidates.
     """
 
     update: int
@@ -52,11 +56,17 @@ class Batch(Recomputing):
     grew: tuple[int, ...] = ()
     seen: Seen | Spread | None = None
     before: Voice = "mixture"
+    log_loss: LossForm | None = None
 
     @cached_property
     def sums(self) -> Sums:
         """Its statistics as floats."""
         return sums_of(self.statistics)
+
+    def of_first(self, candidates: int) -> Batch:
+        """The same with what it tells of the first candidates alone."""
+        form = None if self.log_loss is None else self.log_loss.resized(candidates)
+        return replace(self, products=self.products[:candidates, :candidates], log_loss=form)
 
     def joined(self, more: Batch) -> Batch:
         """The evidence of these rows and of more rows of the same update."""
@@ -66,7 +76,10 @@ class Batch(Recomputing):
         seen = spread_after(self.seen, more.seen) if isinstance(self.seen, Spread) else self.seen
         if isinstance(self.seen, Seen) and isinstance(more.seen, Seen):
             seen = self.seen.joined(more.seen)
-        return replace(self, statistics=self.statistics + more.statistics, products=products, seen=seen)
+        forms = [form for form in (self.log_loss, more.log_loss) if form is not None]
+        log_loss = reduce(add, forms) if forms else None
+        sums = self.statistics + more.statistics
+        return replace(self, statistics=sums, products=products, seen=seen, log_loss=log_loss)
 
 
 def spread_after(spread: Spread | None, seen: Seen | Spread | None) -> Spread | None:

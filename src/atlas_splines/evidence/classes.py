@@ -8,8 +8,9 @@ scores are those of one Newton step from all rows (Rahnama Rad and Maleki 2020).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,12 +94,17 @@ class ClassScores:
     ----------
     weights
         Of the features, shape (features, classes).
-    left_out
-        Scores of each row without it, or without its group: (rows, classes).
+    leave_out
+        Computes `left_out`, which takes a third of the time of all and which an update does not need.
     """
 
     weights: Array
-    left_out: Array
+    leave_out: Callable[[], Array]
+
+    @cached_property
+    def left_out(self) -> Array:
+        """Scores of each row without it, or without its group: (rows, classes)."""
+        return self.leave_out()
 
 
 def class_scores(
@@ -143,8 +149,8 @@ def class_scores(
     curvature = np.maximum(_steepness(targets) * (guess * (1 - guess)).max(axis=1), rules.least_curvature)
     factor = _curvature_factor(features, weights * curvature, precision)
     found = _descend(features, targets, weights, precision, factor, rules)
-    left_out = _left_out(features, found, targets, weights, precision, groups, rules)
-    return ClassScores(_of_classes(found.astype(np.float64)), _of_classes(left_out))
+    given = (features, found, targets, weights, precision, groups, rules)
+    return ClassScores(_of_classes(found.astype(np.float64)), lambda: _of_classes(_left_out(*given)))
 
 
 def class_shares(
@@ -290,15 +296,18 @@ def _scores_within(
     rules: ClassRules,
 ) -> ClassScores:
     """The same with weights in a cone, and out-of-fold scores."""
-    fold = np.arange(len(phi)) if groups is None else groups
-    left_out = np.empty_like(labels)
-    for k in range(rules.folds):
-        own = fold % rules.folds == k
-        if own.any() and not own.all():
-            rest = most_likely(phi[~own], labels[~own], weights[~own], precision, cone=cone)
-            left_out[own] = phi[own] @ rest
-    found = most_likely(phi, labels, weights, precision, cone=cone)
-    return ClassScores(found, left_out)
+
+    def out_of_fold() -> Array:
+        fold = np.arange(len(phi)) if groups is None else groups
+        left_out = np.empty_like(labels)
+        for k in range(rules.folds):
+            own = fold % rules.folds == k
+            if own.any() and not own.all():
+                rest = most_likely(phi[~own], labels[~own], weights[~own], precision, cone=cone)
+                left_out[own] = phi[own] @ rest
+        return left_out
+
+    return ClassScores(most_likely(phi, labels, weights, precision, cone=cone), out_of_fold)
 
 
 def mean_entropy(scores: Array, labels: Array, weights: Array) -> float:

@@ -21,6 +21,7 @@ from atlas_splines.evidence.batches import (
     spread_after,
     summed,
 )
+from atlas_splines.evidence.class_weights import ClassWeights
 from atlas_splines.evidence.expert_weights import ExpertWeights, products_of
 from atlas_splines.evidence.features import Features
 from atlas_splines.evidence.held_rows import HeldRows
@@ -46,6 +47,7 @@ MUTE = (
     "base",
     "recent_terms",
     "all_experts",
+    "all_class_weights",
 )  # what does not depend on who speaks
 UNSEEN = -20.0  # score of a class that the first model has not seen: e⁻²⁰ is nothing beside the others
 
@@ -136,12 +138,18 @@ class Pool(Memories, Evidence):
         # the first model stays what it was; that of kept rows learns the update too
         for_base = [before.first.weights, (before if self.memory is None else self).first.weights]
         pairs = zip((before, self), for_base, strict=True)
-        said, now = (pool.weights + pool.kept_share * weights for pool, weights in pairs)
+        said, now = (pool.regression_weights(weights) for pool, weights in pairs)
         memories = (sums_of(before.total), *before.fading)
         return tuple(
             float(np.sqrt(sums.error_of(now, self.effects) / sums.error_of(said, before.effects)))
             for sums in memories
         )
+
+    def regression_weights(self, for_base: Array) -> Array:
+        """Weights of the mixture as a regression on targets; candidates without weights have those given."""
+        weights = self.weights + self.kept_share * for_base
+        # shares of scores of classes do not add up to 1; those of regressions on indicators do
+        return weights / max(self.trust.sum(), 1e-9) if self.loss == "cross-entropy" else weights
 
     def state_like(self, state: State) -> State:
         """The state of a model that says what the pool says, with the domain and charts of another."""
@@ -168,6 +176,10 @@ class Pool(Memories, Evidence):
         faded = tuple(decayed_sums(self.features, rows, life) for life in self.half_lives)
         experts = known.scaled(unit) if len(known.errors) == self.candidates else self.experts
         changed = replace(self, faded=faded, experts=experts, voice=before.voice, recent=())
+        if self.loss == "cross-entropy":  # a recent local regression may have come or gone
+            form = before.all_class_weights.form.resized(self.candidates)
+            experts = replace(self.experts, rows=known.rows)
+            changed = replace(changed, experts=experts, class_weights=ClassWeights(form))
         return changed.derived_as(self.base) if self.base is not None else changed
 
     def derived_as(self, base: State) -> Pool:
@@ -260,14 +272,19 @@ class Pool(Memories, Evidence):
         """The evidence of rows that this pool has not learned."""
         statistics = Statistics(len(self.features), targets.shape[1])
         counted, residuals = scaled(weights, self.weight_unit), []
+        of_classes = self.loss == "cross-entropy"  # shares are those of least log loss, and not of errors
         for rows in pieces_of(len(points)):
             phi = self.features(points[rows]) if known is None else known[rows]
-            residuals.append(self.residuals_on(phi, points[rows], targets[rows]))
+            if not of_classes:
+                residuals.append(self.residuals_on(phi, points[rows], targets[rows]))
             levels = self.features.keys(points[rows])
             statistics.add(phi, targets[rows], None if counted is None else counted[rows], levels)
         every = np.ones(len(points)) if weights is None else weights
-        products = products_of(np.concatenate(residuals, axis=1), every)
-        return Batch(update, self._apart(statistics), products, seen=self._seen(points, targets, counted))
+        none = np.zeros((self.candidates, self.candidates))
+        products = none if of_classes else products_of(np.concatenate(residuals, axis=1), every)
+        log_loss = self.log_loss_on(points, targets, counted)
+        seen = self._seen(points, targets, counted)
+        return Batch(update, self._apart(statistics), products, seen=seen, log_loss=log_loss)
 
     @property
     def _usual_products(self) -> Array:
@@ -301,7 +318,14 @@ class Pool(Memories, Evidence):
             experts=self.experts.after(oldest.products, oldest.statistics.count),
             recent=tuple(recent),
             spread=spread_after(self.spread, oldest.seen),
+            class_weights=self._class_weights_after(oldest, self.candidates),
         )
+
+    def _class_weights_after(self, batch: Batch, candidates: int) -> ClassWeights | None:
+        """What is known of the first candidates' log loss with one more older update; None of numbers."""
+        if self.loss != "cross-entropy":
+            return None
+        return ClassWeights(replace(self, recent=(batch,)).all_class_weights.form.resized(candidates))
 
     def settling(self, update: int) -> Pool:
         """The pool in which a recent update has joined the older ones, as if it had come before others.
@@ -321,11 +345,10 @@ class Pool(Memories, Evidence):
             older=self.older + own.statistics,
             faded=tuple(sums.fade(own.sums, np.inf) for sums in self.faded),
             experts=experts.first(candidates),
-            recent=tuple(
-                replace(batch, products=batch.products[:candidates, :candidates]) for batch in others
-            ),
+            recent=tuple(batch.of_first(candidates) for batch in others),
             fitted=None,
             spread=spread_after(self.spread, own.seen),
+            class_weights=self._class_weights_after(own, candidates),
         )
 
     def holds(self, update: int) -> bool:
@@ -507,7 +530,7 @@ class Pool(Memories, Evidence):
         The model of rows that are kept stays: it is made of them alone.
         """
         rest = replace(self, fitted=None)
-        return replace(rest, experts=ExpertWeights.of(rest.candidates))
+        return replace(rest, experts=ExpertWeights.of(rest.candidates), class_weights=None)
 
     def summed(self, points: Array, targets: Array, weights: Array | None) -> Statistics:
         """Sums of some rows, as the pool counts them."""

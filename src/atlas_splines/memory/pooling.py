@@ -84,9 +84,9 @@ def pool_rows(
         Further rows of the update, in pieces: they join the charts that they fall into, or the pool.
     """
     pool = needed_pool(state)
-    # a class that is new is no change of the world: classes are pooled, and never fade by themselves
-    decide = decide and pool.loss != "cross-entropy"
     voice: Voice = pool.voice if pool.voice == "fading" else "mixture" if decide else "exact"
+    # a class that is new is no change of the world: rows of classes open no charts by themselves
+    decide = decide and pool.loss != "cross-entropy"
     owners = owners_of(state, rows)
     parts = parts_of(state, update, rows, owners)
     new: list[Chart] = []

@@ -239,13 +239,11 @@ def restarted(
         faded=tuple(sums_of(older) for _ in pool.half_lives),
         experts=ExpertWeights.of(candidates),
         # whichever is taken back, who speaks goes on
-        recent=tuple(
-            replace(batch, products=batch.products[:candidates, :candidates], seen=None, before=voice)
-            for batch in recent
-        ),
+        recent=tuple(replace(batch.of_first(candidates), seen=None, before=voice) for batch in recent),
         fitted=fitted,
         voice=voice,
         spread=spread,
+        class_weights=None,
     )
 
 

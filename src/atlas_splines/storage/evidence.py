@@ -18,6 +18,7 @@ from atlas_splines.core.model import Atlas, model_in, state_of
 from atlas_splines.core.monotone import constrained, is_monotone
 from atlas_splines.core.state import Evidence, Signs, State
 from atlas_splines.evidence.batches import Batch, Voice, spread_after
+from atlas_splines.evidence.class_weights import ClassWeights, LossForm
 from atlas_splines.evidence.expert_weights import FARTHEST, ExpertWeights
 from atlas_splines.evidence.features import COARSE, FINEST, Bumps, Features
 from atlas_splines.evidence.memories import recent_lives_of
@@ -54,6 +55,7 @@ POOL = (
 )
 TRACK = ("errors", "rows")
 PRODUCTS = "products"  # of errors; files up to version 7 have the squares alone
+LOG_LOSS = "log_loss"  # of a pool or a batch of classes whose candidates were judged; others lack it
 GREW = "grew"  # of a batch that bumps came with; others lack it
 BEFORE = "before"  # of a batch: files that do not say who spoke before an update lack it
 SIDES = "sides"  # of bumps of a model that has to rise or fall along inputs; others lack it
@@ -70,6 +72,7 @@ MOST_STEPS = 100  # towards a prior: each costs time
 SHORTEST, LONGEST = 1e-9, 1e9  # length scale of a bump; the longest stands for one without end
 FARTHEST_CENTRE = 2.0  # of a bump; centres are means of points of the unit cube
 FARTHEST_SIDE = 4.0  # of a bump with one side, which is steepest at such a point
+LARGEST_FORM = 1e12  # of the log loss of all rows: scores are at most 60, and rows decay
 LARGEST = np.finfo(np.float64).max
 
 
@@ -100,6 +103,7 @@ def pool_header(evidence: Evidence | None) -> dict[str, Any] | None:
             {"update": batch.update, PRODUCTS: batch.products.tolist(), BEFORE: batch.before}
             | ({GREW: list(batch.grew)} if batch.grew else {})
             | ({} if batch.seen is None else {SEEN: seen_header(batch.seen)})
+            | ({} if batch.log_loss is None else {LOG_LOSS: _form_header(batch.log_loss)})
             for batch in pool.recent
         ],
         "base": None if pool.fitted is None else configuration_of(model_in(pool.fitted)),
@@ -113,7 +117,12 @@ def pool_header(evidence: Evidence | None) -> dict[str, Any] | None:
         **({UNDO: pool.undo} if pool.undo != RECENT else {}),
         **({GROWN: [list(updates) for updates in pool.grown]} if pool.grown else {}),
         **({} if pool.memory is None else {MEMORY: memory_header(pool.memory)}),
+        **({} if pool.class_weights is None else {LOG_LOSS: _form_header(pool.class_weights.form)}),
     } | watched
+
+
+def _form_header(form: LossForm) -> dict[str, Any]:
+    return {"curvature": form.curvature.tolist(), "slope": form.slope.tolist()}
 
 
 def pool_tensors(evidence: Evidence | None, name: str) -> dict[str, NDArray[Any]]:
@@ -157,7 +166,8 @@ def pool_from_archive(archive: Archive, value: object, model: Atlas, name: str) 
     if value is None:
         return None
     signs = state_of(model).signs
-    optional = [key for key in (SPREAD, LEVELS, LINEAR, FEWEST, UNDO, GROWN, MEMORY) if _has(value, key)]
+    known_keys = (SPREAD, LEVELS, LINEAR, FEWEST, UNDO, GROWN, MEMORY, LOG_LOSS)
+    optional = [key for key in known_keys if _has(value, key)]
     more = (*([SIDES] if signs else []), *optional)
     fields = Fields(value, name, (*POOL, *more))
     features = _read_features(archive, fields, model.inputs, signs, name)
@@ -196,9 +206,18 @@ def pool_from_archive(archive: Archive, value: object, model: Atlas, name: str) 
         fewest=fields.whole(FEWEST, least=1) if FEWEST in fields.value else 1,
         undo=fields.whole(UNDO, least=1) if UNDO in fields.value else RECENT,
         grown=_read_grown(fields, recent, features, name),
+        class_weights=_read_class_weights(fields, candidates[0]),
     )
     _check_total(pool, name)
+    _check_log_loss(pool, name)
     return pool
+
+
+def _check_log_loss(pool: Pool, name: str) -> None:
+    """Numbers have no log loss."""
+    known = pool.class_weights is not None or any(batch.log_loss is not None for batch in pool.recent)
+    if known and pool.loss != "cross-entropy":
+        raise ValueError(f"{LOG_LOSS!r} of {name} has no place beside targets that are numbers")
 
 
 def _check_total(pool: Pool, name: str) -> None:
@@ -399,12 +418,42 @@ def _read_products(fields: Fields, counts: tuple[int, int]) -> Array:
     if PRODUCTS not in fields.value:
         return _alike(_read_errors(fields, counts))
     rows, candidates = fields.items(PRODUCTS), counts[0]
-    is_square = all(isinstance(row, list) and len(row) == candidates for row in [rows, *rows])
+    is_square = len(rows) in counts and all(isinstance(row, list) and len(row) == len(rows) for row in rows)
     numbers = [each for row in rows for each in row] if is_square else [None]
     products = np.array(rows, np.float64) if all(type(each) in (int, float) for each in numbers) else None
     if products is None or not np.array_equal(products, products.T) or (np.diagonal(products) < 0).any():
         raise ValueError(f"{PRODUCTS!r} of {fields.name} must be those of errors of {candidates} candidates")
-    return products
+    # of classes files may lack recent local regressions, which count as the last candidate then
+    places = np.minimum(np.arange(candidates), len(rows) - 1)
+    return products[np.ix_(places, places)]
+
+
+def _read_class_weights(fields: Fields, candidates: int) -> ClassWeights | None:
+    form = _read_form(fields, candidates)
+    return None if form is None else ClassWeights(form)
+
+
+def _read_form(fields: Fields, candidates: int) -> LossForm | None:
+    """The log loss of candidates for classes; None if a file does not know it."""
+    if LOG_LOSS not in fields.value:
+        return None
+    own = Fields(fields.value[LOG_LOSS], f"{LOG_LOSS!r} of {fields.name}", ("curvature", "slope"))
+    rows, slope = own.items("curvature"), own.items("slope")
+    is_square = all(isinstance(row, list) and len(row) == candidates for row in [rows, slope, *rows])
+    numbers: list[Any] = [each for row in [slope, *rows] for each in row] if is_square else [None]
+    known = all(type(each) in (int, float) and abs(each) <= LARGEST_FORM for each in numbers)
+    form = LossForm(np.array(rows, np.float64), np.array(slope, np.float64)) if known else None
+    if form is None or not _is_convex(form.curvature):
+        raise ValueError(f"{LOG_LOSS!r} of {fields.name} must be a convex form of {candidates} candidates")
+    return form
+
+
+def _is_convex(curvature: Array) -> bool:
+    """Whether a matrix is symmetric, and has no direction of negative curvature beyond rounding."""
+    if not np.array_equal(curvature, curvature.T):
+        return False
+    values = np.linalg.eigvalsh(curvature)
+    return bool(values[0] >= -1e-9 * max(float(values[-1]), 1.0))
 
 
 def _alike(squares: Array) -> Array:
@@ -430,14 +479,15 @@ def _read_recent(
     """The latest updates; whether the log has them is for the model to check."""
     batches: list[Batch] = []
     for k, item in enumerate(pool.items("recent")):
-        more = tuple(key for key in (GREW, SEEN, BEFORE) if _has(item, key))
+        more = tuple(key for key in (GREW, SEEN, BEFORE, LOG_LOSS) if _has(item, key))
         errors = PRODUCTS if _has(item, PRODUCTS) else "errors"
         fields = Fields(item, f"{name}.recent.{k}", ("update", errors, *more))
         update, products = fields.whole("update", least=1), _read_products(fields, candidates)
         grew = tuple(fields.items(GREW)) if GREW in more else ()
         before = _read_before(fields, pool, is_first=k == 0)
         sums = read_statistics(archive, shape, fields.name, features.levels)
-        batches.append(Batch(update, sums, products, grew, before=before))
+        form = _read_form(fields, candidates[0])
+        batches.append(Batch(update, sums, products, grew, before=before, log_loss=form))
     _check_growth(batches, features, name)
     if any(late.update <= early.update for early, late in pairwise(batches)):
         raise ValueError(f"'recent' of {name} must be rising updates")

@@ -146,7 +146,7 @@ def _memory_of(state: State) -> LocalMemory | None:
 def _derived(state: State) -> State:
     """The state, whose pool need not derive the model of its rows again where the state is that model."""
     pool = state.evidence
-    if not isinstance(pool, Pool) or pool.memory is None or pool.base_share < 1:
+    if not isinstance(pool, Pool) or pool.memory is None or not pool.is_base_alone:
         return state
     unit = np.tile([0.0, 1.0], (state.lattice.inputs, 1))
     alone = replace(state.with_charts(()), evidence=None, offsets=None)
