@@ -77,3 +77,24 @@ def test_of_candidates_that_are_as_good_those_that_forget_no_row_are_preferred()
     known = ExpertWeights.of(2).after(np.ones((2, 2)), 50)
     shares = known.shares(np.array([False, True]))
     assert shares[1] / shares[0] == pytest.approx(EXPERT_RULES.preference, rel=1e-6)
+
+
+def test_the_past_keeps_a_share_whatever_is_best_now():
+    random = np.random.default_rng(2)
+    errors = random.normal(size=(4, 3000, 1)) * np.array([5.0, 0.5, 0.6, 4.0])[:, None, None]
+    known = ExpertWeights.of(4).after(products_of(errors, np.ones(3000)), 3000)
+    partial = np.array([False, True, True, False])
+    shares = known.shares(partial)
+    assert shares[~partial].sum() == pytest.approx(EXPERT_RULES.least_complete, abs=1e-4)
+    assert shares[3] > shares[0]  # the better of those that know all rows
+    assert known.shares(np.ones(4, bool))[1] > 0.5  # without any such candidate the best ones are mixed
+
+
+def test_rows_that_no_candidate_predicts_decide_little():
+    random = np.random.default_rng(3)
+    errors = random.normal(size=(2, 400, 1)) * np.array([1.0, 2.0])[:, None, None]
+    errors[:, :4] = np.array([100.0, 50.0])[:, None, None]
+    products = products_of(errors, np.ones(400))
+    plain = (errors[:, :, 0] @ errors[:, :, 0].T) / 400
+    assert plain[0, 0] > plain[1, 1]
+    assert products[0, 0] < products[1, 1]
