@@ -77,3 +77,27 @@ def test_of_candidates_that_are_as_good_those_that_forget_no_row_are_preferred()
     known = ExpertWeights.of(2).after(np.ones((2, 2)), 50)
     shares = known.shares(np.array([False, True]))
     assert shares[1] / shares[0] == pytest.approx(EXPERT_RULES.preference, rel=1e-6)
+
+
+def test_the_past_keeps_a_share_that_costs_little():
+    random = np.random.default_rng(2)
+    partial = np.array([False, True, True, False])
+    for size, least, most in ((0.8, 0.19, 1), (4.0, 0.05, 0.19), (100.0, 0, 0.01)):
+        sizes = np.array([2 * size, 0.5, 0.6, size])[:, None, None]
+        errors = random.normal(size=(4, 3000, 1)) * sizes
+        known = ExpertWeights.of(4).after(products_of(errors, np.ones(3000)), 3000)
+        shares, free = known.shares(partial), known.shares(np.ones(4, bool))
+        assert least <= shares[~partial].sum() <= most
+        assert shares[3] >= shares[0]  # the better of those that know all rows
+        grown, before = (each @ known.products @ each for each in (shares, free))
+        assert grown <= 1.02 * (1 + EXPERT_RULES.most_growth) * before
+
+
+def test_rows_that_no_candidate_predicts_decide_little():
+    random = np.random.default_rng(3)
+    errors = random.normal(size=(2, 400, 1)) * np.array([1.0, 2.0])[:, None, None]
+    errors[:, :4] = np.array([100.0, 50.0])[:, None, None]
+    products = products_of(errors, np.ones(400))
+    plain = (errors[:, :, 0] @ errors[:, :, 0].T) / 400
+    assert plain[0, 0] > plain[1, 1]
+    assert products[0, 0] < products[1, 1]

@@ -10,7 +10,7 @@ from atlas_splines import Atlas
 from atlas_splines.core.model import model_in, state_of
 from atlas_splines.evidence.batches import summed
 from atlas_splines.evidence.design import design
-from atlas_splines.evidence.expert_weights import FARTHEST
+from atlas_splines.evidence.expert_weights import EXPERT_RULES, FARTHEST
 from atlas_splines.evidence.features import Bumps, Features
 from atlas_splines.evidence.pool import RECENT, Pool
 from atlas_splines.evidence.readout import Prior, Sums, sums_of
@@ -46,11 +46,11 @@ def same_bits(one, other):
 def test_memories_follow_a_world_that_drifts_and_keep_one_that_does_not():
     still = pool_of(*(batch(1.0, seed=k) for k in range(30)))
     moving = pool_of(*(batch(np.cos(k / 3), seed=k) for k in range(30)))
-    assert moving.trust[0] < 0.01
-    assert moving.trust[2] > 0.9
+    assert moving.trust[0] == pytest.approx(EXPERT_RULES.least_complete, abs=0.01)  # the past keeps its share
+    assert moving.trust[2] > 0.75
     points = batch(seed=99)[0]
     slopes = FEATURES(points) @ moving.weights / (points - 0.5).sum(axis=1, keepdims=True)
-    assert np.median(slopes) == pytest.approx(np.cos(29 / 3), abs=0.3)
+    assert np.median(slopes) == pytest.approx(np.cos(29 / 3), abs=0.35)  # a fifth is that of all rows
     np.testing.assert_allclose(FEATURES(points) @ still.weights, batch(1.0, seed=99)[1], atol=0.5)
 
 

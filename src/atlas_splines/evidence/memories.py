@@ -32,7 +32,7 @@ from atlas_splines.evidence.left_out import predict_without
 from atlas_splines.evidence.levels import LevelEffects, mixed_effects
 from atlas_splines.evidence.local_memory import RECENT_RULES, LocalMemory, RecentRules
 from atlas_splines.evidence.presence import Presence
-from atlas_splines.evidence.readout import Prior, Readout, Sums, solve, sums_of
+from atlas_splines.evidence.readout import Prior, Readout, Sums, sums_of
 from atlas_splines.evidence.spread import LEAST_ROWS, Seen, Spread, telling_inputs
 from atlas_splines.evidence.statistics import HEAVIEST, Statistics
 
@@ -151,6 +151,11 @@ class Memories(Recomputing):
         """Exact sums of all rows."""
         return reduce(lambda total, batch: total + batch.statistics, self.recent, self.older)
 
+    @cached_property
+    def total_sums(self) -> Sums:
+        """The same as floats."""
+        return sums_of(self.total)
+
     @property
     def readouts(self) -> list[Readout]:
         """What each memory says, the exact one first."""
@@ -159,7 +164,7 @@ class Memories(Recomputing):
     @cached_property
     def first(self) -> Readout:
         """What the exact memory says: a function of the data, whatever its order."""
-        return solve(self.total, self.prior)
+        return self.total_sums.solved(self.prior)
 
     @cached_property
     def later(self) -> list[Readout]:
@@ -286,8 +291,8 @@ class Memories(Recomputing):
         """Weights of the features in what the pool says, shape (features, outputs)."""
         if self.trust[0] == 1 and not self.trust[1 : 1 + len(self.half_lives)].any():
             return self.first.weights
-        shares = zip(self.trust, self.readouts, strict=False)
-        return np.asarray(sum(share * readout.weights for share, readout in shares))
+        none = np.zeros((len(self.features), self.total.outputs))
+        return np.asarray(sum((share * self._readout(k).weights for k, share in self._heard), none))
 
     @cached_property
     def effects(self) -> LevelEffects | None:

@@ -41,6 +41,7 @@ FEWEST_ROWS = (
 )
 MUTE = (
     "total",
+    "total_sums",
     "fading",
     "first",
     "later",
@@ -139,7 +140,7 @@ class Pool(Memories, Evidence):
         for_base = [before.first.weights, (before if self.memory is None else self).first.weights]
         pairs = zip((before, self), for_base, strict=True)
         said, now = (pool.regression_weights(weights) for pool, weights in pairs)
-        memories = (sums_of(before.total), *before.fading)
+        memories = (before.total_sums, *before.fading)
         return tuple(
             float(np.sqrt(sums.error_of(now, self.effects) / sums.error_of(said, before.effects)))
             for sums in memories

@@ -264,10 +264,7 @@ def solve(statistics: Statistics, prior: Prior) -> Readout:
     array([[ 2.],
            [-1.]])
     """
-    sums = sums_of(statistics)
-    for _ in range(prior.steps):
-        prior = uphill(sums, prior, exact=False)
-    return sums.with_effects(sums.readout(prior))
+    return sums_of(statistics).solved(prior)
 
 
 def learn_prior(statistics: Statistics, prior: Prior, steps: int = 8) -> Readout:
@@ -340,6 +337,12 @@ class Sums:
         log_evidence = outputs * volumes - 0.5 * self.count * np.log(noise).sum()
         return Readout(weights, noise, within, factor, float(log_evidence))
 
+    def solved(self, prior: Prior) -> Readout:
+        """As `solve`."""
+        for _ in range(prior.steps):
+            prior = uphill(self, prior, exact=False)
+        return self.with_effects(self.readout(prior))
+
     def _readout_within(self, prior: Prior, cone: Cone, precision: Array) -> Readout:
         """The same for weights in a cone."""
         weights, factor, face = solve_within(precision, self.moment, cone)
@@ -402,22 +405,24 @@ class Sums:
         """These sums, of which less counts the more is new, and new ones."""
         keep = 0.5 ** (new.count / half_life)
         return Sums(
-            faded(self.gram, keep) + new.gram,
-            faded(self.moment, keep) + new.moment,
-            faded(self.square, keep) + new.square,
+            faded(self.gram, keep, new.gram),
+            faded(self.moment, keep, new.moment),
+            faded(self.square, keep, new.square),
             keep * self.count + new.count,
             self.levels.decayed(keep) + new.levels,
         )
 
 
-def faded(sums: Array, keep: float) -> Array:
-    """A share of sums; what has faded to nothing is zero, for arithmetic on subnormal numbers is slow.
+def faded(sums: Array, keep: float, new: Array) -> Array:
+    """A share of sums, and new ones; what has faded to nothing is zero, for subnormal numbers are slow.
 
     Adding a number that is nothing beside any sum, and taking it away again, rounds off what is far below it.
+    All in one array: fresh memory for each step costs more than the arithmetic.
     """
     share = keep * sums
     share += NOTHING
     share -= NOTHING
+    share += new
     return share
 
 

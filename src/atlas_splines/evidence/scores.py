@@ -147,11 +147,9 @@ class Scores:
 
     def tally(self, said: Array, scores: Array, weights: Array | None = None) -> Tally:
         """What rows that are not counted yet say."""
-        ends = [self.ends(said, coverage) for coverage in LADDER]
-        held = [
-            np.average((scores >= low) & (scores <= high), weights=weights)
-            for low, high in (e.T for e in ends)
-        ]
+        ends = zip(*self._ends_of_regions(LADDER), strict=True)
+        limits = [[np.interp(said, self.centres, end) for end in pair] for pair in ends]
+        held = [np.average((scores >= low) & (scores <= high), weights=weights) for low, high in limits]
         return Tally(self.counted(said, scores, weights), np.array(held))
 
     def after(self, tally: Tally) -> Scores:
@@ -176,13 +174,16 @@ class Scores:
         A score of 0 is between them: an interval holds the prediction, also where nearly all errors lean to
         one side.
         """
-        tail = 1 - self.adapted(coverage)
+        low, high = self._ends_of_regions(np.array([coverage]))
+        return np.column_stack([np.interp(said, self.centres, end[0]) for end in (low, high)])
+
+    def _ends_of_regions(self, coverages: Array) -> tuple[Array, Array]:
+        """Lowest and highest scores of the intervals of each region, both of shape (coverages, regions)."""
+        tails = 1 - self.adapted(coverages)
         if self.is_one_sided:
-            low, high = np.full(len(self.counts), EDGES[0]), self.quantiles(1 - tail, outwards=1)
-        else:
-            low = np.minimum(self.quantiles(tail / 2, outwards=-1), 0)
-            high = np.maximum(self.quantiles(1 - tail / 2, outwards=1), 0)
-        return np.column_stack([np.interp(said, self.centres, end) for end in (low, high)])
+            return np.full((len(tails), len(self.counts)), EDGES[0]), self.quantiles(1 - tails, outwards=1)
+        low, high = self.quantiles(tails / 2, outwards=-1), self.quantiles(1 - tails / 2, outwards=1)
+        return np.minimum(low, 0), np.maximum(high, 0)
 
     def width(self, coverage: float) -> float:
         """Mean width of the intervals of a coverage.
@@ -207,28 +208,28 @@ class Scores:
 
     def level(self, said: Array, quantile: float) -> Array:
         """The score that a share of the rows stays below, shape (rows,)."""
-        return np.interp(said, self.centres, self.quantiles(quantile, outwards=0))
+        return np.interp(said, self.centres, self.quantiles(np.array([quantile]), outwards=0)[0])
 
     def deviation(self, said: Array) -> Array:
         """Root of the mean squared score, shape (rows,)."""
         return np.interp(said, self.centres, np.sqrt(self.counts @ MIDDLES**2 / self.counts.sum(axis=1)))
 
-    def adapted(self, coverage: float) -> float:
-        """The coverage to ask of the histograms so that rows to come get this one; rising in it."""
+    def adapted(self, coverages: Array) -> Array:
+        """The coverages to ask of the histograms so that rows to come get these; rising in them."""
         reached = np.maximum.accumulate((LADDER + self.shift).clip(0, 1))
-        return float(np.interp(coverage, [0, *LADDER, 1], [0, *reached, 1]))
+        return np.interp(coverages, [0, *LADDER, 1], [0, *reached, 1])
 
-    def quantiles(self, level: float, outwards: int) -> Array:
-        """Quantile of each region, shape (regions,).
+    def quantiles(self, levels: Array, outwards: int) -> Array:
+        """Quantiles of each region, shape (levels, regions).
 
-        With `outwards` of 1 or −1 it is corrected for a finite number of rows n, up or down: the one of level
-        (n + 1)/n·level, or (n + 1)/n·level − 1/n. Beyond the farthest score it is the end of its bin.
+        With `outwards` of 1 or −1 they are corrected for a finite number of rows n, up or down: those of
+        level (n + 1)/n·level, or (n + 1)/n·level − 1/n. Beyond the farthest score it is the end of its bin.
         """
-        found = np.empty(len(self.counts))
+        found = np.empty((len(levels), len(self.counts)))
         for k, counts in enumerate(self.counts):
             filled = np.flatnonzero(counts)
             sums = np.concatenate([[0.0], np.cumsum(counts)])
-            share = level + (level / sums[-1] if outwards == 1 else (level - 1) / sums[-1] if outwards else 0)
+            more = levels if outwards == 1 else levels - 1 if outwards else np.zeros(len(levels))
             within = slice(filled[0], filled[-1] + 2)
-            found[k] = np.interp(share * sums[-1], sums[within], EDGES[within])
+            found[:, k] = np.interp((levels + more / sums[-1]) * sums[-1], sums[within], EDGES[within])
         return found

@@ -145,7 +145,8 @@ class Statistics:
                     by_level = by_level + LevelStatistics.of_rows(levels, phi, y, root)
         gram, moment = sums.totals()
         self._levels = self._levels + by_level if sign > 0 else self._levels - by_level
-        self._gram, self._moment = self._gram + sign * gram, self._moment + sign * moment
+        combine = np.add if sign > 0 else np.subtract
+        self._gram, self._moment = combine(self._gram, gram), combine(self._moment, moment)
         self._square, self._count = square, count
 
     def __add__(self, other: Statistics) -> Statistics:
@@ -339,7 +340,9 @@ class Products:
     def _settle(self) -> None:
         """Let integers take over what float64 has summed."""
         upper = self._upper.astype(np.int64)
-        self._gram += upper + np.triu(upper, 1).T
+        self._gram += upper
+        upper[np.diag_indices_from(upper)] = 0
+        self._gram += upper.T
         self._moment += self._products.astype(np.int64)
         self._start()
 

@@ -37,7 +37,7 @@ def test_each_goal_is_over_its_streams_and_their_halves():
     assert found["all seen ÷ never updating, worst"].measured == pytest.approx(1.2)
     coverage = found["coverage of 10 batches, worst"]
     assert coverage.measured == pytest.approx(0.86)  # any ten batches in a row, or all of a shorter stream
-    assert [goal.verdict for goal in goals] == ["missed"] * 5 + ["met"]
+    assert [goal.verdict for goal in goals] == ["missed", "missed", "not run", *["missed"] * 3, "met"]
 
 
 def test_a_stream_that_an_opponent_did_not_run_on_is_left_out_and_counted():
@@ -46,10 +46,22 @@ def test_a_stream_that_an_opponent_did_not_run_on_is_left_out_and_counted():
     }
     goals = goals_of(without, "own", ["c"], ["a", "b", "c"], StreamGoals())
     assert goals[0].text() == (
-        "goal own: error ÷ boosting, geometric mean, 1 of 2 streams ≤ 0.8: measured 0.500 "
+        "goal own: error ÷ boosting, geometric mean, 1 of 2 streams ≤ 0.79: measured 0.500 "
         "(half A 0.500, half B –), met so far"
     )
-    assert goals[3].text().endswith("0 of 1 streams ≤ 1: measured – (half A –, half B –), not run")
+    assert goals[4].text().endswith("0 of 1 streams ≤ 1: measured – (half A –, half B –), not run")
+
+
+def test_streams_that_boosting_was_ahead_on_have_a_goal_of_their_own():
+    lines = by_key(
+        line("metro", "own", 1.1, 1, ()), line("metro", "boosting", 1.0), line("a", "own", 3.0, 1, ()),
+        line("a", "boosting", 1.0),
+    )  # fmt: skip
+    (goal,) = (
+        goal for goal in goals_of(lines, "own", [], ["a", "metro"], StreamGoals()) if "metro" in goal.what
+    )
+    assert goal.measured == pytest.approx(1.1)
+    assert goal.verdict == "missed"
 
 
 def test_a_goal_without_a_limit_is_not_judged():
