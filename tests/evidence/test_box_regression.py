@@ -1,5 +1,7 @@
 """Local regression in boxes that grow: whatever came at once, the same bits."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -37,14 +39,21 @@ def test_a_factor_that_grows_has_the_bits_of_one_from_scratch(rows):
 @pytest.mark.parametrize("outputs", [1, 3])
 def test_segments_that_join_give_the_bits_of_all_at_once(box_rows, outputs):
     rows = held(500, outputs=outputs)
-    parts = [rows.take(slice(a, b)) for a, b in [(0, 300), (300, 301), (301, 420), (420, 500)]]
+    cuts = [
+        0,
+        300,
+        *range(301, 380),
+        420,
+        500,
+    ]
+    parts = [rows.take(slice(a, b)) for a, b in itertools.pairwise(cuts)]
     targets = rows.targets.astype(np.float64)
     whole = BoxRegression.of(KERNEL, parts, box_rows)
     grown = BoxRegression.of(KERNEL, parts[:1], box_rows)
     for part in parts[1:]:
         grown.terms(targets[: grown.ends[-1]])
         grown = grown.joined(part)
-    assert grown.ends == whole.ends == (300, 301, 420, 500)
+    assert grown.ends == whole.ends == tuple(cuts[1:])
     assert same(whole.terms(targets), grown.terms(targets))
     assert max(map(len, grown.inside)) <= 2 * box_rows
     assert np.array_equal(np.sort(np.concatenate(grown.inside)), np.arange(len(grown.rows.points)))

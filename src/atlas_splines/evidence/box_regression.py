@@ -155,7 +155,8 @@ class BoxRegression(Remembering):
                 for part in np.unique(parts).tolist():
                     inside[part] = points[parts == part]
         ends = (*self.ends, self.ends[-1] + len(segment))
-        solutions = {name: each.without(touched) for name, each in self.solutions.items()}
+        changed = [*touched, *range(len(self.boxes), len(boxes))]
+        solutions = {name: each.without(changed) for name, each in self.solutions.items()}
         return BoxRegression(self.kernel, self.box_rows, ends, rows, boxes, tuple(inside), factors, solutions)
 
     @property
