@@ -106,7 +106,7 @@ def test_a_change_everywhere_is_followed_by_shorter_memories():
         model.partial_fit(*rows(60, seed, target=lambda X, shift=0.3 * seed: world(X) + shift))
     assert model.model_.updates[4].reason == DRIFT
     assert not model.model_.charts
-    assert evidence_of(state_of(model.model_)).trust[2] > 0.9
+    assert evidence_of(state_of(model.model_)).trust[2] > 0.79  # all that the past leaves
     assert np.abs(model.predict(GRID) - world(GRID) - 3.6).mean() < 1.5  # the exact memory is at 2.4
 
 
