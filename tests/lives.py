@@ -11,11 +11,13 @@ import copy
 import pickle
 import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
@@ -26,6 +28,8 @@ from atlas_splines import versions as V
 from atlas_splines.core.model import state_of
 from atlas_splines.core.monotone import is_monotone
 from atlas_splines.core.records import UpdateWarning
+from atlas_splines.estimators.ledger import FRAME_RULES, framed_anew
+from atlas_splines.evidence.stacking import STACKING_RULES, stack
 
 __all__ = ["OPERATIONS", "WEIGHTS", "Life"]
 
@@ -35,6 +39,15 @@ LARGEST = 3_000_000  # bytes of a file of such a model, at most
 CATEGORIES = ("red", "green", "blue")
 MOST_CLASSES = 5
 ANNOUNCED, REACHED = "announced", "reached"  # in place of a retention: classes, and places, without rows
+
+
+@contextmanager
+def small_rules() -> Iterator[None]:
+    """Rules by which models of a hundred rows do what others do with thousands: split boxes, choose frames anew."""
+    boxes = replace(STACKING_RULES, box_rows=50, box_rows_of_classes=50)
+    frames = replace(FRAME_RULES, fewest_rows=150)
+    with patch.dict(stack.__kwdefaults__, rules=boxes), patch.object(framed_anew, "__defaults__", (frames,)):
+        yield
 
 
 @dataclass(frozen=True)
@@ -86,6 +99,7 @@ class Life:
         For files.
     """
 
+    @small_rules()
     def __init__(self, seed: int, folder: Path) -> None:
         random = np.random.default_rng([seed, 1])
         self.folder, self.trace, self.refusals = folder, [], Counter[str]()
@@ -340,6 +354,7 @@ class Life:
 
     # --- operations -------------------------------------------------------------------------------------
 
+    @small_rules()
     def step(self, operation: str, seed: int) -> str:
         """Do something, and check everything; return what came of it."""
         self.trace.append(f"{operation} {seed}")
