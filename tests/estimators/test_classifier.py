@@ -90,7 +90,7 @@ def test_classes_that_cannot_be_added():
         ValueError, match=r"the new classes are numbers, but those known are texts; give such"
     ):
         model.add_classes([3])
-    model = AtlasClassifier(**QUICK | {"memory": "sums"}, retention="chart").fit(X, y)
+    model = AtlasClassifier(**QUICK | {"memory": "sums", "retention": "chart"}).fit(X, y)
     model.partial_fit(X[y == "out"], y[y == "out"])
     with pytest.raises(ValueError, match=r"classes cannot be added where charts stand; call consolidate\(\)"):
         model.add_classes(["far"])

@@ -190,10 +190,10 @@ class Scores:
 
         Examples
         --------
-        >>> even = np.random.default_rng(0).random(4000)
+        >>> even = np.random.default_rng(0).random(4000) - 0.5
         >>> scores = Scores.of(np.zeros(4000), even, sizes=np.full(4000, 2.0))
         >>> round(scores.width(0.9), 1)
-        1.9
+        1.8
         >>> scores.held(0.9, of_updates=False)[1], round(scores.held(0.9, of_updates=False)[0], 2)
         (4000.0, 0.9)
         """
