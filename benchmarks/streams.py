@@ -13,7 +13,7 @@ not run again; tables and goals are of all that is there for the chosen streams 
     python benchmarks/streams.py --data FOLDER --cost         seconds of updates instead
     python benchmarks/streams.py --data FOLDER --methods none what has been run already
 
-Streams are cut after 50 batches unless `--batches 0` is given. Goals are printed for all streams, and for two halves of them
+Whole streams are run; `--batches 50` cuts them. Goals are printed for all streams, and for two halves of them
 that alternate by name: a choice that was made on one half is reported on the other.
 """
 
@@ -287,7 +287,7 @@ def parsed():
         "--streams", action="append", metavar="TEXT", help="those whose name contains it; again for each"
     )
     parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--batches", type=int, default=50, help="of each stream, at most; 0 for all")
+    parser.add_argument("--batches", type=int, default=0, help="of each stream, at most; 0 for all")
     parser.add_argument("--rows", type=int, default=0, help="of each stream, at most; 0 for all")
     parser.add_argument("--noise", action="store_true", help="also with five columns of noise")
     parser.add_argument("--drawn", action="store_true", help="drawn streams too")
