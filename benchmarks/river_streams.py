@@ -4,7 +4,7 @@ Each row is predicted, then learned, by `river.evaluate.progressive_val_score`. 
 standard deviations of the target; seconds are of the processor.
 
     python benchmarks/river_streams.py --data FOLDER          bike-hour.csv and transformer-hourly.csv, in time order,
-                                                              and kin8nm.txt, whichever are there
+                                                              and kin8nm.txt, whichever are there, and two of river
     python benchmarks/river_streams.py --data FOLDER --streams bike --methods atlas --rows 6000
 """
 
@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from river import dummy, evaluate, forest, linear_model, metrics, optim, preprocessing, stats, tree
+from river import datasets, dummy, evaluate, forest, linear_model, metrics, optim, preprocessing, stats, tree
 
 from atlas_splines.river import RiverAtlasRegressor
 
@@ -28,6 +28,8 @@ STREAMS = {
     "transformer": ("transformer-hourly.csv", ",", True),
     "kin8nm": ("kin8nm.txt", None, False),
 }
+
+OF_RIVER = {"TrumpApproval": datasets.TrumpApproval, "ChickWeights": datasets.ChickWeights}
 
 
 class Stopped(RiverAtlasRegressor):
@@ -54,6 +56,9 @@ METHODS = {
 
 def rows_of(folder, name, most):
     """Rows of a stream as dictionaries with their targets, and the standard deviation of these."""
+    if name in OF_RIVER:
+        rows = list(OF_RIVER[name]())[:most]
+        return rows, np.std([y for _, y in rows])
     file, separator, named = STREAMS[name]
     lines = [line.split(separator) for line in (folder / file).read_text().splitlines() if line.strip()]
     *keys, _ = lines.pop(0) if named else map(str, range(len(lines[0])))
@@ -67,14 +72,14 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--streams", nargs="+", default=list(STREAMS), choices=STREAMS)
+    parser.add_argument("--streams", nargs="+", default=[*STREAMS, *OF_RIVER], choices=[*STREAMS, *OF_RIVER])
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
     parser.add_argument("--rows", type=int, help="rows of each stream, at most")
     parser.add_argument("--batch", type=int, default=100)
     parser.add_argument("--warm-up", type=int, default=2000)
     options = parser.parse_args()
     for name in options.streams:
-        if not (options.data / STREAMS[name][0]).exists():
+        if name in STREAMS and not (options.data / STREAMS[name][0]).exists():
             continue
         rows, deviation = rows_of(options.data, name, options.rows)
         for method in options.methods:

@@ -8,7 +8,7 @@ from configurations import configurations, dtypes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atlas_splines import Atlas
+from atlas_splines import Atlas, update
 from atlas_splines.core import splines
 from atlas_splines.core.kernels import MANY
 from atlas_splines.core.model import state_of
@@ -266,3 +266,22 @@ def test_an_expansion_that_does_not_fit_into_memory_changes_nothing(monkeypatch)
         model.expand(density=3, terms=5)
     assert (model.terms, model.density) == (1, 0)
     assert (model([[0.5, 0.5]]) == before).all()
+
+
+def test_a_fingerprint_that_is_remembered_follows_whatever_is_written_to_the_tables():
+    model = Atlas(inputs=2, terms=1, density=1)
+    view, before = model.f(1), model.fingerprint()
+    assert model.fingerprint() == before == model._content_hash()
+    view[0, 0, 3] = 0.5
+    assert model.fingerprint() == model._content_hash() != before
+    view[0, 0, 3] = 0
+    assert model.fingerprint() == before
+
+
+def test_a_fingerprint_that_is_remembered_follows_what_is_written_to_a_chart():
+    model = Atlas(inputs=1, density=1)
+    points = np.linspace(0.2, 0.4, 100)[:, None]
+    update(model, points, np.ones(100), random_state=0)
+    before = model.fingerprint()
+    model.charts[0].content.g(0)[:] += 0.25
+    assert model.fingerprint() == model._content_hash() != before

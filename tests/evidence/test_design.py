@@ -146,3 +146,29 @@ def test_without_pairs_that_act_together_all_bumps_are_of_all_inputs():
     points = np.random.default_rng(0).random((600, 3))
     features, _ = choose_features(points, np.sin(6 * points).sum(axis=1, keepdims=True), budget=200)
     assert all(np.isfinite(group.lengths).all() for group in features.bumps)
+
+
+def test_features_that_are_remembered_have_the_bits_of_those_made_anew(monkeypatch):
+    monkeypatch.setattr(designing, "PIECE", 64)
+    points, targets = smooth(300)
+    solved, known = solve_first(points, targets, budget=60), designing.FeaturePieces()
+    for rows in (100, 200, 300):  # rows come at the end, and then some in the middle are others
+        plain = designing.ahead_of(solved.features, points[:rows], targets[:rows], None, solved.readout)
+        quick = designing.ahead_of(
+            solved.features, points[:rows], targets[:rows], None, solved.readout, known
+        )
+        assert (quick == plain).all()
+    assert len(known.known) == 4
+    points = np.delete(points, 70, axis=0)
+    plain = designing.ahead_of(solved.features, points, targets[1:], None, solved.readout)
+    assert (
+        designing.ahead_of(solved.features, points, targets[1:], None, solved.readout, known) == plain
+    ).all()
+
+
+def test_of_features_no_more_is_remembered_than_there_is_room_for(monkeypatch):
+    monkeypatch.setattr(designing, "PIECE", 64)
+    points, targets = smooth(300)
+    solved, known = solve_first(points, targets, budget=60), designing.FeaturePieces(most=64 * 60 * 8 * 2)
+    designing.ahead_of(solved.features, points, targets, None, solved.readout, known)
+    assert 1 <= len(known.known) < 4

@@ -6,7 +6,7 @@ import pytest
 from atlas_splines.evidence.design import design
 from atlas_splines.evidence.readout import solve
 from atlas_splines.evidence.statistics import Statistics
-from atlas_splines.evidence.verdicts import surprise
+from atlas_splines.evidence.verdicts import is_quiet, surprise
 
 
 def world(points):
@@ -46,3 +46,13 @@ def test_weights_count(known):
     phi = features(points)
     assert surprise(readout, phi, targets, np.repeat([0.0, 1.0], 100)).is_noise()
     assert not surprise(readout, phi, targets).is_noise()
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.12, 0.15, 0.2, 1.5])
+def test_the_screen_without_leverages_never_calls_noise_what_the_test_does_not(known, shift):
+    features, _, readout = known
+    points, targets = new_rows()
+    phi, levels = features(points), features.keys(points)
+    quiet = is_quiet(readout, phi, targets - shift, None, levels)
+    assert not quiet or surprise(readout, phi, targets - shift).is_noise()
+    assert quiet == (shift < 0.15) or shift in (0.12, 0.15)

@@ -6,7 +6,7 @@ Features are chosen on a sample of the rows; the readout is that of all of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from atlas_splines.evidence.thinning import kept_features, thinned_prior
 __all__ = [
     "CENTRE_GRID",
     "ROWS_A_CENTRE",
+    "FeaturePieces",
     "Solved",
     "ahead_of",
     "choose_features",
@@ -205,15 +206,58 @@ def pieces(rows: int) -> list[slice]:
     return [slice(begin, begin + PIECE) for begin in range(0, rows, PIECE)]
 
 
+@dataclass(frozen=True, eq=False)
+class FeaturePieces:
+    """Features of rows that were asked for before, piece by piece: for speed alone.
+
+    Rows come at the end, so whole pieces stay as they are. A piece is always of the same rows, for a product
+    of matrices may round a row otherwise in other company.
+
+    Attributes
+    ----------
+    most
+        Bytes that are remembered at most.
+    known
+        Features, points and what the former are of them, by the number of the piece.
+
+    Examples
+    --------
+    >>> pieces, features = FeaturePieces(), Features(1, (0,), (), ())
+    >>> points = np.random.default_rng(0).random((PIECE + 1, 1)).astype(np.float32)
+    >>> first = pieces.of(features, points, slice(0, PIECE))
+    >>> pieces.of(features, points, slice(0, PIECE)) is first, len(pieces.known)
+    (True, 1)
+    """
+
+    most: int = 2**27
+    known: dict[int, tuple[Features, NDArray[np.floating], Array]] = field(default_factory=dict, repr=False)
+
+    def of(self, features: Features, points: NDArray[np.floating], rows: slice) -> Array:
+        """Features of a piece of rows, shape (rows, features)."""
+        own, number = points[rows], rows.start // PIECE
+        before = self.known.get(number)
+        if before is not None and before[0] is features and np.array_equal(before[1], own):
+            return before[2]
+        phi = features(own.astype(np.float64))
+        if len(own) == PIECE and (number + 1) * phi.nbytes <= self.most:
+            self.known[number] = features, own, phi
+        return phi
+
+
 def ahead_of(
-    features: Features, points: Array, targets: Array, weights: Array | None, readout: Readout
+    features: Features,
+    points: NDArray[np.floating],
+    targets: Array,
+    weights: Array | None,
+    readout: Readout,
+    known: FeaturePieces | None = None,
 ) -> Array:
     """What the readout of all other rows says of each: y − e/(1 − h), for its error e and leverage h."""
     ahead = np.empty(targets.shape)
     has_many = len(points) > MANY_ROWS * len(features)  # of fewer most leverages are large
     sketch = readout.sketched(LEVERAGE_PROBES) if has_many else None
     for rows in pieces(len(points)):
-        phi = features(points[rows])  # (rows, features)
+        phi = features(points[rows]) if known is None else known.of(features, points, rows)
         leverage = leverages_of(phi, readout, sketch) * (1 if weights is None else weights[rows])
         error = targets[rows] - phi @ readout.weights
         ahead[rows] = targets[rows] - error / (1 - np.minimum(leverage, MOST_LEVERAGE))[:, None]

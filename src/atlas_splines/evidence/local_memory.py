@@ -30,7 +30,7 @@ from atlas_splines.evidence.box_regression import (
     segments_of,
 )
 from atlas_splines.evidence.classes import CLASS_RULES, ClassScores, class_scores
-from atlas_splines.evidence.design import ahead_of
+from atlas_splines.evidence.design import FeaturePieces, ahead_of
 from atlas_splines.evidence.features import Features
 from atlas_splines.evidence.folding import fold
 from atlas_splines.evidence.held_rows import Distinct, HeldRows
@@ -140,6 +140,8 @@ class Regression:
         Segments in which the rows came, at first one.
     boxed
         Regressions in boxes that are known, by the identity of their kernels.
+    pieces
+        Features that are known.
     """
 
     rows: HeldRows
@@ -149,6 +151,7 @@ class Regression:
     box_rows: int
     segments: Sequence[slice] = (slice(None),)
     boxed: dict[Hashable, BoxRegression] = field(default_factory=dict)
+    pieces: FeaturePieces = field(default_factory=FeaturePieces)
 
     @cached_property
     def distinct(self) -> Distinct:
@@ -164,8 +167,8 @@ class Regression:
     @cached_property
     def smooth_left_out(self) -> Array:
         """Leave-one-out predictions of the smooth part, within the range of the targets: (rows, outputs)."""
-        points, targets = self.rows.points.astype(np.float64), self.targets
-        found = ahead_of(self.features, points, targets, self.distinct.copies, self.readout)
+        points, targets, copies = self.rows.points, self.targets, self.distinct.copies
+        found = ahead_of(self.features, points, targets, copies, self.readout, self.pieces)
         return found.clip(targets.min(axis=0), targets.max(axis=0))
 
     @cached_property
@@ -319,6 +322,11 @@ class LocalMemory(Recomputing):
         """Regressions in boxes that are known, of these rows or of the first of them: for speed alone."""
         return {}
 
+    @cached_property
+    def pieces(self) -> FeaturePieces:
+        """Features that are known, of these rows or of the first of them: for speed alone."""
+        return FeaturePieces()
+
     def with_rows(self, rows: HeldRows, recent: int | None = None) -> LocalMemory:
         """The memory with more rows.
 
@@ -331,6 +339,7 @@ class LocalMemory(Recomputing):
         grown = replace(self, rows=joined.take(stays))
         if len(joined) <= self.budget:  # else the first rows do not predict any more
             grown.boxed.update(self.boxed)
+            grown.pieces.known.update(self.pieces.known)
         return grown
 
     def with_rows_of(self, update: int, rows: HeldRows, recent: int | None = None) -> LocalMemory:
@@ -358,7 +367,8 @@ class LocalMemory(Recomputing):
 
     def regression(self, features: Features, readout: Readout, loss: str) -> Regression:
         """The parts of its mixtures, with a smooth part that has learned these rows and maybe others."""
-        return Regression(self.newest, features, readout, loss, self.box_rows, self.segments, self.boxed)
+        rows, segments = self.newest, self.segments
+        return Regression(rows, features, readout, loss, self.box_rows, segments, self.boxed, self.pieces)
 
     def state(self, regression: Regression, dtype: str) -> State:
         """The state of the model that the memory is."""

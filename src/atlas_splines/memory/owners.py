@@ -16,7 +16,7 @@ from atlas_splines.core.state import State
 from atlas_splines.evidence.growth import missing_bumps
 from atlas_splines.evidence.local_memory import LocalMemory
 from atlas_splines.evidence.pool import Pool
-from atlas_splines.evidence.verdicts import surprise
+from atlas_splines.evidence.verdicts import is_quiet, surprise
 
 __all__ = [
     "ELSEWHERE",
@@ -127,7 +127,8 @@ class Part:
     def is_noise(self, ratio: float) -> bool:
         """Whether noise explains the rows to their owner: squared errors up to so many times as large."""
         rows = (self.phi, self.targets, self.weights, self.levels)
-        return surprise(self.pool.most_trusted, *rows).is_noise(ratio - 1)
+        readout = self.pool.most_trusted
+        return is_quiet(readout, *rows, ratio - 1) or surprise(readout, *rows).is_noise(ratio - 1)
 
     @cached_property
     def grown(self) -> Pool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from atlas_splines.core.evaluation import evaluate
 from atlas_splines.core.losses import find_loss
 from atlas_splines.core.model import Atlas, model_in, state_of
 from atlas_splines.core.monotone import constrained
+from atlas_splines.core.remembering import Recomputing
 from atlas_splines.core.rows import Rows
 from atlas_splines.core.state import Signs, State
 from atlas_splines.evidence.classes import class_scores, class_shares
@@ -73,19 +75,49 @@ CHART_RULES = ChartRules()
 
 
 @dataclass(frozen=True, eq=False)
-class SolvedChart:
-    """A chart, and out-of-sample predictions of its rows.
+class SolvedChart(Recomputing):
+    """Content of a chart that is solved for, and out-of-sample predictions of its rows.
 
     Attributes
     ----------
-    chart
-        The chart.
-    predicted
-        Predictions of the content for its rows, each without the rows of its block; shape (rows, outputs).
+    update
+        Number of the update that it comes with.
+    rows
+        Its rows.
+    fence
+        Its window.
+    size
+        Unit of its targets, shape (outputs,).
+    pool
+        Its memory, which knows no errors yet.
+    content_predicted
+        Predictions of the content for its rows, in that unit, each without the rows of its block; shape
+        (rows, outputs).
+    keeps_errors
+        Whether it has an error model.
     """
 
-    chart: Chart
-    predicted: Array
+    update: int
+    rows: Rows
+    fence: Fence
+    size: NDArray[np.floating]
+    pool: Pool
+    content_predicted: Array
+    keeps_errors: bool
+
+    @property
+    def predicted(self) -> Array:
+        """The same predictions in the unit of the rows."""
+        return self.content_predicted * self.size
+
+    @cached_property
+    def chart(self) -> Chart:
+        """The chart; most that are solved for are not opened, and its error model is a third of the time."""
+        own, (points, targets, weights) = self.pool, local_rows(self.fence, self.size, self.rows)
+        if self.keeps_errors:
+            own = replace(own, spread=chart_spread(own, points, self.content_predicted, targets, weights))
+        content = model_in(replace(state_of(own.model), evidence=own, signs=own.features.signs))
+        return Chart(self.update, self.fence, content, self.size, replaces=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,11 +221,8 @@ def solve_chart(
         judge = sums_of(own.total).readout(prior)
         predicted = targets - judge.left_in_turn(phi, targets, counted, blocks)
     own = replace(own, fewest=pool.fewest, undo=pool.undo)
-    if pool.whole_spread is not None and len(rows) > 1:
-        own = replace(own, spread=chart_spread(own, points, predicted, targets, weights))
-    content = model_in(replace(state_of(own.model), evidence=own, signs=features.signs))
-    chart = Chart(update, fence, content, size, replaces=True)
-    return SolvedChart(chart, predicted * size)
+    keeps_errors = pool.whole_spread is not None and len(rows) > 1
+    return SolvedChart(update, rows, fence, size, own, predicted, keeps_errors)
 
 
 def chart_blocks(rows: int, count: int = CHART_RULES.blocks) -> list[NDArray[np.intp]]:

@@ -37,7 +37,7 @@ class StreamGoals:
     sums_update, rows_update
         Seconds of an update with 200 rows ÷ those of boosting refitted on 3,000.
     sums_row, rows_row
-        Milliseconds of an update with one row.
+        Milliseconds of an update with one row, by `learn_one` of the model for river and by `partial_fit`.
     """
 
     boosting: float | None = 0.79
