@@ -24,7 +24,7 @@ from refusal import CHOSEN, UNSEEN, planted, rows_of
 
 from atlas_splines import AtlasRegressor, UpdateWarning
 from atlas_splines.experiments.paper.tasks import two_tasks
-from atlas_splines.memory import pooling
+from atlas_splines.updates import incremental as pooling
 
 SOURCES = {source.label: source for source in (*CHOSEN, *UNSEEN)}
 STATIONARY = ("power-plant", "kin8nm", "airfoil", "energy", "no drift")

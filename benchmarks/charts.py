@@ -10,8 +10,8 @@ import numpy as np
 from step import best_times
 
 from atlas_splines import Atlas
-from atlas_splines.core.charts import Chart, fence_around
-from atlas_splines.core.model import state_of, take_state
+from atlas_splines.model.atlas import state_of, take_state
+from atlas_splines.model.charts import Chart, window_around
 
 INPUTS, ROWS = 8, 10_000
 
@@ -29,7 +29,7 @@ def charted(count: int) -> Atlas:
         content = Atlas(INPUTS, density=3)
         state_of(content).table[state_of(content).first_trained_row :, :21] = 0.01
         charts.append(
-            Chart(k, fence_around(corners, 9, "touch"), content, np.ones(1, model.dtype), replaces=False)
+            Chart(k, window_around(corners, 9, "touch"), content, np.ones(1, model.dtype), replaces=False)
         )
     take_state(model, state_of(model).with_charts(charts))
     return model
@@ -47,7 +47,7 @@ def main() -> None:
         late = random.random((ROWS, INPUTS)).astype(np.float32)
         late[:, :-1] = 0.25  # every chart is near, until the last input rules all out
         late[:, -1] = 0.6 + 0.4 * late[:, -1]
-        low, high = model.charts[0].fence.box.T
+        low, high = model.charts[0].window.box.T
         inside = (low + (high - low) * random.random((ROWS, INPUTS))).astype(np.float32)
         runs = [
             lambda X=X, m=m: m.evaluate(X)

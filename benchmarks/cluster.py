@@ -65,8 +65,8 @@ def table(rows, noise=1.0):
 
 def fit_atlas(client, X, y, told):
     """Fit at the defaults; returns what predicts, and tells how long each part took."""
-    from atlas_splines.core.model import state_of
     from atlas_splines.dask import DaskAtlasRegressor
+    from atlas_splines.model.atlas import state_of
 
     class Timed(DaskAtlasRegressor):
         def _sketch(self, *arguments):
@@ -76,7 +76,7 @@ def fit_atlas(client, X, y, told):
             return timed(told, "sums", super()._summed, *arguments)
 
     local = Timed(client=client, random_state=0).fit(X, y).to_local()
-    told["features"] = len(state_of(local.model_).evidence.features)
+    told["features"] = len(state_of(local.model_).pooled.features)
     return local.predict
 
 

@@ -67,7 +67,7 @@ def predictions(model, X):
     return {way: model.set_params(extrapolation=way).predict(X) for way in WAYS}
 
 
-class Tally:
+class ScoreHistogram:
     """Errors, and absurd predictions, of both ways."""
 
     def __init__(self, deviation):
@@ -90,7 +90,7 @@ class Tally:
 
 def life(X, y):
     """Tallies of a model that is updated each week, and of one that is fitted once."""
-    updated, once = Tally(y.std()), Tally(y.std())
+    updated, once = ScoreHistogram(y.std()), ScoreHistogram(y.std())
     model = AtlasRegressor(random_state=0).fit(X[:QUARTER], y[:QUARTER])
     later = slice(QUARTER, 2 * QUARTER)
     once.add(predictions(model, X[later]), y[later], y[:QUARTER])

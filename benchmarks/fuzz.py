@@ -20,7 +20,7 @@ from collections import Counter
 from pathlib import Path
 from random import Random
 
-sys.path.append(str(Path(__file__).parents[1] / "tests"))
+sys.path.append(str(Path(__file__).parents[1] / "tests/helpers"))
 from attacks import Attack, WrongFiles, attacks
 from lives import OPERATIONS, WEIGHTS, Life
 

@@ -13,8 +13,8 @@ import copy
 import numpy as np
 
 from atlas_splines import AtlasRegressor
-from atlas_splines.core.model import state_of
-from atlas_splines.memory import pooling
+from atlas_splines.model.atlas import state_of
+from atlas_splines.updates import incremental as pooling
 
 FIRST, BATCH, BATCHES = 1000, 200, 20
 
@@ -55,7 +55,7 @@ def main():
         }
         for name, (retention, pooling.RESERVE) in ways.items():
             model = copy.deepcopy(fitted).set_params(retention=retention)
-            errors, features = follow(model, X, y), len(state_of(model.model_).evidence.features)
+            errors, features = follow(model, X, y), len(state_of(model.model_).pooled.features)
             print(
                 f"seed {seed}, {name}: {errors.mean():.4f}, after the first {errors[1:].mean():.4f}, {features} features",
                 flush=True,

@@ -152,14 +152,14 @@ def bags(X: np.ndarray, y: np.ndarray, new: np.ndarray) -> Interval:
     from interpret.glassbox import ExplainableBoostingRegressor
 
     model = ExplainableBoostingRegressor(interactions=0, outer_bags=4, random_state=0, n_jobs=1).fit(X, y)
-    left, said, each = np.std(y - model.predict(X)), model.predict(new), []
+    left, predicted, each = np.std(y - model.predict(X)), model.predict(new), []
     scores, bagged = model.term_scores_, model.bagged_scores_
     for k in range(len(bagged[0])):
         model.term_scores_, model.intercept_ = [term[k] for term in bagged], model.bagged_intercept_[k]
         each.append(model.predict(new))
     model.term_scores_ = scores
-    spread = 1.645 * np.sqrt(left**2 + np.var(each, axis=0))
-    return said - spread, said + spread
+    error_model = 1.645 * np.sqrt(left**2 + np.var(each, axis=0))
+    return predicted - error_model, predicted + error_model
 
 
 def gaussian(X: np.ndarray, y: np.ndarray, new: np.ndarray) -> Interval:
@@ -168,8 +168,8 @@ def gaussian(X: np.ndarray, y: np.ndarray, new: np.ndarray) -> Interval:
         StandardScaler(), GaussianProcessRegressor(kernel, normalize_y=True, random_state=0)
     )
     model.fit(X[:GAUSSIAN_ROWS], y[:GAUSSIAN_ROWS])
-    said, spread = model.predict(new, return_std=True)
-    return said - 1.645 * spread, said + 1.645 * spread
+    predicted, error_model = model.predict(new, return_std=True)
+    return predicted - 1.645 * error_model, predicted + 1.645 * error_model
 
 
 METHODS: dict[str, tuple[str, Callable[..., Interval]]] = {
@@ -237,9 +237,9 @@ def run_stream(name: str, method: str, folder: Path | None) -> dict[str, float]:
     return {"coverage": float(np.mean(held)), "worst": float(windows.min()), "batches": len(held)}
 
 
-def cuts(X: np.ndarray, telling: np.ndarray) -> dict[str, np.ndarray]:
+def cuts(X: np.ndarray, relevant: np.ndarray) -> dict[str, np.ndarray]:
     """Regions that are cut out: a slab of the column that matters most, and boxes of the two that do."""
-    many = [j for j in telling if len(np.unique(X[:, j])) >= DISTINCT]
+    many = [j for j in relevant if len(np.unique(X[:, j])) >= DISTINCT]
     first, second = X[:, many[0]], X[:, many[1]]
 
     def between(column: np.ndarray, low: float, high: float) -> np.ndarray:
@@ -257,9 +257,9 @@ def run_support(name: str, method: str, folder: Path | None) -> dict[str, float]
     X, y = table(name, folder)
     X, y = X[: 2 * LEARNED], y[: 2 * LEARNED]
     learned = np.arange(len(y)) < len(y) // 2
-    telling = np.argsort(-AtlasRegressor(members=1, random_state=0).fit(X, y).feature_importances_)
+    relevant = np.argsort(-AtlasRegressor(members=1, random_state=0).fit(X, y).feature_importances_)
     found = {}
-    for cut, inside in cuts(X, telling).items():
+    for cut, inside in cuts(X, relevant).items():
         known = learned & ~inside
         model = AtlasRegressor(members=1, random_state=0).fit(X[known], y[known])
         scale = X[known].std(axis=0) + 1e-12

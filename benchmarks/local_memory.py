@@ -31,7 +31,7 @@ import pandas as pd
 from table_sets import TABLES, load
 
 from atlas_splines import AtlasRegressor, save
-from atlas_splines.evidence import laplace_kernel, stacking
+from atlas_splines.memory import laplace_kernel, stacking
 
 NUMBERS = [
     *("power-plant", "kin8nm", "energy", "bike", "airfoil", "kc-house", "diabetes", "friedman1", "computers"),

@@ -57,7 +57,7 @@ UTC = datetime.timezone.utc
 # --- the clock ----------------------------------------------------------------------------------------------
 
 
-class Held(type):
+class Coverage(type):
     """Any datetime is an instance of the held one, as isinstance asks in the library."""
 
     def __instancecheck__(cls, value: object) -> bool:
@@ -67,7 +67,7 @@ class Held(type):
 REAL = datetime.datetime
 
 
-class Clock(REAL, metaclass=Held):
+class Clock(REAL, metaclass=Coverage):
     """A datetime whose `now` stands still until `pass_an_hour`."""
 
     moment = REAL(2024, 1, 1, 12, tzinfo=UTC)
@@ -820,16 +820,16 @@ def on_river() -> Stages:
     ]
     options = {"missing": "learn", "memory": "sums", **QUICK}
     short = {"batch": 40, "warm_up": 80}
-    model, said = RiverAtlasRegressor(AtlasRegressor(**options), **short), []
+    model, predicted = RiverAtlasRegressor(AtlasRegressor(**options), **short), []
     for x, y in zip(stream, target, strict=True):
-        said.append(model.predict_one(x))
+        predicted.append(model.predict_one(x))
         model.learn_one(x, y)
-    yield "regressor", Shown().array("predictions", np.array(said))
-    model, said = RiverAtlasClassifier(AtlasClassifier(**options), **short), []
+    yield "regressor", Shown().array("predictions", np.array(predicted))
+    model, predicted = RiverAtlasClassifier(AtlasClassifier(**options), **short), []
     for x, y in zip(stream, target > 250, strict=True):
-        said.append(model.predict_proba_one(x).get(True, 0.0))
+        predicted.append(model.predict_proba_one(x).get(True, 0.0))
         model.learn_one(x, bool(y))
-    yield "classifier", Shown().array("predictions", np.array(said))
+    yield "classifier", Shown().array("predictions", np.array(predicted))
 
 
 @configuration

@@ -23,10 +23,10 @@ from pathlib import Path
 import numpy as np
 
 from atlas_splines import AtlasClassifier, AtlasRegressor, UpdateRefused, UpdateWarning
-from atlas_splines.core.model import state_of
 from atlas_splines.experiments.arena.stream_data import BUILT_IN_STREAMS, StreamSource, file_rows, make_stream
 from atlas_splines.experiments.paper.tasks import two_tasks
-from atlas_splines.memory.refusal import refuse_faulty
+from atlas_splines.model.atlas import state_of
+from atlas_splines.updates.refusal import refuse_faulty
 
 WEEK, QUARTER = 168, 13 * 168
 BIKE_DROP = ("instant", "dteday", "season", "yr", "holiday", "atemp", "casual", "registered")

@@ -17,8 +17,8 @@ from dataclasses import replace
 import numpy as np
 
 from atlas_splines import AtlasRegressor, UpdateWarning, update
-from atlas_splines.core.model import model_in, state_of
 from atlas_splines.experiments.boxes import box_tasks
+from atlas_splines.model.atlas import model_in, state_of
 
 COUNTS = (1, 3, 10, 40, 200, 1000, 4000)
 WIDTHS = (0.2, 0.5, 0.8)
@@ -32,7 +32,7 @@ def fitted(X, y):
 def learner(model, kind):
     """A copy of the model of an estimator that solves for charts, or one that trains them."""
     state = state_of(model.model_)
-    return model_in(state if kind == "solved" else replace(state, evidence=None))
+    return model_in(state if kind == "solved" else replace(state, pooled=None))
 
 
 def learn(model, learned, X, y):

@@ -24,11 +24,11 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from atlas_splines import Atlas
-from atlas_splines.core import kernels
-from atlas_splines.core.evaluation import evaluate
-from atlas_splines.core.kernels import LANES, load, plus, store
-from atlas_splines.core.model import state_of
-from atlas_splines.core.training import OPTIMIZERS, fresh_moments
+from atlas_splines.model import kernels
+from atlas_splines.model.atlas import state_of
+from atlas_splines.model.evaluate import evaluate
+from atlas_splines.model.kernels import LANES, load, plus, store
+from atlas_splines.model.train import OPTIMIZERS, fresh_moments
 
 SAMPLES = 10_000
 

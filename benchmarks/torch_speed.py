@@ -26,11 +26,11 @@ from sklearn.neural_network import MLPRegressor
 from torch import nn
 
 from atlas_splines import Atlas, Trainer
-from atlas_splines.core import kernels
-from atlas_splines.core.evaluation import evaluate
-from atlas_splines.core.model import state_of
-from atlas_splines.core.training import OPTIMIZERS, fresh_moments
 from atlas_splines.experiments.paper.tasks import two_tasks
+from atlas_splines.model import kernels
+from atlas_splines.model.atlas import state_of
+from atlas_splines.model.evaluate import evaluate
+from atlas_splines.model.train import OPTIMIZERS, fresh_moments
 from atlas_splines.nn import AtlasModule
 
 INPUTS, BATCHES = (2, 8, 64), (100, 1000, 10_000)

@@ -89,8 +89,8 @@ def reported_and_fresh(split: Split, target: str, *options: str) -> tuple[dict[s
         split.text.iloc[split.fitted].to_csv(folder / "fitted.csv", index=False)
         split.text.iloc[split.fresh].to_csv(folder / "fresh.csv", index=False)
         record = atlas(folder, "fit", "fitted.csv", "--target", target, "-o", "m.atlas", *options)["fit"]
-        judged = atlas(folder, "evaluate", "m.atlas", "fresh.csv", "--unknown", "missing")["models"][0]
-    return record, judged
+        assessed = atlas(folder, "evaluate", "m.atlas", "fresh.csv", "--unknown", "missing")["models"][0]
+    return record, assessed
 
 
 def catboost(split: Split, task: str) -> Any:
@@ -101,18 +101,18 @@ def catboost(split: Split, task: str) -> Any:
 
 def of_telco(split: Split) -> Found:
     """Log losses."""
-    record, judged = reported_and_fresh(split, "Churn", "--ignore", "customerID")
+    record, assessed = reported_and_fresh(split, "Churn", "--ignore", "customerID")
     model = catboost(split, "classification")
     other = log_loss(split.y[split.fresh], model.predict_proba(split.X.iloc[split.fresh]))
-    return Found(record["error"], judged["log_loss"], judged["inside"], other)
+    return Found(record["error"], assessed["log_loss"], assessed["inside"], other)
 
 
 def of_noise(split: Split) -> Found:
     """R²."""
-    record, judged = reported_and_fresh(split, "sales")
+    record, assessed = reported_and_fresh(split, "sales")
     model = catboost(split, "regression")
     other = r2_score(split.y[split.fresh], model.predict(split.X.iloc[split.fresh]))
-    return Found(record["score"], judged["r2"], judged["inside"], other)
+    return Found(record["score"], assessed["r2"], assessed["inside"], other)
 
 
 def gap_goal(mean: Found) -> tuple[str, str, str, bool]:
@@ -143,9 +143,9 @@ def report(
     named = [*((f"seed {seed}", line) for seed, line in enumerate(found)), ("mean", mean)]
     rows = [[name, *(f"{value:.3f}" for value in line)] for name, line in named]
     head = ["", "reported", "fresh", "in 90 % sets or intervals", "CatBoost, fresh"]
-    judged = [[*texts, "reached" if reached else "missed"] for *texts, reached in goals(mean)]
+    assessed = [[*texts, "reached" if reached else "missed"] for *texts, reached in goals(mean)]
     print(f"\n{title}\n\n{markdown([head, *rows])}\n")
-    print(markdown([["", "measured", "goal", ""], *judged]), flush=True)
+    print(markdown([["", "measured", "goal", ""], *assessed]), flush=True)
 
 
 def main() -> None:

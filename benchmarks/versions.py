@@ -22,7 +22,7 @@ import numpy as np
 
 from atlas_splines import AtlasRegressor, save, versions
 
-sys.path.append(str(Path(__file__).parents[1] / "tests"))
+sys.path.append(str(Path(__file__).parents[1] / "tests/helpers"))
 from mutations import CARELESS, SEALED, File, rich_model
 
 ROWS = 20  # of an update
@@ -70,8 +70,8 @@ def content(data: bytes) -> object:
         file = File.open(data)
     except (ValueError, KeyError, TypeError, AttributeError, IndexError):
         return data
-    said = {key: value for key, value in file.envelope.items() if key != "sha256"}
-    return said, file.entries, bytes(file.body)
+    predicted = {key: value for key, value in file.envelope.items() if key != "sha256"}
+    return predicted, file.entries, bytes(file.body)
 
 
 # --- what patches and merges cost ---------------------------------------------------------------------------

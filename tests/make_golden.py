@@ -13,8 +13,8 @@ import numpy as np
 from mutations import outputs_of, stored_things
 
 from atlas_splines import save
-from atlas_splines.core.model import state_of
 from atlas_splines.files.archive import VERSION
+from atlas_splines.model.atlas import state_of
 
 GOLDEN = Path(__file__).parent / "golden"
 

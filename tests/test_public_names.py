@@ -7,8 +7,8 @@ import pytest
 
 import atlas_splines
 from atlas_splines import Atlas, AtlasClassifier, AtlasRegressor, ColumnFootprint, Footprint
-from atlas_splines.core.charts import Chart
 from atlas_splines.dask import DaskAtlasClassifier, DaskAtlasRegressor
+from atlas_splines.model.charts import Chart
 
 SCIKIT_LEARN = {
     *("fit", "partial_fit", "predict", "score", "get_params", "set_params", "get_metadata_routing"),
@@ -32,7 +32,7 @@ MEMBERS = {
         *("f", "g", "h", "n_parameters", "n_trainable", "nbytes", "charts", "gradient", "fingerprint"),
         *("revert", "expand", "extend", "copy"),
     },
-    Chart: {"update", "fence", "content", "size", "replaces"},
+    Chart: {"update", "window", "content", "size", "replaces"},
     Footprint: {"domain", "dtype", "inputs", "contains", "intervals", "volume", "share", "known_rows"},
     ColumnFootprint: {
         *("domain", "dtype", "inputs", "contains", "intervals", "volume", "share", "known_rows"),

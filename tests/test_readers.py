@@ -12,8 +12,8 @@ import pytest
 from scipy.sparse import issparse
 
 from atlas_splines import Atlas, AtlasRegressor, Footprint, consolidate, footprint, load, save, update
-from atlas_splines.core.model import state_of, take_state
 from atlas_splines.estimators import base, ledger
+from atlas_splines.model.atlas import state_of, take_state
 
 QUERIES = np.random.default_rng(0).random((300, 2))
 
@@ -80,8 +80,8 @@ def test_a_file_that_is_made_during_a_revert_is_of_one_moment(path, monkeypatch)
     model = oracle.randomize(Atlas(2, terms=1, density=1))
     done = update(model, 0.5 * QUERIES, np.ones(300), epochs=2, random_state=0)
     expected = model(QUERIES)
-    header = "atlas_splines.storage.models._chart_header"
-    chart_header = sys.modules["atlas_splines.storage.models"]._chart_header
+    header = "atlas_splines.io.models._chart_header"
+    chart_header = sys.modules["atlas_splines.io.models"]._chart_header
     monkeypatch.setattr(
         header, lambda chart: [chart_header(chart), model.charts and model.revert(done.id)][0]
     )
@@ -216,8 +216,10 @@ def test_readers_during_every_change_of_a_model(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("extrapolation", ["constant", "linear"])
 def test_readers_during_every_change_of_an_estimator(extrapolation, tmp_path, monkeypatch):
-    monkeypatch.setattr("atlas_splines.memory.options.BATCHES", 50)  # what is learned does not matter here
-    monkeypatch.setattr("atlas_splines.memory.options.EPOCHS", 2)
+    monkeypatch.setattr(
+        "atlas_splines.updates.trained_charts.BATCHES", 50
+    )  # what is learned does not matter here
+    monkeypatch.setattr("atlas_splines.updates.trained_charts.EPOCHS", 2)
     estimator = AtlasRegressor(
         terms=1, density=1, members=1, features=30, max_iter=2, extrapolation=extrapolation, random_state=0
     ).fit(QUERIES[:200], QUERIES[:200].sum(axis=1))

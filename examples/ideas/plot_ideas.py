@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from atlas_splines import Atlas, AtlasRegressor, footprint, train, update
-from atlas_splines.core.splines import basis
+from atlas_splines.model.splines import basis
 from atlas_splines.plots import draw_box, draw_map
 
 random = np.random.default_rng(0)

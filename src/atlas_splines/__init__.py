@@ -22,23 +22,22 @@ if TYPE_CHECKING:
         variance_shares,
     )
     from atlas_splines.analysis.polynomials import from_polynomial
-    from atlas_splines.core.history import History, TrainingDiverged
-    from atlas_splines.core.model import Atlas
-    from atlas_splines.core.records import UpdateWarning
-    from atlas_splines.core.training import Trainer, train
     from atlas_splines.estimators.classifier import AtlasClassifier
-    from atlas_splines.estimators.column_footprint import ColumnFootprint
+    from atlas_splines.estimators.footprints import ColumnFootprint
     from atlas_splines.estimators.regressor import AtlasRegressor
     from atlas_splines.estimators.table_model import TableModel
-    from atlas_splines.files.errors import StorageError
     from atlas_splines.files.locks import lock
-    from atlas_splines.memory.consolidation import consolidate
-    from atlas_splines.memory.footprints import Footprint
-    from atlas_splines.memory.log import Consolidation, Folded, Update
-    from atlas_splines.memory.refusal import UpdateRefused
-    from atlas_splines.memory.updates import footprint, update
-    from atlas_splines.storage.log_export import export_log
-    from atlas_splines.storage.saving import load, save
+    from atlas_splines.files.writer import StorageError
+    from atlas_splines.io.log_export import export_log
+    from atlas_splines.io.save_load import load, save
+    from atlas_splines.model.atlas import Atlas
+    from atlas_splines.model.log import UpdateWarning
+    from atlas_splines.model.train import History, Trainer, TrainingDiverged, train
+    from atlas_splines.updates.consolidate import consolidate
+    from atlas_splines.updates.footprint import Footprint
+    from atlas_splines.updates.log import Consolidation, Folded, Update
+    from atlas_splines.updates.refusal import UpdateRefused
+    from atlas_splines.updates.update import footprint, update
 
 __all__ = [
     "Atlas",
@@ -76,37 +75,37 @@ __all__ = [
 ]
 
 _MODULE_OF = {
-    "Atlas": "core.model",
+    "Atlas": "model.atlas",
     "AtlasClassifier": "estimators.classifier",
     "AtlasRegressor": "estimators.regressor",
-    "ColumnFootprint": "estimators.column_footprint",
-    "Consolidation": "memory.log",
-    "Folded": "memory.log",
-    "Footprint": "memory.footprints",
-    "History": "core.history",
-    "StorageError": "files.errors",
+    "ColumnFootprint": "estimators.footprints",
+    "Consolidation": "updates.log",
+    "Folded": "updates.log",
+    "Footprint": "updates.footprint",
+    "History": "model.train",
+    "StorageError": "files.writer",
     "TableModel": "estimators.table_model",
-    "Trainer": "core.training",
-    "TrainingDiverged": "core.history",
-    "Update": "memory.log",
-    "UpdateRefused": "memory.refusal",
-    "UpdateWarning": "core.records",
+    "Trainer": "model.train",
+    "TrainingDiverged": "model.train",
+    "Update": "updates.log",
+    "UpdateRefused": "updates.refusal",
+    "UpdateWarning": "model.log",
     "VarianceShares": "analysis",
-    "consolidate": "memory.consolidation",
+    "consolidate": "updates.consolidate",
     "expected_off_target": "analysis",
-    "export_log": "storage.log_export",
-    "footprint": "memory.updates",
+    "export_log": "io.log_export",
+    "footprint": "updates.update",
     "from_polynomial": "analysis.polynomials",
     "gradient_bound": "analysis",
     "gradient_norm": "analysis",
-    "load": "storage.saving",
+    "load": "io.save_load",
     "lock": "files.locks",
     "orthogonality_distance": "analysis",
     "overlap": "analysis",
-    "save": "storage.saving",
+    "save": "io.save_load",
     "sparsity": "analysis",
-    "train": "core.training",
-    "update": "memory.updates",
+    "train": "model.train",
+    "update": "updates.update",
     "variance_shares": "analysis",
 }
 

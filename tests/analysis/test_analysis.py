@@ -14,7 +14,7 @@ from atlas_splines import (
     overlap,
     sparsity,
 )
-from atlas_splines.core.model import state_of
+from atlas_splines.model.atlas import state_of
 
 shapes = configurations(inputs=4, outputs=3, terms=5, density=5, damping=st.sampled_from([0.0, 2.0]))
 

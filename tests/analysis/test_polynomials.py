@@ -15,8 +15,8 @@ from atlas_splines.analysis.polynomials import (
     quasi_interpolant,
     split,
 )
-from atlas_splines.core import splines
-from atlas_splines.core.model import state_of
+from atlas_splines.model import splines
+from atlas_splines.model.atlas import state_of
 
 UNIT = (0.1, 1.0)
 PRODUCT = {(1, 1): 1.0}

@@ -10,8 +10,8 @@ from local_models import local_model, local_terms
 
 from atlas_splines import Atlas, update, variance_shares
 from atlas_splines.analysis import variances
-from atlas_splines.analysis.pick_freeze import PickFreeze, PickFreezeRules
-from atlas_splines.core.model import model_in, state_of
+from atlas_splines.analysis.variances import PickFreeze, PickFreezeRules
+from atlas_splines.model.atlas import model_in, state_of
 
 shapes = configurations(inputs=3, outputs=2, terms=4, density=3, damping=st.sampled_from([0.0, 2.0]))
 

@@ -2,7 +2,7 @@ import pytest
 from command import HEADER, SMALL, app, homes, run, write_csv
 
 from atlas_splines.cli import rows
-from atlas_splines.tables import reading
+from atlas_splines.tables import source as reading
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ import pytest
 from command import app, run
 
 from atlas_splines import __version__
-from atlas_splines.cli import installed
+from atlas_splines.cli import app as installed
 
 
 def test_help_loads_nothing_heavy():

@@ -9,10 +9,10 @@ from command import HEADER, SMALL, homes, ok, records, refused, write_csv
 def test_evaluate_tells_errors_on_any_table(work):
     ok("predict", "m.atlas", "new.csv", "-o", "out.csv")
     rows = records("out.csv")
-    y, said = (np.array([float(row[name]) for row in rows]) for name in ("price", "price_predicted"))
+    y, predicted = (np.array([float(row[name]) for row in rows]) for name in ("price", "price_predicted"))
     line = ok("evaluate", "m.atlas", "new.csv").output.splitlines()[-1].split()
-    rmse, alone = np.sqrt(((y - said) ** 2).mean()), y.std()
-    expected = [np.abs(y - said).mean(), rmse, 1 - (rmse / alone) ** 2, alone]
+    rmse, alone = np.sqrt(((y - predicted) ** 2).mean()), y.std()
+    expected = [np.abs(y - predicted).mean(), rmse, 1 - (rmse / alone) ** 2, alone]
     assert line[0] == "60"
     assert list(map(float, line[1:5])) == pytest.approx(expected, rel=1e-3)
     assert line[5].endswith("%")

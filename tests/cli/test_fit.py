@@ -13,9 +13,9 @@ from command import COMMAND, HEADER, SMALL, estimator_of, files, homes, ok, reco
 
 from atlas_splines import AtlasClassifier, AtlasRegressor
 from atlas_splines.cli import fit
-from atlas_splines.core.model import state_of
-from atlas_splines.memory.owners import needed_pool
-from atlas_splines.tables.wording import told_bytes
+from atlas_splines.model.atlas import state_of
+from atlas_splines.tables.wording import byte_size
+from atlas_splines.updates.routing import needed_pool
 
 
 def test_fit_tells_and_writes(work):
@@ -26,7 +26,7 @@ def test_fit_tells_and_writes(work):
     )
     assert re.search(r"Held-out RMSE [\d.]+ \(R² [\d.]+; the mean alone [\d.]+\)\.\n", output)
     model = estimator_of("a.atlas")
-    size = told_bytes((work / "a.atlas").stat().st_size)
+    size = byte_size((work / "a.atlas").stat().st_size)
     sizes = f"{size}, with {model.model_.n_parameters:,} coefficients"
     assert f"The model is a.atlas, {sizes}; it keeps all 120 rows.\n" in output
     assert isinstance(model, AtlasRegressor)
@@ -51,8 +51,8 @@ def test_groups_are_held_out_and_are_no_input(work):
     output = ok("fit", "homes.csv", "-t", "price", "-o", "g.atlas", "--groups", "city", *SMALL).output
     assert "from 2 columns of numbers and 1 of categories." in output
     assert estimator_of("g.atlas").feature_names_in_.tolist() == ["size", "age", "garden"]
-    unseen, known = estimator_of("g.atlas").fit_record_, estimator_of("m.atlas").fit_record_
-    assert unseen.error > 2 * known.error
+    out_of_fold_rows, known = estimator_of("g.atlas").fit_record_, estimator_of("m.atlas").fit_record_
+    assert out_of_fold_rows.error > 2 * known.error
     assert "no column 'town'" in refused("fit", "homes.csv", "-t", "price", "--groups", "town")
     assert (
         refused("fit", "homes.csv", "-t", "price", "--groups", "price")
@@ -89,7 +89,7 @@ def test_groups_of_a_large_table_are_kept_aside_as_a_whole(work, streams):
 
 def test_what_is_set_aside_leaves_groups_to_learn():
     groups = np.repeat([0, 1, 2], [95, 3, 2])
-    aside = fit.rows_aside(100, groups, np.random.default_rng(0))
+    aside = fit.held_out_rows(100, groups, np.random.default_rng(0))
     left = fit.several_groups(groups, ~aside)
     assert left is None or len(np.unique(left)) > 1
     assert fit.several_groups(groups, groups < 1) is None
@@ -317,8 +317,8 @@ def test_a_large_table_and_a_model_that_must_not_extrapolate(work, streams, monk
     for seed in range(3):
         options = ["--extrapolation", "error", "--seed", seed, "-o", "l.atlas", *SMALL]
         output = ok("fit", "large.csv", "-t", "price", *options).output
-        judged = re.search(r"Learned a sample of (\d+) rows; on (\d+) others: MAE", output)
-        totals.append(sum(map(int, judged.groups())))
+        assessed = re.search(r"Learned a sample of (\d+) rows; on (\d+) others: MAE", output)
+        totals.append(sum(map(int, assessed.groups())))
     assert max(totals) <= 500
     assert min(totals) < 500  # rows kept aside that lie outside the domain are not judged by
 
@@ -500,9 +500,9 @@ def test_counts_are_never_predicted_below_zero(work):
     assert re.search(r"Cross-validated deviance [\d.]+ \(R² [\d.]+; the mean alone [\d.]+\)\.", output)
     ok("update", "n.atlas", "counts.csv")
     ok("predict", "n.atlas", "counts.csv", "-o", "said.csv", "--interval", "0.9")
-    said = np.array([[float(cell) for cell in list(row.values())[-3:]] for row in records("said.csv")])
-    assert said[:, 0].min() > 0
-    assert said[:, 1].min() >= 0
+    predicted = np.array([[float(cell) for cell in list(row.values())[-3:]] for row in records("said.csv")])
+    assert predicted[:, 0].min() > 0
+    assert predicted[:, 1].min() >= 0
 
 
 def test_classes_are_balanced_on_demand(work):

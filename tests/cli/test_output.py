@@ -13,10 +13,11 @@ import pytest
 import typer
 from command import HEADER, SMALL, app, homes, ok, run, write_csv
 
-from atlas_splines.cli import arena, demo, experiment_commands
-from atlas_splines.cli.messages import fail
-from atlas_splines.cli.output import output_of
-from atlas_splines.cli.play import PlayServer
+from atlas_splines.cli import experiment_commands
+from atlas_splines.cli import experiments as arena
+from atlas_splines.cli import experiments as demo
+from atlas_splines.cli.experiments import PlayServer
+from atlas_splines.cli.output import fail, output_of
 from atlas_splines.experiments.paper import reproduction
 
 PATIENCE = 20  # seconds
@@ -86,7 +87,7 @@ def test_every_command_prints_the_documented_object(work, monkeypatch):
     assert told("revert", "a.atlas", "1")["rows"] == 60
     assert told("export", "m.atlas", "m.onnx", "--support")["outputs"] == ["y", "support"]
     monkeypatch.setattr(experiment_commands, "run_or_stop", lambda arguments: None)
-    monkeypatch.setattr(demo, "tell_and_draw", lambda output, say: print("by itself"))
+    monkeypatch.setattr(demo, "report_and_draw", lambda output, echo: print("by itself"))
     assert told("demo", "-o", "d.png")["output"].endswith("d.png")
     monkeypatch.setattr(PlayServer, "serve_forever", lambda server: None)
     assert told("play", "--no-browser")["address"].startswith("http://127.0.0.1:")
@@ -161,7 +162,7 @@ def test_quiet_prints_nothing_and_verbose_tells_steps(work):
 @pytest.mark.skipif(sys.platform == "win32", reason="it has no pseudo-terminals")
 def test_on_a_terminal_a_line_tells_what_goes_on(work):
     """As if two seconds had passed already."""
-    code = "from atlas_splines.cli import app, progress; progress.DELAY = 0; app.app(prog_name='atlas')"
+    code = "from atlas_splines.cli import app, output as progress; progress.DELAY = 0; app.app(prog_name='atlas')"
     command = [sys.executable, "-c", code, "predict", "m.atlas", "new.csv"]
     shown = on_terminal([*command, "-o", "p.csv"])
     assert "atlas predict 00:0" in shown
@@ -222,7 +223,7 @@ def as_terminal(monkeypatch):
                 assert time.monotonic() < deadline, f"{text!r} was not written, but {self.getvalue()!r}"
                 time.sleep(0.01)
 
-    monkeypatch.setattr("atlas_splines.cli.progress.DELAY", 0)
+    monkeypatch.setattr("atlas_splines.cli.output.DELAY", 0)
     monkeypatch.setattr(sys, "stderr", Terminal())
     return sys.stderr
 

@@ -20,8 +20,8 @@ from command import (
 )
 
 from atlas_splines import load, save
-from atlas_splines.core.model import state_of, take_state
 from atlas_splines.files.archive import read_archive, write_archive
+from atlas_splines.model.atlas import state_of, take_state
 from atlas_splines.tables.encoding import frame
 
 
@@ -177,7 +177,7 @@ def test_a_model_that_does_not_know_its_errors_says_so(work):
     table_model = load("m.atlas")
     model = table_model.estimator.model_
     known = state_of(model)
-    take_state(model, replace(known, evidence=None))
+    take_state(model, replace(known, pooled=None))
     save(table_model, "old.atlas")
     for wanted in (["--interval", "0.9"], ["--support"]):
         assert refused("predict", "old.atlas", "new.csv", *wanted) == (
@@ -186,9 +186,9 @@ def test_a_model_that_does_not_know_its_errors_says_so(work):
         assert refused("export", "old.atlas", "old.onnx", *wanted) == (
             "old.atlas does not know how sure it is: make it again with atlas fit"
         )
-    pool = known.evidence
-    blind = replace(pool, spread=replace(pool.spread, presence=None))
-    take_state(model, replace(known, evidence=blind))
+    pool = known.pooled
+    blind = replace(pool, error_model=replace(pool.error_model, data_density=None))
+    take_state(model, replace(known, pooled=blind))
     save(table_model, "old.atlas")
     ok("predict", "old.atlas", "new.csv", "--interval", "0.9")
     assert refused("predict", "old.atlas", "new.csv", "--support") == (

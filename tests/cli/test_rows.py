@@ -210,8 +210,10 @@ def test_a_sheet_of_excel_is_learned_and_predicted(work):
     )
     for data in ("homes.xlsx", "homes.csv"):
         ok("predict", "a.atlas", data, "-o", f"{data}.csv")
-    said = [[float(row["price_predicted"]) for row in records(f"homes.{end}.csv")] for end in ("xlsx", "csv")]
-    assert said[0] == said[1]
+    predicted = [
+        [float(row["price_predicted"]) for row in records(f"homes.{end}.csv")] for end in ("xlsx", "csv")
+    ]
+    assert predicted[0] == predicted[1]
 
 
 def test_columns_are_named_with_commas_between_them(work):
@@ -276,8 +278,8 @@ def test_marks_are_pointed_out_as_classes_and_plus_and_minus_are_values(work):
     with_marks("marked.csv", "?", "city")
     classes = ok("fit", "marked.csv", "-t", "city", "-o", "c.atlas", *SMALL)
     assert "column 'city': '?' is taken as a value" in classes.stderr
-    signs = [(k, "+-"[k % 2], k % 7) for k in range(40)]
-    write_csv("signs.csv", ["a", "sign", "y"], signs)
+    monotonic = [(k, "+-"[k % 2], k % 7) for k in range(40)]
+    write_csv("signs.csv", ["a", "sign", "y"], monotonic)
     assert ok("fit", "signs.csv", "-t", "y", "-o", "s.atlas", *SMALL).stderr == ""
 
 

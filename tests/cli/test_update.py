@@ -29,12 +29,12 @@ from command import (
 from atlas_splines import load
 from atlas_splines.cli import fit, update
 from atlas_splines.cli.app import app
-from atlas_splines.core.model import state_of
 from atlas_splines.files.locks import lock
-from atlas_splines.memory.owners import evidence_of
-from atlas_splines.tables import reading
+from atlas_splines.model.atlas import state_of
+from atlas_splines.tables import source as reading
 from atlas_splines.tables.encoding import Column, Encoding, frame
-from atlas_splines.tables.reading import Source
+from atlas_splines.tables.source import Source
+from atlas_splines.updates.routing import memory_in
 
 
 @pytest.mark.slow
@@ -116,7 +116,7 @@ def learned_at_once(path, table, retention):
 @pytest.mark.slow
 def test_a_large_table_is_pooled_whole_whatever_its_pieces(work, streams, monkeypatch):
     write_csv("large.csv", HEADER, homes(1400, 40, 150, seed=4))
-    said = []
+    predicted = []
     for block in (4096, 30_000):
         monkeypatch.setattr(reading, "BLOCK", block)
         output = ok(
@@ -124,17 +124,17 @@ def test_a_large_table_is_pooled_whole_whatever_its_pieces(work, streams, monkey
         ).output
         assert "large.csv: 1,400 rows, all of them learned." in output
         assert "Done: pooled with all rows before." in output
-        said.append(estimator_of("l.atlas"))
+        predicted.append(estimator_of("l.atlas"))
     monkeypatch.setattr(reading, "BLOCK", 10_000_000)
     whole, X = learned_at_once(work / "m.atlas", work / "large.csv", "pool")
-    for model in said:
+    for model in predicted:
         assert model.update_log_[0].rows == 1400
-        assert evidence_of(state_of(model.model_)).total == evidence_of(state_of(whole.model_)).total
+        assert memory_in(state_of(model.model_)).total == memory_in(state_of(whole.model_)).total
         assert np.array_equal(model.predict(X), whole.predict(X))
     ok("revert", "l.atlas", "1")
     assert (
-        evidence_of(state_of(estimator_of("l.atlas").model_)).total
-        == evidence_of(state_of(load("m.atlas").estimator.model_)).total
+        memory_in(state_of(estimator_of("l.atlas").model_)).total
+        == memory_in(state_of(load("m.atlas").estimator.model_)).total
     )
 
 
@@ -149,7 +149,7 @@ def test_charts_of_a_large_table_are_decided_on_a_sample_and_all_rows_are_learne
     (entry,) = estimator_of("m.atlas").update_log_
     assert entry.rows == 1400
     state = state_of(estimator_of("m.atlas").model_)
-    pools = [evidence_of(state), *(evidence_of(state_of(chart.content)) for chart in state.charts)]
+    pools = [memory_in(state), *(memory_in(state_of(chart.content)) for chart in state.charts)]
     assert sum(pool.total.count for pool in pools) == 120 + 1400
     output = ok("update", "m.atlas", "large.csv", "--retention", "chart").output
     assert "a random sample of 500 of them learned." in output
@@ -333,7 +333,7 @@ def test_who_does_not_want_to_wait_is_told(work):
 @pytest.mark.parametrize("retention", ["auto", "pool", "chart", "none"])
 def test_a_table_of_400_columns_is_updated(retention, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("atlas_splines.memory.options.BATCHES", 20)  # enough to see that it ends
+    monkeypatch.setattr("atlas_splines.updates.trained_charts.BATCHES", 20)  # enough to see that it ends
     X = np.random.default_rng(0).random((90, 400)).round(3)
     header = [*(f"c{j}" for j in range(400)), "y"]
     write_csv("first.csv", header, np.column_stack([X, X[:, 0]]).tolist())

@@ -12,11 +12,12 @@ from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
 
 from atlas_splines import AtlasRegressor, UpdateRefused, UpdateWarning
-from atlas_splines.core.model import state_of
-from atlas_splines.dask import DaskAtlasClassifier, DaskAtlasRegressor, digests
+from atlas_splines.dask import DaskAtlasClassifier, DaskAtlasRegressor
 from atlas_splines.dask import base as module
-from atlas_splines.memory.owners import needed_pool
-from atlas_splines.memory.row_digest import RowDigest
+from atlas_splines.dask import clusters as digests
+from atlas_splines.model.atlas import state_of
+from atlas_splines.updates.log import RowDigest
+from atlas_splines.updates.routing import needed_pool
 
 SMALL = {"sample": 800, "features": 50, "members": 1, "random_state": 0}
 X, Y = rows_and_targets()

@@ -6,10 +6,10 @@ import pandas as pd
 import pytest
 from cluster_rows import in_chunks, rows_and_targets
 
-from atlas_splines.core.model import state_of
 from atlas_splines.dask import DaskAtlasClassifier, DaskAtlasRegressor
-from atlas_splines.memory.pooling import needed_pool
-from atlas_splines.tables.reading import TableError
+from atlas_splines.model.atlas import state_of
+from atlas_splines.tables.source import TableError
+from atlas_splines.updates.incremental import needed_pool
 
 SMALL = {"sample": 800, "features": 50, "members": 1, "random_state": 0}
 COLUMNS = ["size", "kind", "built", "district"]
@@ -97,7 +97,7 @@ def test_charts_of_frames_that_do_not_meet(fitted):
 
 
 def test_texts_that_are_too_many_are_refused(client, monkeypatch):
-    monkeypatch.setattr("atlas_splines.tables.survey.MOST_CATEGORIES", 3)
+    monkeypatch.setattr("atlas_splines.tables.inference.MOST_CATEGORIES", 3)
     with pytest.raises(TableError, match="X, column 'kind': there are more than 3 different texts; "):
         fit_to(sales().drop(columns="district").assign(district=1.0))
 

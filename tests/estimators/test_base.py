@@ -15,8 +15,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from atlas_splines import AtlasRegressor, ColumnFootprint, Update
-from atlas_splines.core.model import state_of
 from atlas_splines.estimators.base import AtlasEstimator
+from atlas_splines.model.atlas import state_of
 
 
 def test_what_targets_mean_is_for_subclasses_to_say():
@@ -96,9 +96,9 @@ def followed():
 
 
 def both_ways(model, X):
-    said = [model.set_params(extrapolation=how).predict(X) for how in ("constant", "linear")]
+    predicted = [model.set_params(extrapolation=how).predict(X) for how in ("constant", "linear")]
     model.set_params(extrapolation="linear")
-    return said
+    return predicted
 
 
 def test_a_slope_goes_on_for_a_width_of_the_domain(followed):
@@ -116,7 +116,7 @@ def test_a_slope_goes_on_for_a_width_of_the_domain(followed):
 def test_a_trend_is_continued_better_than_by_a_constant(followed):
     X = np.column_stack([np.linspace(1.1, 1.6, 50), np.full(50, 100.5)])
     truth = 2 * X[:, 0] + 0.3 * np.sin(9 * X[:, 1])
-    constant, linear = (np.abs(said - truth).mean() for said in both_ways(followed[0], X))
+    constant, linear = (np.abs(predicted - truth).mean() for predicted in both_ways(followed[0], X))
     assert linear < 0.3 * constant
 
 
@@ -325,12 +325,12 @@ def test_between_old_and_new_data_predictions_are_those_of_the_nearest_known_poi
     low, high = model.predict(X).min(), model.predict(X).max()
     model.partial_fit(np.array([4.0, 0.0]) + 0.2 * random.random((100, 2)), np.zeros(100))
     gap = np.array([1.4, 0.0]) + np.array([2.4, 1.0]) * random.random((1000, 2))
-    spread = high - low
-    assert low - 0.3 * spread < model.predict(gap).min()
-    assert model.predict(gap).max() < high + 0.3 * spread
+    error_model = high - low
+    assert low - 0.3 * error_model < model.predict(gap).min()
+    assert model.predict(gap).max() < high + 0.3 * error_model
     edge = gap.copy()
     edge[:, 0] = 1.04
-    np.testing.assert_allclose(model.predict(gap), model.predict(edge), atol=0.1 * spread)
+    np.testing.assert_allclose(model.predict(gap), model.predict(edge), atol=0.1 * error_model)
 
 
 def test_a_failed_fit_leaves_the_estimator_as_it_was(model):
@@ -359,7 +359,7 @@ def test_a_failed_update_leaves_everything_as_it_was(model, monkeypatch):
     def fail(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("atlas_splines.memory.updates.learn_chart", fail)
+    monkeypatch.setattr("atlas_splines.updates.update.learn_chart", fail)
     with pytest.raises(KeyboardInterrupt):
         model.partial_fit(corner() * 10, np.zeros(300))
     assert (model.predict(X) == before).all()
@@ -467,9 +467,9 @@ def test_a_level_that_comes_with_an_update_is_learned_taken_back_and_forgotten(r
     model.revert(1)
     assert model.model_.fingerprint() == before
     model.partial_fit(*level_rows.known_rows(50, 4))
-    exact = state_of(model.model_).evidence.total
+    exact = state_of(model.model_).pooled.total
     model.partial_fit(*level_rows.new_rows(100, 1)).forget(*level_rows.new_rows(100, 1))
-    assert state_of(model.model_).evidence.total == exact
+    assert state_of(model.model_).pooled.total == exact
     assert abs(level_rows.effect_of(model)) < 0.6
 
 
@@ -509,4 +509,4 @@ def test_columns_with_many_categories_are_levels():
     inputs = list(model.encoding_.inputs)
     # of those that have inputs of their own, later ones are told by the first
     levels = (inputs.index("few=x"), inputs.index("many"))
-    assert state_of(model.model_).evidence.features.levels == levels
+    assert state_of(model.model_).pooled.features.levels == levels

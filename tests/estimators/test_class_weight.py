@@ -77,15 +77,15 @@ def test_dict_is_kept_in_a_file(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "predicted"),
     [
         ("even", "class_weight must be 'balanced', or a dict"),
         ({"none": 2.0}, "class_weight names the class 'none', which y does not have"),
         ({"rare": -1.0}, "class_weight of 'rare' must be"),
     ],
 )
-def test_wrong_weights_are_refused(given, said):
-    with pytest.raises(ValueError, match=said):
+def test_wrong_weights_are_refused(given, predicted):
+    with pytest.raises(ValueError, match=predicted):
         AtlasClassifier(class_weight=given).fit(X, y)
 
 

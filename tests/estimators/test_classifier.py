@@ -8,9 +8,9 @@ from planes import EXPECTED_FAILURES, QUICK
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from atlas_splines import AtlasClassifier
-from atlas_splines.core.model import state_of
-from atlas_splines.evidence.batches import summed
-from atlas_splines.memory.owners import evidence_of
+from atlas_splines.memory.batches import summed
+from atlas_splines.model.atlas import state_of
+from atlas_splines.updates.routing import memory_in
 
 
 @pytest.mark.slow
@@ -72,11 +72,11 @@ def test_classes_are_added_to_the_evidence_exactly():
     np.testing.assert_allclose(model.predict_proba(X)[:, [0, 2]], proba, atol=1e-6)
     same = model.decision_function(X)[:, [0, 2]]
     np.testing.assert_array_equal(same[:, 1] - same[:, 0], scores)  # old scores keep their bits
-    pool = evidence_of(state_of(model.model_))
+    pool = memory_in(state_of(model.model_))
     model.partial_fit(X[~old], y[~old])
     points = model.domain_.to_unit(X).clip(0, 1).astype(np.float32).astype(np.float64)
     targets = (y[:, None] == model.classes_).astype(np.float64)
-    assert evidence_of(state_of(model.model_)).total == summed(pool.features, points, targets, None)
+    assert memory_in(state_of(model.model_)).total == summed(pool.features, points, targets, None)
     assert model.score(*rings(seed=1)) > 0.85
     again = loads(dumps(model))
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
@@ -109,9 +109,9 @@ def test_no_class_is_added_to_two_that_rise_and_fall():
 def test_a_model_without_evidence_gets_classes_too():
     X, y = rings(100)
     model = AtlasClassifier(**QUICK).fit(X, y)
-    said = model.predict(X)
+    predicted = model.predict(X)
     model.add_classes(["a", "z"])
-    assert (model.predict(X) == said).all()
+    assert (model.predict(X) == predicted).all()
     assert model.predict_proba(X)[:, [0, 4]].max() < 1e-6
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from atlas_splines import AtlasClassifier, UpdateWarning, load, save
-from atlas_splines.core.model import state_of
+from atlas_splines.model.atlas import state_of
 from atlas_splines.versions import forget
 
 OPTIONS = {"features": 60, "random_state": 0}
@@ -38,7 +38,7 @@ def log_loss(model, X, y):
 
 
 def pool_of(model):
-    return state_of(model.model_).evidence
+    return state_of(model.model_).pooled
 
 
 @MEMORIES
@@ -46,7 +46,7 @@ def test_a_changed_world_is_followed_by_what_forgets(memory):
     model, losses = living(memory, 10)
     _, pooled = living(memory, 10, retention="pool")
     assert np.mean(losses[1:]) < 0.75 * np.mean(pooled[1:])
-    shares = pool_of(model).trust
+    shares = pool_of(model).expert_shares
     assert shares[2] > shares[0]  # statistics that forget, and cumulative ones
     assert model.score(*drawn(400, 99, turned=True)) > 0.85
 
@@ -76,7 +76,7 @@ def test_a_loaded_model_learns_as_the_saved_one(memory, tmp_path):
     save(model, tmp_path / "model.atlas")
     twin = load(tmp_path / "model.atlas")
     X = drawn(200, 99)[0]
-    assert pool_of(twin).trust.tobytes() == pool_of(model).trust.tobytes()
+    assert pool_of(twin).expert_shares.tobytes() == pool_of(model).expert_shares.tobytes()
     for each in (model, twin):
         each.partial_fit(*drawn(100, 50), accept=True)
     assert twin.predict_proba(X).tobytes() == model.predict_proba(X).tobytes()
@@ -144,7 +144,7 @@ def test_levels_have_effects_in_scores_of_all_candidates():
     assert model.score(X, y) > 0.8
     pool, points = pool_of(model), model.domain_.to_unit(model._inputs(X))
     scores = pool.class_scores_on(pool.features(points), points) / pool.class_scale[:, None, None]
-    mixed = np.tensordot(pool.trust, scores, 1)
+    mixed = np.tensordot(pool.expert_shares, scores, 1)
     np.testing.assert_allclose(mixed, model._outputs(X), atol=1e-3)  # the model is what was weighed
 
 

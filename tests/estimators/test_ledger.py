@@ -23,12 +23,12 @@ def rows(count, seed, shift=0.0):
 PROBES = np.random.default_rng(99).uniform(-0.3, 1.3, (200, 2))
 
 
-def said(model):
+def predicted(model):
     return [model.predict(PROBES), *model.predict_interval(PROBES, [0.5, 0.9]), model.support(PROBES)]
 
 
 def same(one, other):
-    return all(np.array_equal(a, b) for a, b in zip(said(one), said(other), strict=True))
+    return all(np.array_equal(a, b) for a, b in zip(predicted(one), predicted(other), strict=True))
 
 
 def life(*seeds, **options):
@@ -150,7 +150,7 @@ def test_new_classes_need_no_announcement():
     ],
 )  # fmt: skip
 def test_wrong_ledgers_are_refused(change, what):
-    from atlas_splines.storage.saving import from_archive, to_archive
+    from atlas_splines.io.save_load import from_archive, to_archive
 
     archive = to_archive(life(1, 2))
     archive.tensors = {name: np.array(tensor) for name, tensor in archive.tensors.items()}

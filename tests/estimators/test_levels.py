@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from atlas_splines import AtlasClassifier, AtlasRegressor, load, save
-from atlas_splines.core.model import state_of
+from atlas_splines.model.atlas import state_of
 
 
 def shops(rows, levels, random):
@@ -137,11 +137,11 @@ def test_levels_are_forgotten_with_their_rows():
     y = X["shop"].map(effects_of(X, 40, random)).to_numpy() + 0.2 * random.normal(size=900)
     model = AtlasRegressor(missing="learn", random_state=0, retention="pool").fit(X[:600], y[:600])
     model.partial_fit(X[600:700], y[600:700])
-    sums, new = state_of(model.model_).evidence.total, X[700:].assign(shop="new")
+    sums, new = state_of(model.model_).pooled.total, X[700:].assign(shop="new")
     model.partial_fit(new, y[700:] + 9)
     assert np.mean(model.predict(new)) > 6
     model.forget(new, y[700:] + 9)
-    assert state_of(model.model_).evidence.total == sums
+    assert state_of(model.model_).pooled.total == sums
     assert np.mean(model.predict(new)) < 2
 
 
@@ -157,7 +157,7 @@ def test_updates_with_levels_come_in_any_order():
         for part in order:
             model.partial_fit(*part)
         models.append(model)
-    one, other = (state_of(model.model_).evidence for model in models)
+    one, other = (state_of(model.model_).pooled for model in models)
     assert one.total == other.total
 
 

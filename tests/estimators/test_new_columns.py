@@ -73,7 +73,7 @@ def test_a_column_is_learned_and_reverted(new, coded, tmp_path):
     X, y = rows(3, 200, new, coded=coded)
     known = X[[*base.column_names]]
     model.partial_fit(*bringing, new_columns=True)
-    errors = [np.abs(said - y).mean() for said in (model.predict(X), base.predict(known))]
+    errors = [np.abs(predicted - y).mean() for predicted in (model.predict(X), base.predict(known))]
     assert errors[0] < errors[1]
     assert model.column_names == (*base.column_names, *new)
     assert model.update_log_[0].reason.endswith("came: all rows were fitted again")
@@ -96,7 +96,7 @@ def test_a_column_is_learned_and_reverted(new, coded, tmp_path):
 def test_all_columns_together_help():
     base, (X, y) = fitted(), rows(3, 200, KINDS)
     model = copy.deepcopy(base).partial_fit(*rows(1, 200, KINDS), new_columns=True)
-    errors = [np.abs(said - y).mean() for said in (model.predict(X), base.predict(X[["a", "b"]]))]
+    errors = [np.abs(predicted - y).mean() for predicted in (model.predict(X), base.predict(X[["a", "b"]]))]
     assert errors[0] < 0.4 * errors[1]
 
 

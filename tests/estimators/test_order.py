@@ -73,8 +73,8 @@ def test_what_is_held_out_is_held_out_of_everything():
 
 def test_coverage_of_updates_is_told_as_it_was():
     """The share that `inspect` tells is that of rows before they were learned."""
-    from atlas_splines.core.model import state_of
-    from atlas_splines.memory.doubt import held_ahead
+    from atlas_splines.model.atlas import state_of
+    from atlas_splines.updates.intervals import coverage_before_learning
 
     X, y = drifting(2600)
     X = with_time(X)
@@ -85,6 +85,6 @@ def test_coverage_of_updates_is_told_as_it_was():
         low, high = model.predict_interval(X[rows], 0.9)
         inside.append(np.mean((y[rows] >= low) & (y[rows] <= high)))
         model.partial_fit(X[rows], y[rows])
-    [held] = held_ahead(state_of(model.model_), 0.9, of_updates=True)
+    [held] = coverage_before_learning(state_of(model.model_), 0.9, of_updates=True)
     assert held.rows == 2000
     assert held.share == pytest.approx(np.mean(inside), abs=0.002)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from atlas_splines import AtlasRegressor, load, save
-from atlas_splines.core.model import state_of
 from atlas_splines.estimators.reaching import FarRowError
+from atlas_splines.model.atlas import state_of
 
 X = np.random.default_rng(0).random((200, 2))
 FEW = {
@@ -22,8 +22,8 @@ RETENTIONS = ["auto", "pool", "chart", "rehearsal", "both", "none"]
 
 @pytest.fixture(autouse=True)
 def quickly(monkeypatch):
-    monkeypatch.setattr("atlas_splines.memory.options.BATCHES", 50)
-    monkeypatch.setattr("atlas_splines.memory.options.EPOCHS", 2)
+    monkeypatch.setattr("atlas_splines.updates.trained_charts.BATCHES", 50)
+    monkeypatch.setattr("atlas_splines.updates.trained_charts.EPOCHS", 2)
 
 
 def fitted(**options):
@@ -85,7 +85,7 @@ def test_reverting_the_newest_update_gives_the_domain_back(retention, features, 
     model = fitted(retention=retention, features=features, density=density)
     model.partial_fit(X[:60] / 2, 3 + X[:60, 0])
     grid = 4 * X - 2
-    state, said = state_of(model.model_), model.predict(grid)
+    state, predicted = state_of(model.model_), model.predict(grid)
     far = 2 + 0.5 * X[:100]
     model.partial_fit(far, 50 * far[:, 0])
     entry = model.update_log_[-1]
@@ -95,8 +95,8 @@ def test_reverting_the_newest_update_gives_the_domain_back(retention, features, 
         assert model.model_.domain.tolist() == state.lattice.domain.tolist()
         assert state_of(model.model_).table.shape == state.table.shape
         assert model.model_.fingerprint() == entry.before
-        np.testing.assert_array_equal(model.predict(grid), said)
-    np.testing.assert_array_equal(load(path).predict(grid), said)
+        np.testing.assert_array_equal(model.predict(grid), predicted)
+    np.testing.assert_array_equal(load(path).predict(grid), predicted)
     assert load(path).update_log_[-2].footprint.contains(far).all()
     assert load(path).update_log_[-1].kind == "revert"
 

@@ -7,10 +7,10 @@ import pytest
 from mutations import File, small_model
 
 from atlas_splines import StorageError, load, save
-from atlas_splines.core.model import Atlas, state_of
 from atlas_splines.files import compression
 from atlas_splines.files.archive import altered_parts, read_archive
 from atlas_splines.files.compression import compressed, decompressed, from_planes, planes
+from atlas_splines.model.atlas import Atlas, state_of
 
 
 def packed(array):

@@ -9,8 +9,8 @@ import torch
 from sample_modules import FAST, fitted_regressor, rows_far_and_near, rows_of_any_scale
 
 from atlas_splines import Atlas, AtlasClassifier, AtlasRegressor
-from atlas_splines.core.model import model_in, state_of
-from atlas_splines.estimators.extrapolating import Ends
+from atlas_splines.estimators.predict import Ends
+from atlas_splines.model.atlas import model_in, state_of
 from atlas_splines.nn import EstimatorModule
 
 
@@ -84,8 +84,8 @@ def test_a_module_predicts_counts():
     X = np.random.default_rng(0).uniform(-1, 1, (400, 2))
     y = np.random.default_rng(1).poisson(np.exp(3 * X[:, 0]))
     estimator = AtlasRegressor(loss="poisson", random_state=0).fit(X, y)
-    said, low, high = EstimatorModule(estimator, coverage=0.8)(torch.tensor(X))
-    np.testing.assert_allclose(said.detach().numpy(), estimator.predict(X), rtol=1e-4, atol=1e-4)
+    predicted, low, high = EstimatorModule(estimator, coverage=0.8)(torch.tensor(X))
+    np.testing.assert_allclose(predicted.detach().numpy(), estimator.predict(X), rtol=1e-4, atol=1e-4)
     for ours, theirs in zip((low, high), estimator.predict_interval(X, 0.8), strict=True):
         np.testing.assert_allclose(ours.detach().numpy(), theirs, rtol=1e-3, atol=1e-3)
 

@@ -22,7 +22,7 @@ from sample_modules import (
 from torch.func import functional_call, jacrev
 
 from atlas_splines import Atlas, Trainer
-from atlas_splines.core.model import state_of
+from atlas_splines.model.atlas import state_of
 from atlas_splines.nn import AtlasModule
 
 # --- the same function as the NumPy model -----------------------------------------------------------------
@@ -102,7 +102,7 @@ def test_a_domain_beyond_the_unit_cube_crosses_the_bridge_both_ways(dtype):
     X = points_of_domain(model)
     module, back = cross_the_bridge(model, X)
     for ours, theirs in zip(back.charts, model.charts, strict=True):
-        assert (ours.fence.domain == theirs.fence.domain).all()
+        assert (ours.window.domain == theirs.window.domain).all()
     assert "domain=[[-0.31, 1.207], [0.0, 1.538]]" in repr(module)
     far = torch.tensor([[-9.0, 0.3], [1.1, 9.0]], dtype=module.scale.dtype)
     low, high = torch.tensor(model.domain.T, dtype=far.dtype)
@@ -136,9 +136,9 @@ def test_growth_beyond_the_unit_cube():
         next(chart.parameters()).normal_(generator=torch.Generator().manual_seed(0))
     grown = module.to_model()
     np.testing.assert_allclose(module(X).detach(), grown(X.numpy()), rtol=1e-4, atol=1e-4)
-    fence = grown.charts[-1].fence
-    assert (fence.domain == model.domain).all()
-    outside = ~fence.contains(X.numpy())
+    window = grown.charts[-1].window
+    assert (window.domain == model.domain).all()
+    outside = ~window.contains(X.numpy())
     assert 0 < outside.sum() < len(X)
     assert torch.equal(module(X)[outside], before[outside])
     assert not torch.equal(module(X), before)
@@ -169,7 +169,7 @@ def test_copies_and_conversions_beyond_the_unit_cube():
     torch.testing.assert_close(single(X), expected.float(), rtol=1e-3, atol=1e-3)
     np.testing.assert_allclose(single.to_model()(X.numpy()), expected, rtol=1e-3, atol=1e-3)
     assert (single.to_model().domain == model.domain).all()
-    assert (copy.deepcopy(module).bfloat16().to_model().charts[0].fence.domain == [0, 1]).all()
+    assert (copy.deepcopy(module).bfloat16().to_model().charts[0].window.domain == [0, 1]).all()
 
 
 # --- inputs -----------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ import pytest
 from oracle import evaluate, randomize
 
 from atlas_splines import Atlas
-from atlas_splines.core.charts import Fence
+from atlas_splines.model.charts import Window
 from atlas_splines.play.bundle import PAGE
 
 pytestmark = pytest.mark.slow
@@ -43,11 +43,11 @@ def test_the_papers_model_is_that_of_the_library(engine):
         return [plainPredictions(model, points), plainPredictions(wider, points), points.slice(50).map((_, k) => sum(k))]
           .map((values) => Array.from(values));
     """
-    said, after_expansion, in_parts = engine.script(code, tables, X.ravel().tolist())
-    np.testing.assert_allclose(said, evaluate(model, X)[:, 0], rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(said, model(X).ravel(), rtol=1e-12, atol=1e-12)
-    assert after_expansion == said
-    np.testing.assert_allclose(in_parts, said, rtol=1e-5, atol=1e-5)
+    predicted, after_expansion, in_parts = engine.script(code, tables, X.ravel().tolist())
+    np.testing.assert_allclose(predicted, evaluate(model, X)[:, 0], rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(predicted, model(X).ravel(), rtol=1e-12, atol=1e-12)
+    assert after_expansion == predicted
+    np.testing.assert_allclose(in_parts, predicted, rtol=1e-5, atol=1e-5)
 
 
 def test_a_fence_is_that_of_the_library_and_zero_outside_its_box(engine):
@@ -58,13 +58,13 @@ def test_a_fence_is_that_of_the_library_and_zero_outside_its_box(engine):
         const fence = fenceInside(box);
         return [fence.density, fence.open, points.slice(points.length / 2).map((_, k) => fenceWindow(fence, points, 2 * k))];
     """
-    density, is_open, window = engine.script(code, box, X.ravel().tolist())
+    density, is_open, membership = engine.script(code, box, X.ravel().tolist())
     first, last = np.array(is_open, np.int32).T
-    np.testing.assert_allclose(window, Fence(density, first, last).window(X), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(membership, Window(density, first, last).membership(X), rtol=1e-12, atol=1e-12)
     low, high = np.array(box).T
     inside = ((low <= X) & (high >= X)).all(axis=1)
-    assert (np.array(window)[~inside] == 0).all()
-    assert np.mean(np.array(window)[inside] == 1) > 0.9
+    assert (np.array(membership)[~inside] == 0).all()
+    assert np.mean(np.array(membership)[inside] == 1) > 0.9
 
 
 def test_pooled_sums_are_exact_and_give_least_squares(engine):
@@ -150,8 +150,8 @@ def test_each_learner_knows_tables_from_a_part_of_their_rows_and_learns_a_lesson
             Array.from(learner.predict(taught, lesson.points)), Array.from(lesson.values)];
         });
     """
-    for learner, said, truth, after, lesson in engine.script(code):
+    for learner, predicted, truth, after, lesson in engine.script(code):
         truth = np.array(truth)
-        assert np.square(said - truth).mean() < 0.8 * truth.var(), learner
+        assert np.square(predicted - truth).mean() < 0.8 * truth.var(), learner
         keeps_old_rows = learner in ("pooled", "neighbours")
         assert np.abs(np.subtract(after, lesson)).mean() / 2 < (0.1 if keeps_old_rows else 0.012), learner

@@ -10,7 +10,7 @@ import pytest
 from float64_arithmetic import float64_arithmetic
 
 from atlas_splines import AtlasClassifier, AtlasRegressor, TableModel, save
-from atlas_splines.cli.play import PlayServer
+from atlas_splines.cli.experiments import PlayServer
 from atlas_splines.files.archive import Archive, write_archive
 from atlas_splines.play.bundle import PAGE
 from atlas_splines.tables.encoding import Column, Encoding, frame
@@ -92,12 +92,12 @@ def test_a_file_of_python_has_the_same_predictions_on_the_page(tab, homes, path)
         type_row(tab, str(size), city, garden)
         X = inputs_of(size, city, garden)
         with float64_arithmetic():
-            said = [
+            predicted = [
                 homes.estimator.predict(X),
                 *homes.estimator.predict_interval(X),
                 homes.estimator.support(X),
             ]
-        exact = np.concatenate(said)
+        exact = np.concatenate(predicted)
         np.testing.assert_allclose(tab.script(NUMBERS), exact, rtol=0, atol=1e-9)
         assert tab.text(".file-value") == f"price: {float(f'{exact[0]:.5g}'):,g}"
 
@@ -140,8 +140,8 @@ def test_a_model_of_a_data_frame_knows_its_columns(tab, path):
     choose(tab, path)
     type_row(tab, "0.25", "red")
     with float64_arithmetic():
-        said = model.predict(pd.DataFrame({"size": [0.25], "colour": ["red"]}))
-    np.testing.assert_allclose(tab.script(NUMBERS)[:1], said, rtol=0, atol=1e-12)
+        predicted = model.predict(pd.DataFrame({"size": [0.25], "colour": ["red"]}))
+    np.testing.assert_allclose(tab.script(NUMBERS)[:1], predicted, rtol=0, atol=1e-12)
 
 
 def test_updates_and_their_footprints(tab, homes, path):

@@ -10,13 +10,13 @@ import pytest
 from float64_arithmetic import evaluate, float64_arithmetic
 
 from atlas_splines import Atlas, AtlasClassifier, AtlasRegressor, TableModel, load, save
-from atlas_splines.core.model import state_of
-from atlas_splines.memory.log import Update
+from atlas_splines.model.atlas import state_of
 from atlas_splines.play.bundle import PAGE
 from atlas_splines.tables.dates import LAYOUTS, Calendar
 from atlas_splines.tables.dialects import Dialect
 from atlas_splines.tables.encoding import Column, Encoding
-from atlas_splines.tables.reading import Source
+from atlas_splines.tables.source import Source
+from atlas_splines.updates.log import Update
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 CLOSE = 1e-12  # in the scale of the target
@@ -73,21 +73,25 @@ def check_against_python(page, path):
     thing = thing.estimator if isinstance(thing, TableModel) else thing
     X = rows_for(thing)
     found = ask(page, PREDICT, as_text(path), as_json(X))
-    said = np.array([row["said"] for row in found])
+    predicted = np.array([row["said"] for row in found])
     if isinstance(thing, Atlas):
-        np.testing.assert_allclose(said, evaluate(state_of(thing), X.astype(thing.dtype)), rtol=0, atol=CLOSE)
+        np.testing.assert_allclose(
+            predicted, evaluate(state_of(thing), X.astype(thing.dtype)), rtol=0, atol=CLOSE
+        )
         return
     X = X if not hasattr(thing, "feature_names_in_") else named(thing, X)
     is_classes = isinstance(thing, AtlasClassifier)
     scale = 1.0 if is_classes else float(thing.target_scale_.max())
     scale *= CLOSE_LOCALLY / CLOSE if state_of(thing.model_).local else 1
-    tell = thing.predict_proba if is_classes else thing.predict
+    report = thing.predict_proba if is_classes else thing.predict
     with float64_arithmetic():
-        exact = tell(X).reshape(len(X), -1)
-        np.testing.assert_allclose(said, exact, rtol=0, atol=CLOSE * scale)
+        exact = report(X).reshape(len(X), -1)
+        np.testing.assert_allclose(predicted, exact, rtol=0, atol=CLOSE * scale)
         if found[0]["interval"] is not None:
             check_doubt(thing, X, found, scale)
-    np.testing.assert_allclose(said, tell(X).reshape(len(X), -1), rtol=0, atol=1e-4 * scale)  # in float32
+    np.testing.assert_allclose(
+        predicted, report(X).reshape(len(X), -1), rtol=0, atol=1e-4 * scale
+    )  # in float32
 
 
 def named(thing, X):
@@ -244,10 +248,12 @@ def test_footprints_hold_the_same_points(page, name):
         [part.tolist() for part in points],
     )
     assert len(found) == len(updates)
-    for record, part, said in zip(updates, points, found, strict=True):
-        assert said["inside"] == record.footprint.contains(part.astype(model.dtype)).tolist()
+    for record, part, predicted in zip(updates, points, found, strict=True):
+        assert predicted["inside"] == record.footprint.contains(part.astype(model.dtype)).tolist()
         share = record.footprint.share.size
-        assert said["share"] == ("all of the domain" if share == 1 else f"{100 * share:.2f} % of the domain")
+        assert predicted["share"] == (
+            "all of the domain" if share == 1 else f"{100 * share:.2f} % of the domain"
+        )
 
 
 # --- tables ---------------------------------------------------------------------------------------------
@@ -335,8 +341,8 @@ def test_offsets_of_levels(page, path):
     found = ask(page, PREDICT, as_text(path), as_json(X))
     with float64_arithmetic():
         expected = model.predict(X)
-    said = np.array([row["said"][0] for row in found])
-    np.testing.assert_allclose(said, expected, rtol=0, atol=CLOSE * float(model.target_scale_.max()))
+    predicted = np.array([row["said"][0] for row in found])
+    np.testing.assert_allclose(predicted, expected, rtol=0, atol=CLOSE * float(model.target_scale_.max()))
     grid = f"""async (file, places) => {{
       {OPEN}
       const [point, sides] = [Float64Array.of(0.3, 0.5), [[new Map([[0, 0.3]]), new Map([[0, 0.6]])]]];

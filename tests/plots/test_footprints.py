@@ -26,9 +26,9 @@ def test_two_inputs_show_projected_boxes():
     clusters = np.vstack([0.1 * np.random.default_rng(k).random((100, 3)) + 0.8 * k for k in (0, 1)])
     area = footprint(Atlas(inputs=3), clusters, charts=2)
     drawn = draw_footprint(axes(), area, [2, 0], points=clusters)
-    for patch, fence in zip(drawn.patches, area.fences, strict=True):
+    for patch, window in zip(drawn.patches, area.windows, strict=True):
         corners = patch.get_bbox().get_points().T  # (low, high) of x, of y
-        np.testing.assert_allclose(corners, fence.box[[2, 0]])
+        np.testing.assert_allclose(corners, window.box[[2, 0]])
     np.testing.assert_array_equal(drawn.lines[0].get_xydata(), clusters[:, [2, 0]])
 
 
@@ -91,8 +91,11 @@ def test_updates_that_can_change_everything_are_one_row_without_bars():
     labels = [label.get_text() for label in drawn.get_yticklabels()]
     assert labels == ["1-2: pool, 400 rows", "3: chart, 200 rows", "4-5: pool, 400 rows"]
     assert {round(bar[2]) for bar in bars(drawn)} == {1}  # the chart alone has a footprint to draw
-    said = [(text.get_position()[1], text.get_text()) for text in drawn.texts]
-    assert said == [(0, "can change every prediction"), (2, "can change every prediction outside of charts")]
+    predicted = [(text.get_position()[1], text.get_text()) for text in drawn.texts]
+    assert predicted == [
+        (0, "can change every prediction"),
+        (2, "can change every prediction outside of charts"),
+    ]
 
 
 def test_a_reverted_update_has_a_row_of_its_own():

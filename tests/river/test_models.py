@@ -10,11 +10,10 @@ import pytest
 from river import checks, compose, evaluate, metrics, preprocessing
 
 from atlas_splines import AtlasClassifier, AtlasRegressor, UpdateRefused
-from atlas_splines.core.model import state_of
-from atlas_splines.memory.owners import needed_pool
+from atlas_splines.model.atlas import state_of
 from atlas_splines.river import RiverAtlasClassifier, RiverAtlasRegressor
-from atlas_splines.river.rules import STREAM_RULES
-from atlas_splines.river.simple_models import SimpleModels
+from atlas_splines.river.online import STREAM_RULES, SimpleModels
+from atlas_splines.updates.routing import needed_pool
 
 QUICK = {"density": 0, "terms": 0, "members": 1, "features": 10, "missing": "learn", "random_state": 0}
 SHORT = {"batch": 40, "warm_up": 80}
@@ -221,12 +220,12 @@ def test_copies_go_on_alike_and_apart(maker):
     for x, y in rows[:50]:
         one.learn_one(x, y)
     twin, still = copy.deepcopy(one), pickle.loads(pickle.dumps(one))
-    said = still.predict_one(rows[0][0])
+    predicted = still.predict_one(rows[0][0])
     for x, y in rows[50:]:
         assert one.predict_one(x) == twin.predict_one(x)
         one.learn_one(x, y)
         twin.learn_one(x, y)
-    assert still.predict_one(rows[0][0]) == said
+    assert still.predict_one(rows[0][0]) == predicted
 
 
 def test_new_keys_stay_finite_and_columns_are_bounded():

@@ -1,7 +1,7 @@
 import pytest
 
 from atlas_splines.tables.dialects import PLAIN
-from atlas_splines.tables.reading import Source
+from atlas_splines.tables.source import Source
 
 
 @pytest.fixture

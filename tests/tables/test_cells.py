@@ -4,7 +4,7 @@ import pyarrow.parquet as parquet
 import pytest
 from pieces import cells_of
 
-from atlas_splines.tables.reading import Source, TableError
+from atlas_splines.tables.source import Source, TableError
 
 
 def test_infinite_numbers_are_refused(table):

@@ -6,10 +6,10 @@ import pyarrow.parquet as parquet
 import pytest
 from pieces import cells_of, survey
 
-from atlas_splines.tables import reading
+from atlas_splines.tables import source as reading
 from atlas_splines.tables.cells import Cells
 from atlas_splines.tables.dates import COMPACT, LAYOUTS, Calendar, DateChoice, DateSurvey, read_texts
-from atlas_splines.tables.reading import Source, TableError
+from atlas_splines.tables.source import Source, TableError
 
 ALL = ("hour", "weekday", "yearday", "trend")
 

@@ -1,7 +1,7 @@
 import pytest
 
 from atlas_splines.tables.dialects import PLAIN, Dialect
-from atlas_splines.tables.reading import TableError
+from atlas_splines.tables.source import TableError
 
 
 def test_what_is_told_replaces_what_was_known():

@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 
-from atlas_splines.evidence.random_effects import LATER as FIRST_LATER
+from atlas_splines.memory.random_effects import LATER as FIRST_LATER
 from atlas_splines.tables.dates import Calendar
 from atlas_splines.tables.dialects import Dialect
 from atlas_splines.tables.encoding import Column, Encoding, interval_text
-from atlas_splines.tables.reading import TableError
+from atlas_splines.tables.source import TableError
 
 ENCODING = Encoding(
     (Column("n"), Column("two", ("no", "yes")), Column("few", ("a", "b", "c")), Column("many", tuple(map(str, range(30))))),

@@ -9,7 +9,7 @@ import pytest
 
 from atlas_splines.files.writer import whole_file
 from atlas_splines.tables import writing
-from atlas_splines.tables.reading import Source, TableError
+from atlas_splines.tables.source import Source, TableError
 from atlas_splines.tables.writing import TableWriter
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from atlas_splines import Atlas, AtlasRegressor, load, save, update
 from atlas_splines import versions as V
-from atlas_splines.core.model import state_of
+from atlas_splines.model.atlas import state_of
 
 FEW = {"members": 1, "features": 30, "random_state": 0}
 MEMORIES = ["sums", "rows"]
@@ -45,7 +45,7 @@ def test_rows_of_a_chart_are_in_no_sums_of_the_model(memory, by_estimator):
     learn(learn(model, "chart", chart), "pool", rows(30, 2, 0.7))  # none of these joins the chart
     model = model.forget(*chart) if by_estimator else V.forget(model, *chart)[0]
     assert not model.model_.charts
-    assert state_of(model.model_).evidence.total == state_of(never.model_).evidence.total
+    assert state_of(model.model_).pooled.total == state_of(never.model_).pooled.total
     assert np.array_equal(model.predict(GRID), never.predict(GRID))
 
 
@@ -58,8 +58,8 @@ def test_rows_leave_the_owner_that_learned_them(memory):
     within = np.random.default_rng(3).uniform(0.45, 0.55, (200, 2))
     before = model.predict(within)
     model.forget(*pooled)
-    assert state_of(model.model_).evidence.total.count == 500
-    assert state_of(model.model_.charts[0].content).evidence.total.count == 300
+    assert state_of(model.model_).pooled.total.count == 500
+    assert state_of(model.model_.charts[0].content).pooled.total.count == 300
     assert np.array_equal(model.predict(within), before)
     assert model.update_log_[0].reverted
 
@@ -133,8 +133,8 @@ def test_features_of_forgotten_rows_are_gone(memory, later):
         for each in (model, never):
             learn(each, "pool", (X + k / 1000, y))
     clean, _ = V.forget(model, *data)
-    one, other = (state_of(each.model_).evidence for each in (clean, never))
-    centres = [np.vstack([group.centres for group in pool.features.bumps]) for pool in (one, other)]
+    one, other = (state_of(each.model_).pooled for each in (clean, never))
+    centres = [np.vstack([group.centres for group in pool.features.radial_bases]) for pool in (one, other)]
     assert np.array_equal(*centres)
     assert one.total == other.total
     assert not one.grown
@@ -221,8 +221,8 @@ def test_the_first_fit_is_found_again_below_a_chart(memory):
     assert V.replay(model, data)
     clean, receipt = V.forget(model, *(column[:5] for column in data[0]), data=data)
     assert [(taken.update, taken.rows) for taken in receipt.taken] == [(1, 5)]
-    owners = [clean.model_, *(chart.content for chart in clean.model_.charts)]
-    assert sum(state_of(owner).evidence.total.count for owner in owners) == 395
+    routes = [clean.model_, *(chart.content for chart in clean.model_.charts)]
+    assert sum(state_of(owner).pooled.total.count for owner in routes) == 395
 
 
 def on_top():
@@ -296,11 +296,11 @@ def test_a_row_of_two_updates_is_forgotten_once_and_by_the_latest(is_made_again)
     clean, receipt = V.forget(model, *row, data=[older, newer], first=first if is_made_again else None)
     assert [(taken.update, taken.rows) for taken in receipt.taken] == [(2, 1)]
     never = learn(learn(copy.deepcopy(first), "pool", older), "pool", tuple(column[1:] for column in newer))
-    assert state_of(clean.model_).evidence.total == state_of(never.model_).evidence.total
+    assert state_of(clean.model_).pooled.total == state_of(never.model_).pooled.total
     again, receipt = V.forget(clean, *row, data=[older, tuple(column[1:] for column in newer)])
     assert [(taken.update, taken.rows) for taken in receipt.taken] == [(1, 1)]
     assert len(receipt.remaining) == 2
-    assert state_of(again.model_).evidence.total.count == 200 + 39 + 30
+    assert state_of(again.model_).pooled.total.count == 200 + 39 + 30
 
 
 def test_an_update_with_exactly_the_rows_loses_them_though_a_later_one_has_them_too():
@@ -343,12 +343,12 @@ def test_a_patch_gives_what_it_was_applied_to(tmp_path):
 
 def test_a_domain_reached_by_hand_outlives_a_chart(tmp_path):
     model = fitted("sums").reach(np.array([[1.5, 0.5]]))
-    reached, said = model.in_domain(GRID), model.predict(GRID)
+    reached, predicted = model.in_domain(GRID), model.predict(GRID)
     learn(model, "chart", rows(60, 1, 1.2, 1.8, shift=4))
     save(model, tmp_path / "model.atlas")
     model = load(tmp_path / "model.atlas").revert(1)
     assert (model.in_domain(GRID) == reached).all()
-    assert (model.predict(GRID) == said).all()
+    assert (model.predict(GRID) == predicted).all()
 
 
 def test_a_patch_that_takes_back_tells_of_errors_as_the_merge_does():

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from atlas_splines import AtlasClassifier, AtlasRegressor
-from atlas_splines.core.model import state_of
+from atlas_splines.model.atlas import state_of
 from atlas_splines.versions import PatchError, apply, diff, forget, merge, patch, read_patch, replay, version
 
 QUICK = {"deadline": None, "derandomize": True, "suppress_health_check": list(HealthCheck)}
@@ -21,10 +21,10 @@ X = rows(300, 50)[0]
 
 
 def pool_of(model):
-    return state_of(model.model_).evidence
+    return state_of(model.model_).pooled
 
 
-def held_of(model):
+def coverage_of(model):
     return pool_of(model).memory.rows
 
 
@@ -68,7 +68,7 @@ def test_a_merge_is_the_model_of_all_rows_whoever_merges(ours, theirs):
     both = merge(base, one, other)
     assert version(both) == version(merge(base, other, one))
     assert same_bits(both, branch(base, *ours, *theirs))
-    assert np.array_equal(held_of(both).hashes, held_of(branch(base, *ours, *theirs)).hashes)
+    assert np.array_equal(coverage_of(both).hashes, coverage_of(branch(base, *ours, *theirs)).hashes)
 
 
 def test_three_branches_with_charts_come_together_in_any_order():
@@ -114,7 +114,7 @@ def test_levels_of_two_sides():
     assert same_bits(clean, ours)
     first = level_rows.known_rows(300, 0)
     clean, _ = forget(clean, *part(first, 5))
-    assert len(held_of(clean)) == len(held_of(ours)) - 5
+    assert len(coverage_of(clean)) == len(coverage_of(ours)) - 5
     assert np.abs(clean.predict(first[0]) - ours.predict(first[0])).mean() < 0.05
 
 
@@ -141,8 +141,8 @@ def test_a_patch_carries_rows(retention, path):
     found = apply(base, read_patch(path))
     assert version(found) == version(new)
     assert same_bits(found, new)
-    assert np.array_equal(held_of(found).hashes, held_of(new).hashes)
-    assert np.array_equal(held_of(found).updates, held_of(new).updates)
+    assert np.array_equal(coverage_of(found).hashes, coverage_of(new).hashes)
+    assert np.array_equal(coverage_of(found).updates, coverage_of(new).updates)
     other = branch(base, 3)
     assert version(apply(other, read_patch(path), merge=True)) == version(merge(base, other, new))
 
@@ -275,13 +275,13 @@ def test_rows_under_a_later_chart_are_those_of_the_model():
     model = branch(kept("auto"), (0, 1))
     (chart,) = model.model_.charts
     fit = rows(200, 0)
-    inside = chart.fence.contains(model._points_inside(fit[0]))
+    inside = chart.window.contains(model._points_inside(fit[0]))
     assert inside.any()
     gone = fit[0][inside], fit[1][inside]
     never = AtlasRegressor(retention="auto", **FEW).fit(fit[0][~inside], fit[1][~inside])
     never = branch(never, (0, 1))
     for clean in (forget(model, *gone)[0], copy.deepcopy(model).forget(*gone)):
-        assert len(held_of(clean)) == len(held_of(model)) - inside.sum()
+        assert len(coverage_of(clean)) == len(coverage_of(model)) - inside.sum()
         assert same_bits(clean, never)
 
 
@@ -300,7 +300,7 @@ def test_weights_of_a_fit_are_found_again():
     fit, weights = rows(200, 0), np.random.default_rng(1).uniform(0.1, 7, 200)
     model = AtlasRegressor(retention="pool", **FEW).fit(*fit, sample_weight=weights)
     clean = copy.deepcopy(model).forget(*part(fit, 5), sample_weight=weights[:5])
-    assert len(held_of(clean)) == 195
+    assert len(coverage_of(clean)) == 195
     with pytest.raises(ValueError, match="5 of the rows are not among"):
         model.forget(*part(fit, 5), sample_weight=2 * weights[:5])
 
@@ -317,7 +317,7 @@ def test_classes():
     clean, _ = forget(both, X[230:260], classes[230:260])
     assert same_bits(clean, sides[0])
     clean, _ = forget(both, X[:5], classes[:5])
-    assert len(held_of(clean)) == 255
+    assert len(coverage_of(clean)) == 255
 
 
 # --- revert and replay ----------------------------------------------------------------------------------
@@ -368,7 +368,7 @@ def unless_refused(why, deed, *data):
 def beside_charts(model, data):
     """The rows that the model learns itself: others would join a chart, and be kept there as sums."""
     points = model.domain_.to_unit(data[0]).astype(np.float32)
-    joins = np.any([chart.fence.window(points) == 1 for chart in model.model_.charts], axis=0)
+    joins = np.any([chart.window.membership(points) == 1 for chart in model.model_.charts], axis=0)
     return tuple(column[~np.broadcast_to(joins, len(points))] for column in data)
 
 
@@ -412,7 +412,7 @@ def test_any_sequence_leaves_the_model_of_the_rows_that_remain(steps):
     never = copy.deepcopy(base)
     for _, data in (alive[update] for update in sorted(alive)):
         never.partial_fit(*data)
-    assert np.array_equal(held_of(model).hashes, held_of(never).hashes)
+    assert np.array_equal(coverage_of(model).hashes, coverage_of(never).hashes)
     assert pool_of(model).total == pool_of(never).total
     if not charts:
         assert (model.predict(X) == never.predict(X)).all()

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.polynomial import Polynomial
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from atlas_splines.core import splines
-from atlas_splines.core.checks import check_size
-from atlas_splines.core.evaluation import evaluate
-from atlas_splines.core.model import Atlas, state_of
+from atlas_splines.model import splines
+from atlas_splines.model.atlas import Atlas, state_of
+from atlas_splines.model.checks import check_size
+from atlas_splines.model.evaluate import evaluate
 
 __all__ = ["from_polynomial"]
 

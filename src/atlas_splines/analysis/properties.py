@@ -8,11 +8,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from atlas_splines.core import splines
-from atlas_splines.core.checks import check_size
-from atlas_splines.core.evaluation import ceilings
-from atlas_splines.core.gradients import slopes
-from atlas_splines.core.model import Atlas, model_in, state_of
+from atlas_splines.model import splines
+from atlas_splines.model.atlas import Atlas, model_in, state_of
+from atlas_splines.model.checks import check_size
+from atlas_splines.model.evaluate import ceilings, slopes
 
 __all__ = [
     "expected_off_target",

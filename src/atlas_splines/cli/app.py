@@ -1,19 +1,46 @@
-"""The `atlas` command. Heavy imports wait until a command needs them, so that help answers at once."""
+"""The command `atlas` and its subcommands."""
 
 from __future__ import annotations
 
+import platform
 import sys
 from enum import Enum
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from atlas_splines import __version__
 from atlas_splines.cli.experiment_commands import arena, demo, paper, play
-from atlas_splines.cli.messages import fail
 from atlas_splines.cli.options import AsJson, Force, Model, Quiet, Verbose, Wait
-from atlas_splines.cli.output import output_of
+from atlas_splines.cli.output import aligned, fail, output_of
 from atlas_splines.cli.version_commands import apply, diff, forget, merge, patch, replay, verify
+
+__all__ = ["installed_lines"]
+
+NEEDED = ("numpy", "numba", "scipy", "scikit-learn", "pyarrow")
+EXTRAS = ("torch", "onnx", "onnxruntime", "dask", "pandas", "openpyxl", "river")
+
+
+def installed_lines() -> list[str]:
+    """The package itself, Python, and packages that matter here, each with its version."""
+    packages = [(name, version_of(name)) for name in (*NEEDED, *EXTRAS)]
+    return aligned([("atlas-splines", __version__), ("Python", platform.python_version()), *packages])
+
+
+def version_of(package: str) -> str:
+    """Version of a package, or that it is not installed.
+
+    Examples
+    --------
+    >>> version_of("no-such-package")
+    'not installed'
+    """
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
 
 
 class Loss(str, Enum):
@@ -92,7 +119,7 @@ Scheduler = Annotated[
 def show_version(wanted: bool) -> None:
     """Print what is installed and end."""
     if wanted:
-        from atlas_splines.cli.installed import installed_lines
+        pass
 
         for line in installed_lines():
             typer.echo(line)
@@ -182,7 +209,7 @@ def fit(
         if classify and regress:
             fail("--classify and --regress exclude each other; give one of them")
         from atlas_splines.cli.fit import fit_table
-        from atlas_splines.cli.workers import Workers
+        from atlas_splines.cli.scan import Workers
 
         size = {"density": density, "terms": terms, "loss": loss and loss.value}
         size["class_weight"] = class_weight and class_weight.value
@@ -203,7 +230,7 @@ def fit(
             force=force,
             seed=seed,
             workers=Workers(jobs, scheduler, out.progress),
-            say=out.say,
+            echo=out.echo,
             note=out.note,
             progress=out.progress,
             members=members,
@@ -263,8 +290,8 @@ def update(
 ) -> None:
     """Teach a model new rows, and tell what can change and what cannot."""
     with output_of("update", quiet, verbose, as_json) as out:
+        from atlas_splines.cli.scan import Workers
         from atlas_splines.cli.update import update_model
-        from atlas_splines.cli.workers import Workers
 
         out.facts = update_model(
             model,
@@ -286,7 +313,7 @@ def update(
             author=author,
             workers=Workers(jobs, scheduler, out.progress),
             wait=wait,
-            say=out.say,
+            echo=out.echo,
             note=out.note,
             progress=out.progress,
         )
@@ -323,7 +350,7 @@ def predict(
     to_terminal = output == "-" and sys.stdout.isatty()
     with output_of("predict", quiet, verbose, as_json, line=not to_terminal) as out:
         from atlas_splines.cli.predict import predict_table
-        from atlas_splines.cli.workers import Workers
+        from atlas_splines.cli.scan import Workers
 
         out.need_file(output)
         out.facts = predict_table(
@@ -360,7 +387,7 @@ def inspect(
     with output_of("inspect", quiet, verbose, as_json) as out:
         from atlas_splines.cli.inspect import inspect_model
 
-        out.facts = inspect_model(model, plot, out.say, out.progress, data=data, force=force)
+        out.facts = inspect_model(model, plot, out.echo, out.progress, data=data, force=force)
 
 
 @app.command()
@@ -393,7 +420,7 @@ def evaluate(
             skip_missing=skip_missing,
             told={"separator": separator, "header": header, "missing": na or (), "decimal": decimal},
             refuse_unknown=unknown is Unknown.error,
-            say=out.say,
+            echo=out.echo,
             progress=out.progress,
         )
 
@@ -410,7 +437,7 @@ def log(
 ) -> None:
     """Write the log of a model as lines of JSON, before its oldest entries are folded into one."""
     with output_of("log", quiet, verbose, as_json) as out:
-        from atlas_splines.cli.log import write_log
+        from atlas_splines.cli.inspect import write_log
 
         out.facts = write_log(model, output, after=after, force=force, as_json=as_json)
 
@@ -432,9 +459,9 @@ def revert(
 ) -> None:
     """Take back an update, exactly."""
     with output_of("revert", quiet, verbose, as_json) as out:
-        from atlas_splines.cli.revert import revert_update
+        from atlas_splines.cli.versions import revert_update
 
-        out.facts = revert_update(model, id, wait=wait, say=out.say, note=out.note)
+        out.facts = revert_update(model, id, wait=wait, echo=out.echo, note=out.note)
 
 
 @app.command()
@@ -460,7 +487,7 @@ def export(
         from atlas_splines.cli.export import export_model
 
         out.facts = export_model(
-            model, output, out.say, out.progress, coverage=interval, support=support, force=force
+            model, output, out.echo, out.progress, coverage=interval, support=support, force=force
         )
 
 

@@ -1,4 +1,4 @@
-"""`atlas diff`: which updates two models have, where their predictions can differ, and by how much."""
+"""`atlas diff`, and footprints as lines."""
 
 from __future__ import annotations
 
@@ -9,25 +9,42 @@ from typing import Any
 
 import numpy as np
 
-from atlas_splines.cli.checks import check_absent, check_picture, check_there
-from atlas_splines.cli.footprint_lines import share_of_domain
-from atlas_splines.cli.messages import Say
-from atlas_splines.cli.model_files import Loaded
-from atlas_splines.cli.output import Facts
-from atlas_splines.core.records import Record
+from atlas_splines.cli.files import Loaded, check_absent, check_picture, check_there
+from atlas_splines.cli.output import Facts, Say
 from atlas_splines.estimators.classifier import AtlasClassifier
-from atlas_splines.estimators.column_footprint import ColumnFootprint
-from atlas_splines.estimators.frame_footprint import footprint_lines
+from atlas_splines.estimators.footprints import ColumnFootprint, footprint_lines, share_of_rows
 from atlas_splines.estimators.table_model import TableModel
 from atlas_splines.files.writer import replace_file
-from atlas_splines.memory.footprints import Footprint, RestFootprint
-from atlas_splines.storage.saving import load_with_table
-from atlas_splines.tables.encoding import UNKNOWN, frame
-from atlas_splines.tables.reading import TableError, opened
+from atlas_splines.io.save_load import load_with_table
+from atlas_splines.model.log import Record
+from atlas_splines.tables.encoding import UNKNOWN, Encoding, frame
+from atlas_splines.tables.source import TableError, opened
 from atlas_splines.tables.wording import counted
-from atlas_splines.versions.differences import Difference, diff
+from atlas_splines.updates.footprint import Footprint, RestFootprint
+from atlas_splines.versions.diff import Difference, diff
 
-__all__ = ["diff_models"]
+__all__ = ["diff_models", "known_rows_text", "share_of_domain"]
+
+
+def share_of_domain(area: ColumnFootprint, encoding: Encoding) -> str:
+    """Share of the domain, where each category counts as much as the others."""
+    return share_of_rows(area, encoding).percent()
+
+
+def known_rows_text(share: float | None) -> str:
+    """A share of the rows that a model knows, as counts of where they were tell it; empty if none do.
+
+    Examples
+    --------
+    >>> known_rows_text(0.312), known_rows_text(0.001), known_rows_text(0.0)
+    ('about 31%', 'less than 1%', 'none')
+    """
+    if share is None:
+        return ""
+    if share == 1:
+        return "all"
+    return "none" if share == 0 else "less than 1%" if share < 0.01 else f"about {share:.0%}"
+
 
 MOST_PLACES = 8  # that are listed
 
@@ -39,7 +56,7 @@ def diff_models(
     rows: str | None = None,
     plot: Path | None = None,
     force: bool = False,
-    say: Say,
+    echo: Say,
 ) -> tuple[bool, Facts]:
     """Say how two models differ; return whether any prediction can, and the difference."""
     check_there(first)
@@ -55,7 +72,7 @@ def diff_models(
         raise TableError(f"{first} and {second}: {error}") from None
     if plot is not None:
         draw(found, plot)
-    tell(found, first, second, other, rows, say)
+    report(found, first, second, other, rows, echo)
     return bool(found), as_object(found)
 
 
@@ -72,25 +89,25 @@ def diff_on_rows(one: Loaded, other: Loaded, rows: str) -> Difference:
     return diff(one, other, rows=frame(other.encoding.inputs, list(X.T)))
 
 
-def tell(found: Difference, first: Path, second: Path, model: Loaded, rows: str | None, say: Say) -> None:
+def report(found: Difference, first: Path, second: Path, model: Loaded, rows: str | None, echo: Say) -> None:
     """Say it in lines."""
     if found.same:
-        say(f"{first} and {second} are the same function, to the bit.")
+        echo(f"{first} and {second} are the same function, to the bit.")
     for path, entries in ((first, found.only_first), (second, found.only_second)):
         for entry in entries:
-            say(f"Only in {path}: {entry_text(entry)}")
+            echo(f"Only in {path}: {entry_text(entry)}")
     if not found.same:
         for line in place_lines(found.areas, model):
-            say(line)
+            echo(line)
         if found.parts:
-            say(f"Differs: {', '.join(found.parts)}.")
+            echo(f"Differs: {', '.join(found.parts)}.")
         if not any(map(is_everything, found.areas)):
             other = "Every other prediction" if found else "Every prediction"
-            say(f"{other} is the same, to the bit.")
+            echo(f"{other} is the same, to the bit.")
     if found.rows:
         where = f"{counted(found.rows, 'row')} of {rows}" if rows else f"{found.rows:,} random points there"
         unit = " of a probability" if is_classifier(model) else ""
-        say(
+        echo(
             f"On {where}: {found.differing:,} differ, by {found.mean:.4g}{unit} on average, "
             f"{found.worst:.4g} at worst."
         )
@@ -112,7 +129,7 @@ def entry_text(entry: Record) -> str:
 def is_everything(area: Footprint) -> bool:
     """Whether no prediction is spared."""
     inner = area.area if isinstance(area, ColumnFootprint) else area
-    return isinstance(inner, RestFootprint) and not inner.fences
+    return isinstance(inner, RestFootprint) and not inner.windows
 
 
 def place_lines(areas: tuple[Footprint, ...], model: Loaded) -> Iterator[str]:
@@ -120,7 +137,7 @@ def place_lines(areas: tuple[Footprint, ...], model: Loaded) -> Iterator[str]:
     for area in areas[:MOST_PLACES]:
         inner = area.area if isinstance(area, ColumnFootprint) else area
         if isinstance(inner, RestFootprint):
-            spared = " outside the charts that both have" if inner.fences else ""
+            spared = " outside the charts that both have" if inner.windows else ""
             yield f"Can differ: every prediction{spared}."
         elif isinstance(area, ColumnFootprint) and isinstance(model, TableModel):
             share = share_of_domain(area, model.encoding)
@@ -159,7 +176,7 @@ def names_of(area: Footprint) -> list[str]:
 
 def draw(found: Difference, plot: Path) -> None:
     """Draw the places."""
-    from atlas_splines.plots.areas import save_areas
+    from atlas_splines.plots.footprints import save_areas
 
     with tempfile.TemporaryDirectory(prefix="atlas-") as folder:
         draft = Path(folder) / plot.name

@@ -11,21 +11,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from atlas_splines.cli.checks import check_there
-from atlas_splines.cli.messages import Say, aligned
-from atlas_splines.cli.model_files import load_table_model
-from atlas_splines.cli.output import Facts
-from atlas_splines.cli.progress import Progress
+from atlas_splines.cli.files import check_there, load_table_model
+from atlas_splines.cli.metrics import Score, has_answer
+from atlas_splines.cli.output import Facts, Progress, Say, aligned
 from atlas_splines.cli.rows import Labels
-from atlas_splines.cli.scores import Score, has_answer
-from atlas_splines.core.model import state_of
 from atlas_splines.estimators.classifier import AtlasClassifier
 from atlas_splines.estimators.table_model import Estimator, TableModel
-from atlas_splines.memory.doubt import spread_of
+from atlas_splines.model.atlas import state_of
 from atlas_splines.tables.cells import Cells, as_names
 from atlas_splines.tables.encoding import UNKNOWN
-from atlas_splines.tables.reading import Located, Source, Table, TableError
+from atlas_splines.tables.source import Located, Source, Table, TableError
 from atlas_splines.tables.wording import counted
+from atlas_splines.updates.intervals import error_model_of
 
 __all__ = ["evaluate_model"]
 
@@ -54,7 +51,7 @@ def evaluate_model(
     skip_missing: bool = False,
     told: Mapping[str, Any] = MappingProxyType({}),
     refuse_unknown: bool = True,
-    say: Say,
+    echo: Say,
     progress: Progress,
 ) -> Facts:
     """Say how well a model predicts a table, and a second one if it is given; for each value of a column."""
@@ -72,9 +69,9 @@ def evaluate_model(
             found.append(graded(model, source, by, skip_missing, refuse_unknown, progress))
         name = source.name
     rows = found[0][ALL].score.rows + found[0][ALL].score.outside
-    say(f"{name}: {counted(rows, 'row')}, target {models[0].encoding.target!r}.")
+    echo(f"{name}: {counted(rows, 'row')}, target {models[0].encoding.target!r}.")
     for line in aligned(table_of(paths, found, by)):
-        say(line)
+        echo(line)
     return facts_of(name, models[0].encoding.target, by, paths, found)
 
 
@@ -89,7 +86,7 @@ class Grade:
         """Take in some rows."""
         self.score.add(estimator, X, y)
         there = has_answer(estimator, X)
-        if spread_of(state_of(estimator.model_)) is not None and there.any():
+        if error_model_of(state_of(estimator.model_)) is not None and there.any():
             held = rows_inside(estimator, X.filter(there), y[there])
             self.inside = (self.inside or 0) + int(held.sum())
 

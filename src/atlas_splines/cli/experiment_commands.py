@@ -32,9 +32,9 @@ def demo(
 ) -> None:
     """Run the commands above on a small table, and draw what was forgotten."""
     with output_of("demo", quiet, verbose, as_json) as out:
-        from atlas_splines.cli.demo import demonstrate
+        from atlas_splines.cli.experiments import demonstrate
 
-        out.facts = demonstrate(output, run=run_or_stop, say=out.say, force=force, quiet=quiet or as_json)
+        out.facts = demonstrate(output, run=run_or_stop, echo=out.echo, force=force, quiet=quiet or as_json)
 
 
 def play(
@@ -47,9 +47,9 @@ def play(
 ) -> None:
     """Watch models remember and forget: a playground in the browser, on this machine only."""
     with output_of("play", quiet, verbose, as_json, line=False) as out:
-        from atlas_splines.cli.play import play as serve
+        from atlas_splines.cli.experiments import play as serve
 
-        serve(port, file, browser=browser, say=out.say, tell=out.tell)
+        serve(port, file, browser=browser, echo=out.echo, report=out.report)
 
 
 def run_or_stop(arguments: list[str]) -> None:
@@ -80,7 +80,7 @@ def paper(
     A run that was stopped goes on where it was; a finished one only draws again.
     """
     with output_of("paper", quiet, verbose, as_json, line=False) as out:
-        from atlas_splines.cli.paper import reproduce_paper
+        from atlas_splines.cli.experiments import reproduce_paper
 
         out.facts = reproduce_paper(
             output,
@@ -90,7 +90,7 @@ def paper(
             damping=damping,
             optimizer=optimizer.value,
             quiet=quiet,
-            say=out.say,
+            echo=out.echo,
         )
 
 
@@ -125,7 +125,7 @@ def arena(
     A run that was stopped goes on where it was; a finished one only draws again.
     """
     with output_of("arena", quiet, verbose, as_json, line=False) as out:
-        from atlas_splines.cli.arena import compare_methods
+        from atlas_splines.cli.experiments import compare_methods
 
         out.facts = compare_methods(
             output,
@@ -143,5 +143,5 @@ def arena(
             stream_batch=stream_batch,
             drop=drop or [],
             quiet=quiet,
-            say=out.say,
+            echo=out.echo,
         )

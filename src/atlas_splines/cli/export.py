@@ -6,24 +6,22 @@ import json
 from pathlib import Path
 from typing import Any
 
-from atlas_splines.cli.checks import (
+from atlas_splines.cli.files import (
     check_absent,
     check_coverages,
     check_folder,
-    check_knows_doubt,
+    check_has_intervals,
     check_there,
 )
-from atlas_splines.cli.messages import Say, aligned
-from atlas_splines.cli.output import Facts
-from atlas_splines.cli.progress import Progress
-from atlas_splines.core.model import Atlas, state_of
-from atlas_splines.core.state import State
+from atlas_splines.cli.output import Facts, Progress, Say, aligned
 from atlas_splines.estimators.classifier import AtlasClassifier
 from atlas_splines.estimators.regressor import AtlasRegressor
 from atlas_splines.estimators.table_model import Estimator, TableModel
-from atlas_splines.storage.saving import load_with_table
+from atlas_splines.io.save_load import load_with_table
+from atlas_splines.model.atlas import Atlas, state_of
+from atlas_splines.model.state import State
 from atlas_splines.tables.encoding import Encoding
-from atlas_splines.tables.reading import TableError
+from atlas_splines.tables.source import TableError
 from atlas_splines.tables.wording import listed
 
 __all__ = ["export_model"]
@@ -32,7 +30,7 @@ __all__ = ["export_model"]
 def export_model(
     path: Path,
     output: Path,
-    say: Say,
+    echo: Say,
     progress: Progress,
     *,
     coverage: float | None = None,
@@ -58,8 +56,8 @@ def export_model(
         needs = "writing ONNX needs more packages; install them with: pip install 'atlas-splines[onnx]'"
         raise TableError(needs) from None
     for line in lines:
-        say(line)
-    say(f"{output} has {output.stat().st_size:,} bytes; its metadata: {listed(metadata) or 'none'}.")
+        echo(line)
+    echo(f"{output} has {output.stat().st_size:,} bytes; its metadata: {listed(metadata) or 'none'}.")
     return {"output": output, "bytes": output.stat().st_size, "outputs": outputs, "metadata": metadata}
 
 
@@ -80,9 +78,9 @@ def write_onnx(
         encoding = loaded.encoding if isinstance(loaded, TableModel) else None
         estimator = loaded.estimator if isinstance(loaded, TableModel) else loaded
         if wants_doubt:
-            check_knows_doubt(path, estimator, support)
+            check_has_intervals(path, estimator, support)
         metadata, lines = onnx_metadata(estimator, encoding), estimator_lines(estimator, encoding)
-        lines += doubt_lines(estimator, coverage, support)
+        lines += uncertainty_lines(estimator, coverage, support)
         model = estimator.model_
         module = EstimatorModule(estimator, coverage=coverage, support=support)
     export_onnx(module, output, input_name="X", metadata=metadata)
@@ -143,7 +141,7 @@ def estimator_lines(estimator: Estimator, encoding: Encoding | None) -> list[str
     return lines
 
 
-def doubt_lines(estimator: Estimator, coverage: float | None, support: bool) -> list[str]:
+def uncertainty_lines(estimator: Estimator, coverage: float | None, support: bool) -> list[str]:
     """Further outputs of an estimator, that say how sure it is."""
     lines, share = [], f"{100 * (coverage or 0):g}% of rows"
     if coverage is not None and isinstance(estimator, AtlasRegressor):

@@ -11,35 +11,37 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from atlas_splines.cli.checks import check_folder, check_other, check_replaceable
-from atlas_splines.cli.messages import Say
-from atlas_splines.cli.model_files import alone_with, kept_rows, kept_text
-from atlas_splines.cli.output import Facts
-from atlas_splines.cli.passes import Summing, survey_table
-from atlas_splines.cli.progress import Progress
-from atlas_splines.cli.rows import Labelling, Labels, note_placeholders, sample_size
-from atlas_splines.cli.scores import Score, has_answer
-from atlas_splines.cli.workers import Workers
-from atlas_splines.core.model import state_of
+from atlas_splines.cli.files import (
+    alone_with,
+    check_folder,
+    check_other,
+    check_replaceable,
+    kept_rows,
+    kept_text,
+)
+from atlas_splines.cli.metrics import Score, has_answer
+from atlas_splines.cli.output import Facts, Progress, Say
+from atlas_splines.cli.rows import Labels, RowReader, note_placeholders, sample_size
+from atlas_splines.cli.scan import Summing, Workers, survey_table
 from atlas_splines.estimators.classifier import AtlasClassifier
-from atlas_splines.estimators.groups import group_folds
+from atlas_splines.estimators.fit import group_folds
+from atlas_splines.estimators.out_of_core import RowsToSum, SummedRows
 from atlas_splines.estimators.regressor import AtlasRegressor
-from atlas_splines.estimators.row_sums import RowsToSum, SummedRows
 from atlas_splines.estimators.table_model import Estimator, TableModel
-from atlas_splines.evidence.held_rows import NewestRows
-from atlas_splines.memory.first_rows import add_first_rows
-from atlas_splines.memory.owners import memory_of
-from atlas_splines.memory.summing import RowSums, Summer, add_first_sums
-from atlas_splines.storage.saving import save
+from atlas_splines.io.save_load import save
+from atlas_splines.memory.kept_rows import NewestRows
+from atlas_splines.model.atlas import state_of
 from atlas_splines.tables.cells import Cells, as_narrow
 from atlas_splines.tables.dates import DateChoice
 from atlas_splines.tables.dialects import PLAIN
-from atlas_splines.tables.drawing import Sample
 from atlas_splines.tables.encoding import UNKNOWN, Encoding
-from atlas_splines.tables.reading import Piece, Source, Table, TableError, opened
-from atlas_splines.tables.sampling import random_numbers
-from atlas_splines.tables.survey import TableSurvey, Task
-from atlas_splines.tables.wording import counted, told_bytes
+from atlas_splines.tables.inference import TableSurvey, Task
+from atlas_splines.tables.sample import Sample, random_numbers
+from atlas_splines.tables.source import Piece, Source, Table, TableError, opened
+from atlas_splines.tables.wording import byte_size, counted
+from atlas_splines.updates.initial_memory import add_first_rows
+from atlas_splines.updates.partial_sums import RowSums, Summer, add_first_sums
+from atlas_splines.updates.routing import memory_of
 
 __all__ = ["fit_table"]
 
@@ -68,7 +70,7 @@ def fit_table(
     force: bool = False,
     seed: int = 0,
     workers: Workers,
-    say: Say,
+    echo: Say,
     note: Say,
     progress: Progress,
     **parameters: Any,
@@ -82,8 +84,8 @@ def fit_table(
         raise TableError(f"--groups and --target both name {target!r}; give another column to one of them")
     with workers, opened(data, PLAIN.told(**told)) as source:
         if source.looks_headless:
-            say(f"{source.name}: the first row, taken as names, looks like data; if it is, add --no-header.")
-        ways = column_ways(named(source, increasing), named(source, decreasing))
+            echo(f"{source.name}: the first row, taken as names, looks like data; if it is, add --no-header.")
+        ways = column_directions_of(named(source, increasing), named(source, decreasing))
         columns, ignore, category = (named(source, given) for given in (columns, ignore, category))
         beside = () if groups is None else (groups,)
         names = input_names(source, target, columns, (*ignore, *beside), category)
@@ -105,27 +107,27 @@ def fit_table(
             encoding, sample = survey_table(source, survey, beside, sample_size(len(names)), seed, workers)
         used = {*encoding.names, target, *source.index}
         encoding = replace(encoding, left_out=tuple(name for name in source.columns if name not in used))
-        refuse_ways(ways, encoding, source)
+        refuse_directions(ways, encoding, source)
         maker = AtlasRegressor if encoding.classes is None else AtlasClassifier
         estimator = maker(missing="learn", random_state=seed, monotonic_cst=ways or None, **parameters)
-        say(f"{source.name}: {counted(sample.seen, 'row')}, target {target!r}, {described(encoding)}.")
-        tell_dates(encoding, say)
+        echo(f"{source.name}: {counted(sample.seen, 'row')}, target {target!r}, {described(encoding)}.")
+        report_dates(encoding, echo)
         note_placeholders(source, encoding.texts, note)
         if sample.is_whole:
-            newest = learn_small(estimator, encoding, source, sample, say, progress, groups)
+            newest = learn_small(estimator, encoding, source, sample, echo, progress, groups)
         else:
-            labelling = Labelling(encoding, skip_missing, UNKNOWN)
-            newest = learn_large(estimator, labelling, source, sample, seed, say, progress, groups, workers)
+            row_reader = RowReader(encoding, skip_missing, UNKNOWN)
+            newest = learn_large(estimator, row_reader, source, sample, seed, echo, progress, groups, workers)
     if isinstance(estimator, AtlasClassifier):
         estimator.classes_ = as_narrow(estimator.classes_, sample.rows, target)
-    with alone_with(output, WAIT, say):
+    with alone_with(output, WAIT, echo):
         if not force:
             check_replaceable(output)  # it may have been updated meanwhile
         save(TableModel(estimator, encoding), output)
     size = Path(output).stat().st_size
     kept = kept_text(estimator, newest)
     coefficients = counted(estimator.model_.n_parameters, "coefficient")
-    say(f"The model is {output}, {told_bytes(size)}, with {coefficients}; it {kept}.")
+    echo(f"The model is {output}, {byte_size(size)}, with {coefficients}; it {kept}.")
     return {
         "output": output,
         "data": source.name,
@@ -140,7 +142,7 @@ def fit_table(
     }
 
 
-def column_ways(increasing: Sequence[str], decreasing: Sequence[str]) -> dict[str, int]:
+def column_directions_of(increasing: Sequence[str], decreasing: Sequence[str]) -> dict[str, int]:
     """Which way predictions have to go along columns, as `monotonic_cst` of the estimators."""
     both = set(increasing) & set(decreasing)
     if both:
@@ -148,7 +150,7 @@ def column_ways(increasing: Sequence[str], decreasing: Sequence[str]) -> dict[st
     return dict.fromkeys(increasing, 1) | dict.fromkeys(decreasing, -1)
 
 
-def refuse_ways(ways: dict[str, int], encoding: Encoding, source: Source) -> None:
+def refuse_directions(ways: dict[str, int], encoding: Encoding, source: Source) -> None:
     """Refuse ways along what is no column of numbers."""
     if ways and encoding.classes is not None and len(encoding.classes) != 2:
         raise TableError(
@@ -210,12 +212,12 @@ def described(encoding: Encoding) -> str:
     return f"{kind}, from {', '.join(parts[:-1])} and {parts[-1]}"
 
 
-def tell_dates(encoding: Encoding, say: Say) -> None:
+def report_dates(encoding: Encoding, echo: Say) -> None:
     """Say which parts of dates are inputs, and how to choose others."""
     for column in encoding.columns:
         if column.calendar is not None:
             parts = ", ".join(column.calendar.parts)
-            say(f"{column.name}: a date, read as {parts}; --date {column.name}=PARTS chooses others.")
+            echo(f"{column.name}: a date, read as {parts}; --date {column.name}=PARTS chooses others.")
 
 
 def learn(
@@ -233,7 +235,7 @@ def learn_small(
     encoding: Encoding,
     source: Source,
     sample: Sample,
-    say: Say,
+    echo: Say,
     progress: Progress,
     groups: str | None = None,
 ) -> bool:
@@ -241,7 +243,7 @@ def learn_small(
     X, y = sampled_rows(encoding, source, sample)
     with progress.step("fitting"):
         learn(estimator, encoding, X, y, sampled_groups(source, sample, groups))
-    say(f"{estimator.fit_record_}.")
+    echo(f"{estimator.fit_record_}.")
     return True
 
 
@@ -268,7 +270,7 @@ def sampled_groups(source: Source, sample: Sample, name: str | None) -> Labels |
     return codes
 
 
-def rows_aside(rows: int, groups: Labels | None, random: np.random.Generator) -> NDArray[np.bool_]:
+def held_out_rows(rows: int, groups: Labels | None, random: np.random.Generator) -> NDArray[np.bool_]:
     """Mask of the rows of a sample that are kept aside to judge by: whole groups, if there are any."""
     return random.random(rows) < TEST_SHARE if groups is None else group_folds(groups, TEST_SHARE, random)[0]
 
@@ -281,76 +283,76 @@ def several_groups(groups: Labels | None, learned: NDArray[np.bool_]) -> Labels 
 
 def learn_large(
     estimator: Estimator,
-    labelling: Labelling,
+    row_reader: RowReader,
     source: Source,
     sample: Sample,
     seed: int,
-    say: Say,
+    echo: Say,
     progress: Progress,
     groups: str | None,
     workers: Workers,
 ) -> bool:
     """Learn a sample of the rows, then add all others; whether the newest rows are kept, if rows are."""
-    X, y = sampled_rows(labelling.encoding, source, sample)
+    X, y = sampled_rows(row_reader.encoding, source, sample)
     random = random_numbers(seed, 1)
     numbers = sampled_groups(source, sample, groups)
-    aside = rows_aside(len(y), numbers, random)
+    aside = held_out_rows(len(y), numbers, random)
     learned_X, learned_y = X.filter(~aside), y[~aside]
     with progress.step("fitting a sample"):
-        learn(estimator, labelling.encoding, learned_X, learned_y, several_groups(numbers, ~aside))
-    others = Aside(X.filter(aside), y[aside], sample.numbers[aside]).answered_by(estimator)
+        learn(estimator, row_reader.encoding, learned_X, learned_y, several_groups(numbers, ~aside))
+    others = HeldOutRows(X.filter(aside), y[aside], sample.numbers[aside]).answered_by(estimator)
     before = others.score(estimator)
-    say(f"Learned a sample of {len(learned_y):,} rows; on {before.rows:,} others: {before}.")
-    summing = Summing(RowsToSum(estimator), labelling, sample.numbers)
-    rest = workers.summed(summing, source, labelling.columns, sample.before)
+    echo(f"Learned a sample of {len(learned_y):,} rows; on {before.rows:,} others: {before}.")
+    summing = Summing(RowsToSum(estimator), row_reader, sample.numbers)
+    rest = workers.summed(summing, source, row_reader.columns, sample.before)
     if memory_of(state_of(estimator.model_)) is None:
         newest = True
-        learn_sums(estimator, rest.sums, others, before, say)
+        learn_sums(estimator, rest.sums, others, before, echo)
     else:
-        newest = learn_rows(estimator, rest, sample.numbers[~aside], others, say)
-    say(f"{estimator.fit_record_}.")
+        newest = learn_rows(estimator, rest, sample.numbers[~aside], others, echo)
+    echo(f"{estimator.fit_record_}.")
     return newest
 
 
 @dataclass(frozen=True, eq=False)
-class Aside:
+class HeldOutRows:
     """Rows of a sample that a fit has not learned, to judge it by, with their numbers in the table."""
 
     X: Table
     y: Labels
     numbers: NDArray[np.int64]
 
-    def answered_by(self, estimator: Estimator) -> Aside:
+    def answered_by(self, estimator: Estimator) -> HeldOutRows:
         """Those for which the estimator has a prediction."""
         inside = has_answer(estimator, self.X)
-        return Aside(self.X.filter(inside), self.y[inside], self.numbers[inside])
+        return HeldOutRows(self.X.filter(inside), self.y[inside], self.numbers[inside])
 
     def score(self, estimator: Estimator) -> Score:
         """How well the estimator predicts them."""
         return Score().add(estimator, self.X, self.y)
 
 
-def learn_sums(estimator: Estimator, sums: RowSums, others: Aside, before: Score, say: Say) -> None:
+def learn_sums(estimator: Estimator, sums: RowSums, others: HeldOutRows, before: Score, echo: Say) -> None:
     """Add the sums of all rows beyond a sample to a model that keeps no rows; they speak if that helps."""
     state = add_first_sums(state_of(estimator.model_), sums)
     estimator._take_first(state, sum(sums.rows.values()))
     after = others.score(estimator)
     if after.badness > before.badness:
-        estimator._speak_as_fitted()
-        estimator._judge_by(others.X, others.y)
-        say(f"The evidence of all rows would not predict better ({after}); it is kept for updates.")
+        estimator._use_initial_model()
+        estimator._assess_by(others.X, others.y)
+        echo(f"The evidence of all rows would not predict better ({after}); it is kept for updates.")
     else:
-        estimator._judge_by(others.X, others.y)
+        estimator._assess_by(others.X, others.y)
         estimator.fit_more(others.X, others.y)
-        say(f"With the evidence of all rows: {after}.")
+        echo(f"With the evidence of all rows: {after}.")
 
 
 def learn_rows(
     estimator: Estimator,
     rest: SummedRows,
     learned: NDArray[np.int64],
-    others: Aside,
-    say: Say,
+    others: HeldOutRows,
+    echo: Say,
 ) -> bool:
     """Derive a model from the newest rows of a table and from the sums of all, with kernels of the sample.
 
@@ -372,12 +374,12 @@ def learn_rows(
     by_newest = kept_as(newest)
     is_newest = by_sample is None or by_newest.badness <= by_sample.badness
     if is_newest:
-        say(f"With all rows: {by_newest}.")
+        echo(f"With all rows: {by_newest}.")
     else:
-        say(f"With all rows: {kept_as(sampled)}; the newest would not predict better ({by_newest}).")
-    estimator._judge_by(others.X, others.y)
-    judged = estimator._rows(*estimator._checked(others.X, others.y, None))
-    kept = (newest if is_newest else sampled) + Summer(fitted).newest(judged, others.numbers)
-    state = add_first_rows(state_of(estimator.model_), [judged], kept.rows)
-    estimator._take_first(state, more + len(judged))
+        echo(f"With all rows: {kept_as(sampled)}; the newest would not predict better ({by_newest}).")
+    estimator._assess_by(others.X, others.y)
+    assessed = estimator._rows(*estimator._checked(others.X, others.y, None))
+    kept = (newest if is_newest else sampled) + Summer(fitted).newest(assessed, others.numbers)
+    state = add_first_rows(state_of(estimator.model_), [assessed], kept.rows)
+    estimator._take_first(state, more + len(assessed))
     return is_newest

@@ -1,4 +1,4 @@
-"""`atlas inspect`: tell what a model file holds, and draw it."""
+"""`atlas inspect` and `atlas log`."""
 
 from __future__ import annotations
 
@@ -8,32 +8,45 @@ from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
+import typer
 from numpy.typing import NDArray
 
-from atlas_splines.cli.checks import check_absent, check_picture, check_there
-from atlas_splines.cli.footprint_lines import known_rows_text, share_of_domain
-from atlas_splines.cli.messages import Say, aligned
-from atlas_splines.cli.model_files import Loaded, kept_rows, learned_rows, model_of, without_table
-from atlas_splines.cli.output import Facts
-from atlas_splines.cli.progress import Progress
-from atlas_splines.core.model import Atlas, state_of
-from atlas_splines.core.records import Folded, Record
+from atlas_splines.cli.diff import known_rows_text, share_of_domain
+from atlas_splines.cli.files import (
+    Loaded,
+    check_absent,
+    check_folder,
+    check_picture,
+    check_there,
+    kept_rows,
+    learned_rows,
+    model_of,
+    without_table,
+)
+from atlas_splines.cli.output import Facts, Progress, Say, aligned
+from atlas_splines.estimators.audit import EstimatorUpdate
 from atlas_splines.estimators.classifier import AtlasClassifier
-from atlas_splines.estimators.column_footprint import ColumnFootprint
-from atlas_splines.estimators.log import EstimatorUpdate
+from atlas_splines.estimators.footprints import ColumnFootprint
 from atlas_splines.estimators.table_model import Estimator, TableModel
 from atlas_splines.files.writer import replace_file
-from atlas_splines.memory.doubt import Held, held_ahead, held_by_charts, held_lately
-from atlas_splines.memory.log import Consolidation, Update
-from atlas_splines.memory.owners import memory_of
-from atlas_splines.storage.log_export import log_lines
-from atlas_splines.storage.saving import load_with_table
+from atlas_splines.io.log_export import export_log, log_lines
+from atlas_splines.io.save_load import load_with_table
+from atlas_splines.model.atlas import Atlas, state_of
+from atlas_splines.model.log import Folded, Record
 from atlas_splines.tables.encoding import Column
-from atlas_splines.tables.reading import TableError, opened
-from atlas_splines.tables.sampling import Reservoir
+from atlas_splines.tables.sample import Reservoir
+from atlas_splines.tables.source import TableError, opened
 from atlas_splines.tables.wording import counted, listed
+from atlas_splines.updates.intervals import (
+    Coverage,
+    coverage_before_learning,
+    coverage_of_charts,
+    recent_coverage,
+)
+from atlas_splines.updates.log import Consolidation, Update
+from atlas_splines.updates.routing import memory_of
 
-__all__ = ["inspect_model"]
+__all__ = ["inspect_model", "write_log"]
 
 COVERAGE = 0.9  # of the intervals that are told of
 DRAWN_ROWS = 5000  # of a table, at most
@@ -43,7 +56,7 @@ UNDOING = "and older ones stay until the latest updates can no longer be taken b
 def inspect_model(
     path: Path,
     plot: Path | None,
-    say: Say,
+    echo: Say,
     progress: Progress,
     *,
     data: str | None = None,
@@ -58,24 +71,24 @@ def inspect_model(
     loaded = load_with_table(path)
     model = model_of(loaded)
     inner = without_table(loaded)
-    say(f"{path}: {type(inner).__name__}, {path.stat().st_size:,} bytes")
+    echo(f"{path}: {type(inner).__name__}, {path.stat().st_size:,} bytes")
     ends = f"{counted(model.inputs, 'input')}, {counted(model.outputs, 'output')}"
     size = f"density {model.density}, {counted(model.n_parameters, 'coefficient')}"
     charts = counted(len(model.charts), "chart")
-    say(f"model: {ends}, {counted(model.terms, 'term')}, {size}, {charts}")
+    echo(f"model: {ends}, {counted(model.terms, 'term')}, {size}, {charts}")
     if not isinstance(inner, Atlas):
-        tell_fit(inner, say)
-        tell_rows(loaded, say)
-        tell_options(inner, say)
-        tell_columns(loaded, inner, say)
-        tell_intervals(inner, say)
-    tell_log(loaded, say)
+        report_fit(inner, echo)
+        report_rows(loaded, echo)
+        report_options(inner, echo)
+        report_columns(loaded, inner, echo)
+        report_intervals(inner, echo)
+    report_log(loaded, echo)
     if plot is not None:
         if isinstance(inner, Atlas):
             raise TableError(f"{path} is a bare model; only a regressor or a classifier can be drawn")
         with progress.step(f"drawing {plot}"):
             draw(loaded if isinstance(loaded, TableModel) else inner, plot, data)
-        say(f"The picture is {plot}.")
+        echo(f"The picture is {plot}.")
     return facts_of(path, loaded, plot)
 
 
@@ -104,48 +117,48 @@ def facts_of(path: Path, loaded: Loaded, plot: Path | None) -> Facts:
     }
 
 
-def tell_fit(estimator: Estimator, say: Say) -> None:
+def report_fit(estimator: Estimator, echo: Say) -> None:
     """When the model was fitted, to how many rows, and how well; files of older versions do not say it."""
     record = estimator.fit_record_
     if record is not None:
-        say(f"fit: {record.date}, {counted(record.rows, 'row')}. {record}.")
+        echo(f"fit: {record.date}, {counted(record.rows, 'row')}. {record}.")
 
 
-def tell_rows(loaded: Loaded, say: Say) -> None:
+def report_rows(loaded: Loaded, echo: Say) -> None:
     """How many of its rows the model keeps, and which leave first."""
     kept, learned, memory = kept_rows(loaded), learned_rows(loaded), memory_of(state_of(model_of(loaded)))
     if memory is None and kept:
-        say(f"rows: all {kept:,} are kept, to derive the model again from; it predicts from sums of them")
+        echo(f"rows: all {kept:,} are kept, to derive the model again from; it predicts from sums of them")
     elif memory is None:
-        say("rows: none are kept" + (", only sums of them" if learned else ""))
+        echo("rows: none are kept" + (", only sums of them" if learned else ""))
     elif kept == learned <= memory.budget:
-        say(f"rows: all {kept:,} are kept; of more than {memory.budget:,} the oldest leave")
+        echo(f"rows: all {kept:,} are kept; of more than {memory.budget:,} the oldest leave")
     elif kept > memory.budget:
-        say(f"rows: {kept:,} of {learned:,} are kept; the newest {memory.budget:,} predict, {UNDOING}")
+        echo(f"rows: {kept:,} of {learned:,} are kept; the newest {memory.budget:,} predict, {UNDOING}")
     else:
         which = "the oldest have left, and are" if kept == memory.budget else "the others are"
-        say(f"rows: {kept:,} of {learned:,} are kept; {which} in its sums")
+        echo(f"rows: {kept:,} of {learned:,} are kept; {which} in its sums")
 
 
-def tell_options(estimator: Estimator, say: Say) -> None:
+def report_options(estimator: Estimator, echo: Say) -> None:
     """Parameters that are not the usual ones."""
     usual = type(estimator)().get_params()
     changed = [f"{k}={v!r}" for k, v in estimator.get_params().items() if v != usual[k] and k != "n_jobs"]
-    say(f"options: {', '.join(changed) or 'the usual ones'}")
+    echo(f"options: {', '.join(changed) or 'the usual ones'}")
 
 
-def tell_columns(loaded: Loaded, estimator: Estimator, say: Say) -> None:
+def report_columns(loaded: Loaded, estimator: Estimator, echo: Say) -> None:
     """The target if it is known, and the domain of each column."""
     if isinstance(loaded, TableModel):
         encoding = loaded.encoding
         classes = f", one of {listed(encoding.classes)}" if encoding.classes else ", a number"
-        say(f"target: {encoding.target}{classes}")
+        echo(f"target: {encoding.target}{classes}")
         rows = [(column.name, *kind_and_domain(loaded, column)) for column in encoding.parts]
     else:
         names = estimator.column_names
         rows = [(name, "number", domain_text(estimator, j)) for j, name in enumerate(names)]
     for line in aligned([("column", "kind", "domain"), *rows]):
-        say(line)
+        echo(line)
 
 
 def kind_and_domain(model: TableModel, column: Column) -> tuple[str, str]:
@@ -161,24 +174,26 @@ def domain_text(estimator: Estimator, j: int) -> str:
     return f"{estimator._domain_text(j)}{missing}"
 
 
-def tell_intervals(estimator: Estimator, say: Say) -> None:
+def report_intervals(estimator: Estimator, echo: Say) -> None:
     """How rows that were not learned yet lay in intervals: held-out ones, those of charts, and the latest."""
     state = state_of(estimator.model_)
-    ahead, updates = (held_ahead(state, COVERAGE, of_updates=of_updates) for of_updates in (False, True))
-    charts, latest = held_by_charts(state, COVERAGE), held_lately(state, COVERAGE)
+    out_of_sample, updates = (
+        coverage_before_learning(state, COVERAGE, of_updates=of_updates) for of_updates in (False, True)
+    )
+    charts, latest = coverage_of_charts(state, COVERAGE), recent_coverage(state, COVERAGE)
     what = "sets" if isinstance(estimator, AtlasClassifier) else "intervals"
-    for k, held in enumerate(ahead):
-        of_target = f" of target {k}" if len(ahead) > 1 else ""
-        say(f"{what} of {COVERAGE:.0%}{of_target}: {held_text(estimator, held, k, 'held-out rows')}")
+    for k, held in enumerate(out_of_sample):
+        of_target = f" of target {k}" if len(out_of_sample) > 1 else ""
+        echo(f"{what} of {COVERAGE:.0%}{of_target}: {held_text(estimator, held, k, 'held-out rows')}")
         if charts:
-            say(f"  charts: {held_text(estimator, charts[k], k, 'their held-out rows')}")
+            echo(f"  charts: {held_text(estimator, charts[k], k, 'their held-out rows')}")
         for when, found in (("updates", updates), ("lately", latest)):
             if found and found[k].rows:
                 rows = counted(round(found[k].rows), "row")
-                say(f"  {when}: {held_text(estimator, found[k], k, f'{rows}, before learning,')}")
+                echo(f"  {when}: {held_text(estimator, found[k], k, f'{rows}, before learning,')}")
 
 
-def held_text(estimator: Estimator, held: Held, k: int, rows: str) -> str:
+def held_text(estimator: Estimator, held: Coverage, k: int, rows: str) -> str:
     """Coverage, and for numbers the mean width in units of the target."""
     if np.isnan(held.share):
         return "not watched by the version that wrote the file"
@@ -189,12 +204,12 @@ def held_text(estimator: Estimator, held: Held, k: int, rows: str) -> str:
     return f"{held.share:.1%} of {rows} lie inside, mean width {width}"
 
 
-def tell_log(loaded: Loaded, say: Say) -> None:
+def report_log(loaded: Loaded, echo: Say) -> None:
     """The log as a table."""
     inner = without_table(loaded)
     records = inner.updates if isinstance(inner, Atlas) else inner.update_log_
     if not records:
-        say("updates: none")
+        echo("updates: none")
         return
     head = (
         "id",
@@ -208,10 +223,10 @@ def tell_log(loaded: Loaded, say: Say) -> None:
         "",
     )
     for line in aligned([head, *(log_row(loaded, record) for record in records)]):
-        say(line)
+        echo(line)
     for record in records:
         if isinstance(record, Update) and record.caution and not record.reverted:
-            say(f"update {record.id}: {record.caution}")
+            echo(f"update {record.id}: {record.caution}")
 
 
 def log_row(loaded: Loaded, record: Record) -> tuple[str, ...]:
@@ -272,3 +287,22 @@ def rows_of(model: Estimator | TableModel, data: str) -> NDArray[np.float64]:
             raise TableError(f"{source.name} has no rows below its header; check the file")
     X, _ = sample.sample()
     return np.column_stack([column.to_numpy() for column in X.columns])
+
+
+def write_log(
+    path: Path, output: str, *, after: int = 0, force: bool = False, as_json: bool = False
+) -> Facts:
+    """Write the log of a model as lines of JSON, to a file or to standard output if that is free."""
+    check_there(path)
+    if output != "-":
+        check_folder(Path(output))
+        if not force:
+            check_absent(Path(output))
+    model = load_with_table(path)
+    if output != "-":
+        export_log(model, output, after=after)
+    lines = list(log_lines(model, after))
+    if output == "-" and not as_json:
+        for line in lines:
+            typer.echo(line)
+    return {"output": None if output == "-" else output, "entries": [json.loads(line) for line in lines]}

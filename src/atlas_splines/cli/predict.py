@@ -1,9 +1,15 @@
-"""`atlas predict`: write a table again with its predictions beside it."""
+"""`atlas predict`, for a table or a folder of tables."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import glob
+import os
+import secrets
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import add, attrgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -11,29 +17,168 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from atlas_splines.cli.checks import (
+from atlas_splines.cli.files import (
     check_coverages,
     check_folder,
-    check_knows_doubt,
+    check_has_intervals,
     check_other,
     check_predictions,
     check_there,
+    load_table_model,
 )
-from atlas_splines.cli.messages import Say
-from atlas_splines.cli.model_files import load_table_model
-from atlas_splines.cli.output import Facts
-from atlas_splines.cli.predicted_files import is_several, write_folder, write_table
+from atlas_splines.cli.metrics import has_answer
+from atlas_splines.cli.output import Facts, Say
 from atlas_splines.cli.rows import note_unused_columns
-from atlas_splines.cli.scores import has_answer
-from atlas_splines.cli.workers import Workers
+from atlas_splines.cli.scan import Workers
 from atlas_splines.estimators.regressor import AtlasRegressor
 from atlas_splines.estimators.table_model import TableModel
 from atlas_splines.tables.cells import Cells
+from atlas_splines.tables.dialects import WHOLE_ENDINGS
 from atlas_splines.tables.encoding import UNKNOWN, frame
-from atlas_splines.tables.reading import Piece, Table, TableError, opened
+from atlas_splines.tables.source import Piece, Source, Table, TableError, opened
 from atlas_splines.tables.wording import counted
+from atlas_splines.tables.writing import TableWriter, read_scratch, write_scratch
 
-__all__ = ["predict_table"]
+__all__ = ["is_several", "predict_table", "write_folder", "write_table"]
+
+Predicted = Callable[[Piece], Table]
+
+
+def is_several(rows: str) -> bool:
+    """Whether a name is that of a folder or a pattern, which may have several files."""
+    return Path(rows).is_dir() or (glob.has_magic(rows) and not Path(rows).exists())
+
+
+def check_count(source: Source, rows: int) -> None:
+    """Refuse a table without rows."""
+    if not rows:
+        raise TableError(f"{source.name} has no rows below its header; check the file")
+
+
+# --- one table --------------------------------------------------------------------------------------------
+
+
+def write_table(predicted: Predicted, source: Source, output: str, workers: Workers) -> int:
+    """Write a table with its predictions; returns the number of its rows."""
+    beside = None if output == "-" else Path(output).absolute().parent
+    count = 0
+    with TableWriter(output) as writer, tempfile.TemporaryDirectory(prefix=".atlas-", dir=beside) as folder:
+        if workers.are_others:
+            shares = source.shares(readers=workers.count)
+            tables = in_order(workers.each(Keeping(predicted, Path(folder)), shares, add, "predicting"))
+        else:
+            tables = map(predicted, workers.counted_pieces("predicting", source))
+        for table in tables:
+            writer.write(table)
+            count += table.num_rows
+        check_count(source, count)
+    return count
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Pieces that a worker has predicted, and keeps in a file until they are written in order."""
+
+    path: Path
+    places: Sequence[tuple[int, int]]
+    batches: Sequence[int]
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """Predict pieces, and keep them in a folder."""
+
+    predicted: Predicted
+    folder: Path
+
+    def __call__(self, pieces: Iterable[Piece]) -> list[Kept]:
+        """What is kept of some pieces of a file."""
+        path, places = self.folder / f"{secrets.token_hex(8)}.arrow", []
+
+        def tables() -> Iterator[Table]:
+            for piece in pieces:
+                places.append(piece.place)
+                yield self.predicted(piece)
+
+        batches = write_scratch(path, tables())
+        return [Kept(path, places, batches)] if places else []
+
+
+def in_order(kept: Iterable[Kept]) -> Iterator[Table]:
+    """Tables that workers have kept, in the order of their places."""
+    for _, group in groupby(kept, lambda part: part.places[0][0]):  # those of one file come together
+        parts = list(group)
+        tables = [read_scratch(part.path, part.batches) for part in parts]
+        for _, k in sorted((place, k) for k, part in enumerate(parts) for place in part.places):
+            yield next(tables[k])
+
+
+# --- a file for each file ---------------------------------------------------------------------------------
+
+
+def write_folder(
+    predicted: Predicted, source: Source, folder: Path, column: str | None, workers: Workers
+) -> int:
+    """Write each file of a table again into a folder, with its predictions; returns the number of rows.
+
+    Files that are there are replaced if they have a column of this name; None is for any file.
+    """
+    files = source.parts or (source,)
+    outputs = [folder / output_name(file.name) for file in files]
+    check_outputs(source, outputs, column)
+    folder.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".atlas-", dir=folder.absolute()) as scratch:
+        asked = WritingFiles(predicted, [str(Path(scratch, output.name)) for output in outputs])
+        if workers.are_others:
+            count = workers.each(asked, source.shares(), add, "predicting")
+        else:
+            count = asked(workers.counted_pieces("predicting", source))
+        check_count(source, count)
+        for output in sorted(Path(scratch).iterdir()):  # all of them, once all are predicted
+            os.replace(output, folder / output.name)
+    return count
+
+
+def output_name(name: str) -> str:
+    """Name of the file with the predictions for a file.
+
+    Examples
+    --------
+    >>> output_name("days/monday.csv.gz"), output_name("days/monday.jsonl")
+    ('monday.csv', 'monday.parquet')
+    """
+    path = Path(name)
+    return f"{path.stem}.parquet" if path.suffix.lower() in WHOLE_ENDINGS else path.name.removesuffix(".gz")
+
+
+def check_outputs(source: Source, outputs: Sequence[Path], column: str | None) -> None:
+    """Refuse to write two files to one, or over a file of the table, or over what has no such column."""
+    for output, file in zip(outputs, source.parts or (source,), strict=True):
+        if outputs.count(output) > 1:
+            raise TableError(
+                f"{source.name} has two files for {output}; give the name of one table to write them to"
+            )
+        check_other(file.name, output, "the predictions")
+        if column is not None:
+            check_predictions(output, column)
+
+
+@dataclass(frozen=True)
+class WritingFiles:
+    """Predict pieces, and write those of each file to a file of its own."""
+
+    predicted: Predicted
+    outputs: Sequence[str]
+
+    def __call__(self, pieces: Iterable[Piece]) -> int:
+        """Number of the rows that were written."""
+        count = 0
+        for number, own in groupby(pieces, attrgetter("file")):
+            with TableWriter(self.outputs[number]) as writer:
+                for piece in own:
+                    writer.write(self.predicted(piece))
+                    count += piece.table.num_rows
+        return count
 
 
 def predict_table(
@@ -63,13 +208,13 @@ def predict_table(
         check_other(str(path), Path(output), "the predictions", "the model")
     model = load_table_model(path)
     if coverages or support:
-        check_knows_doubt(path, model.estimator, support)
+        check_has_intervals(path, model.estimator, support)
     if output != "-" and not to_folder and not force:
         check_predictions(Path(output), predicted_name(model))
     with workers, opened(rows, model.encoding.dialect.told(**told)) as source:
         source.need(model.encoding.names)
         note_unused_columns(source, model.encoding, note)
-        asked = Asked(model, probabilities, tuple(coverages), support, refuse_unknown)
+        asked = Task(model, probabilities, tuple(coverages), support, refuse_unknown)
         if to_folder:
             column = None if force else predicted_name(model)
             count = write_folder(asked, source, Path(output), column, workers)
@@ -80,7 +225,7 @@ def predict_table(
 
 
 @dataclass(frozen=True)
-class Asked:
+class Task:
     """What is asked of each piece of a table: its rows with predictions beside them."""
 
     model: TableModel
@@ -95,7 +240,7 @@ class Asked:
         refuse_outside(self.model, piece, X)
         table = piece.table
         columns = prediction_columns(self.model, X, self.probabilities)
-        columns |= doubt_columns(self.model, X, self.coverages, self.support)
+        columns |= uncertainty_columns(self.model, X, self.coverages, self.support)
         for name, values in columns.items():
             if name in piece.source.columns:
                 raise TableError(f"{piece.source.name} has a column {name!r} already; rename it")
@@ -111,7 +256,7 @@ def new_columns(
     names = model.encoding.inputs
     X = frame(names, [model.estimator.domain_.to_raw(j, middle) for j in range(len(names))])
     columns = prediction_columns(model, X, probabilities)
-    return [*columns, *doubt_columns(model, X, coverages, support)]
+    return [*columns, *uncertainty_columns(model, X, coverages, support)]
 
 
 def predicted_name(model: TableModel) -> str:
@@ -134,7 +279,7 @@ def prediction_columns(model: TableModel, X: Table, probabilities: bool) -> dict
     return columns
 
 
-def doubt_columns(
+def uncertainty_columns(
     model: TableModel, X: Table, coverages: Sequence[float], support: bool
 ) -> dict[str, NDArray[Any]]:
     """More columns by name: ends of intervals, or sets of classes, for each coverage, and support."""

@@ -1,20 +1,31 @@
-"""Rows of a table for a model: inputs and targets, piece by piece."""
+"""Rows of tables as commands read them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from atlas_splines.cli.messages import Say
-from atlas_splines.tables.encoding import Encoding
-from atlas_splines.tables.reading import Piece, Source, Table
+from atlas_splines.cli.output import Say
+from atlas_splines.estimators.table_model import TableModel
+from atlas_splines.tables.encoding import Encoding, frame
+from atlas_splines.tables.source import Piece, Source, Table, TableError, opened
 from atlas_splines.tables.wording import listed
 
-__all__ = ["LabelledRows", "Labelling", "Labels", "note_placeholders", "note_unused_columns", "sample_size"]
+__all__ = [
+    "LabelledRows",
+    "Labels",
+    "RowReader",
+    "note_placeholders",
+    "note_unused_columns",
+    "read_table",
+    "sample_size",
+    "tables_in",
+]
 
 Labels = NDArray[Any]
 
@@ -48,7 +59,7 @@ class LabelledRows:
 
 
 @dataclass(frozen=True)
-class Labelling:
+class RowReader:
     """How a piece of a table becomes inputs and targets.
 
     Attributes
@@ -103,3 +114,40 @@ def note_placeholders(source: Source, learned: Mapping[str, Collection[object]],
                     f"{source.name}, column {name!r}: {text!r} is taken as a value like any other; "
                     f"if it stands for a missing one, add --na {text!r}"
                 )
+
+
+OTHERS = (".atlas", ".patch", ".json", ".onnx", ".lock")  # endings of files that are no tables
+
+
+def tables_in(folder: Path, model: TableModel, note: Say) -> Iterator[tuple[Table, Labels]]:
+    """Inputs and targets of each table of a folder; one that does not suit is named and left out."""
+    if not folder.is_dir():
+        raise TableError(f"{folder} is no folder; give the one with the tables of the updates")
+    for path in sorted(folder.iterdir()):
+        if path.is_file() and path.suffix not in OTHERS and not path.name.startswith("."):
+            try:
+                with opened(str(path), model.encoding.dialect) as source:
+                    yield read_table(source, model)
+            except TableError as error:
+                note(f"{path} was passed over: {error}")
+
+
+def names_of_fit(model: TableModel) -> list[str]:
+    """Columns that the fit had: tables from before others came lack these."""
+    ledger = model.estimator._current_ledger
+    came = () if ledger is None else ledger.columns
+    return model.encoding.names[: len(model.encoding.names) - len(came)]
+
+
+def read_table(source: Source, model: TableModel) -> tuple[Table, Labels]:
+    """Inputs and targets of a table, without rows that lack a target; new categories are missing ones."""
+    encoding = model.encoding
+    of_fit = names_of_fit(model)
+    source.need([*of_fit, encoding.target])
+    there = tuple(name for name in encoding.names if name in source.columns)
+    row_reader = RowReader(encoding, skip_missing=True, unknown=None, there_are=there)
+    pieces = list(map(row_reader, source.pieces(row_reader.columns)))
+    if not pieces:
+        raise TableError(f"{source.name} has no rows; check the file")
+    columns = np.vstack([model.estimator._inputs(rows.X) for rows in pieces])
+    return frame(encoding.inputs, list(columns.T)), np.concatenate([rows.y for rows in pieces])

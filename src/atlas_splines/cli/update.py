@@ -13,43 +13,46 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from atlas_splines.cli.checks import check_folder, check_other, check_replaceable, check_there
-from atlas_splines.cli.footprint_lines import known_rows_text, share_of_domain
-from atlas_splines.cli.messages import Failed, Say
-from atlas_splines.cli.model_files import alone_with, load_table_model
-from atlas_splines.cli.output import Facts
-from atlas_splines.cli.passes import NewRows, news_of
-from atlas_splines.cli.progress import Progress
-from atlas_splines.cli.rows import Labelling, Labels, note_placeholders, note_unused_columns, sample_size
-from atlas_splines.cli.scores import Score
-from atlas_splines.cli.workers import Workers
-from atlas_splines.core.model import state_of
-from atlas_splines.core.records import TRAINED, Record, UpdateWarning, next_id
+from atlas_splines.cli.diff import known_rows_text, share_of_domain
+from atlas_splines.cli.files import (
+    alone_with,
+    check_folder,
+    check_other,
+    check_replaceable,
+    check_there,
+    load_table_model,
+)
+from atlas_splines.cli.metrics import Score
+from atlas_splines.cli.output import Facts, Failed, Progress, Say
+from atlas_splines.cli.rows import Labels, RowReader, note_placeholders, note_unused_columns, sample_size
+from atlas_splines.cli.scan import NewRows, Workers, news_of
+from atlas_splines.estimators.audit import EstimatorUpdate
 from atlas_splines.estimators.classifier import AtlasClassifier
-from atlas_splines.estimators.column_map import MARGIN
-from atlas_splines.estimators.frame_footprint import footprint_lines
-from atlas_splines.estimators.judging import held_out_text
-from atlas_splines.estimators.log import EstimatorUpdate
+from atlas_splines.estimators.fit import held_out_text
+from atlas_splines.estimators.footprints import footprint_lines
+from atlas_splines.estimators.input_space import MARGIN
 from atlas_splines.estimators.reaching import FarRowError
 from atlas_splines.estimators.table_model import Estimator, TableModel
-from atlas_splines.evidence.random_effects import LATER
-from atlas_splines.memory.cautions import known_text
-from atlas_splines.memory.doubt import spread_of
-from atlas_splines.memory.footprints import BoxFootprint, RestFootprint
-from atlas_splines.memory.judging import HeldOut
-from atlas_splines.memory.log import Update, learned_before
-from atlas_splines.memory.plans import BY_EVIDENCE, Retention
-from atlas_splines.memory.pooling import TOO_FEW
-from atlas_splines.memory.refusal import UpdateRefused
-from atlas_splines.memory.summing import Summer, add_to_newest_update
-from atlas_splines.storage.models import held_out_to_json
-from atlas_splines.storage.saving import save
-from atlas_splines.tables.drawing import Sample
+from atlas_splines.io.models import held_out_to_json
+from atlas_splines.io.save_load import save
+from atlas_splines.memory.random_effects import LATER
+from atlas_splines.model.atlas import state_of
+from atlas_splines.model.log import TRAINED, Record, UpdateWarning, next_id
 from atlas_splines.tables.encoding import UNKNOWN, Column, Encoding
+from atlas_splines.tables.inference import News, TableSurvey, checked_columns
 from atlas_splines.tables.new_columns import new_columns as come_columns
-from atlas_splines.tables.reading import Located, Piece, Source, Table, TableError, pieces_joined
-from atlas_splines.tables.survey import News, TableSurvey, checked_columns
+from atlas_splines.tables.sample import Sample
+from atlas_splines.tables.source import Located, Piece, Source, Table, TableError, pieces_joined
 from atlas_splines.tables.wording import counted, listed
+from atlas_splines.updates.assess import known_text
+from atlas_splines.updates.footprint import BoxFootprint, RestFootprint
+from atlas_splines.updates.incremental import TOO_FEW
+from atlas_splines.updates.intervals import error_model_of
+from atlas_splines.updates.log import Update, learned_before
+from atlas_splines.updates.metrics import HeldOut
+from atlas_splines.updates.partial_sums import Summer, add_to_newest_update
+from atlas_splines.updates.plan import BY_EVIDENCE, Retention
+from atlas_splines.updates.refusal import UpdateRefused
 
 __all__ = ["update_model"]
 
@@ -93,7 +96,7 @@ def update_model(
     author: str = "",
     workers: Workers,
     wait: float = 600,
-    say: Say,
+    echo: Say,
     note: Say,
     progress: Progress,
 ) -> Facts:
@@ -117,22 +120,22 @@ def update_model(
         Located(data) as located,
         contextlib.nullcontext() if dry_run else alone_with(output, wait, note),
     ):
-        model, source = open_both(path, located, told, None if strict else unknown, workers, say, note)
+        model, source = open_both(path, located, told, None if strict else unknown, workers, echo, note)
         came = columns_to_come(model, source, new_columns, ignore, skip_missing)
         note_unused_columns(source, model.encoding, note, [column.name for column in came])
         note_columns_gone(source, model.encoding, note)
         advice = None if unknown == "missing" and not strict else UNKNOWN
         there = tuple(name for name in model.encoding.names if name in source.columns)
-        labelling = Labelling(model.encoding, skip_missing, advice, there)
-        rows = NewRows(model.estimator, source, labelling, workers)
+        row_reader = RowReader(model.encoding, skip_missing, advice, there)
+        rows = NewRows(model.estimator, source, row_reader, workers)
         with progress.step(f"reading {source.name}"):
             plan = plan_learning(rows, retention or model.estimator.retention, far, seed)
         if came:
-            tell_columns(source, plan, came, dry_run, say)
+            report_columns(source, plan, came, dry_run, echo)
         else:
-            tell_plan(model, source, plan, dry_run, say, note)
+            report_plan(model, source, plan, dry_run, echo, note)
         if dry_run:
-            say(f"Error on these rows: {plan.before}. Nothing was written.")
+            echo(f"Error on these rows: {plan.before}. Nothing was written.")
             return facts_of(None, plan, None, None)
         old_domain, new_id = model.estimator.model_.domain.copy(), next_id(model.estimator.model_.updates)
         with progress.step("learning"):
@@ -142,17 +145,17 @@ def update_model(
             else:
                 done = learn(rows, plan, seed, accept, message, author)
         if done.id != new_id:
-            return tell_known(model, path, output, plan, done, say)
-        tell_reason(done, say)
+            return report_known(model, path, output, plan, done, echo)
+        report_reason(done, echo)
         if not came:
-            tell_extension(model.estimator, model.encoding, old_domain, say)
+            report_extension(model.estimator, model.encoding, old_domain, echo)
         with progress.step("looking at the errors"):
             after = rows.score() if held_out_of(done) is None else None
-        tell_errors(done, plan.before, after, say)
+        report_errors(done, plan.before, after, echo)
         if not replaces:
             check_replaceable(output)  # it may have come meanwhile
         save(model, output)
-    tell_id(model, done, output, say)
+    report_id(model, done, output, echo)
     return facts_of(output, plan, done, after)
 
 
@@ -185,7 +188,7 @@ def open_both(
     told: Mapping[str, Any],
     unknown: Unknown | None,
     workers: Workers,
-    say: Say,
+    echo: Say,
     note: Say,
 ) -> tuple[TableModel, Source]:
     """The model and the table; the model gets room for what is new there, except if `unknown` is None."""
@@ -202,7 +205,7 @@ def open_both(
         news = replace(news, categories={})
     refuse_classes_beside_charts(model, source, news)
     note_placeholders(source, {**news.categories, model.encoding.target: news.classes}, note)
-    return with_news(model, news, say), source
+    return with_news(model, news, echo), source
 
 
 def columns_to_come(
@@ -245,17 +248,17 @@ def note_columns_gone(source: Source, encoding: Encoding, note: Say) -> None:
         note(f"{source.name}: not there, and counted as missing: {listed(gone)}")
 
 
-def tell_columns(source: Source, plan: Plan, columns: Sequence[Column], dry_run: bool, say: Say) -> None:
+def report_columns(source: Source, plan: Plan, columns: Sequence[Column], dry_run: bool, echo: Say) -> None:
     """Say which columns come, and what that can change; refuse more rows than are learned at once."""
     if plan.learns_more or len(plan.y) < plan.rows:
         raise TableError(
             f"{source.name} has {plan.rows:,} rows, more than can be learned at once with new columns; fit "
             "all data again"
         )
-    say(f"{source.name}: {counted(plan.rows, 'row')}, {learned_from(plan.learned, plan.rows, dry_run)}.")
+    echo(f"{source.name}: {counted(plan.rows, 'row')}, {learned_from(plan.learned, plan.rows, dry_run)}.")
     names = listed([column.name for column in columns])
-    say(f"New: {'column' if len(columns) == 1 else 'columns'} {names}; older rows count as missing there.")
-    say("Can change: every prediction, since all rows are fitted again.")
+    echo(f"New: {'column' if len(columns) == 1 else 'columns'} {names}; older rows count as missing there.")
+    echo("Can change: every prediction, since all rows are fitted again.")
 
 
 def learn_columns(
@@ -268,11 +271,11 @@ def learn_columns(
     author: str,
 ) -> tuple[TableModel, NewRows]:
     """Learn rows with new columns; the model that knows these, and the rows as it reads them."""
-    old = rows.labelling
+    old = rows.row_reader
     encoding = replace(old.encoding, columns=(*old.encoding.columns, *columns))
     names = [column.name for column in columns]
-    labelling = replace(old, encoding=encoding, there_are=(*old.columns[:-1], *names))
-    pieces = [labelling(piece) for piece in rows.source.pieces(labelling.columns)]
+    row_reader = replace(old, encoding=encoding, there_are=(*old.columns[:-1], *names))
+    pieces = [row_reader(piece) for piece in rows.source.pieces(row_reader.columns)]
     X = np.vstack([np.column_stack([c.to_numpy() for c in each.X.columns]) for each in pieces])
     y = np.concatenate([each.y for each in pieces])
     rows.estimator._table_columns = old.encoding.columns
@@ -300,7 +303,7 @@ def learn_columns(
         raise TableError(f"{rows.source.name}: {error}") from None
     del rows.estimator._table_columns
     model = TableModel(rows.estimator, encoding)
-    return model, replace(rows, estimator=model.estimator, labelling=labelling)
+    return model, replace(rows, estimator=model.estimator, row_reader=row_reader)
 
 
 def refuse_classes_beside_charts(model: TableModel, source: Source, news: News) -> None:
@@ -315,20 +318,20 @@ def refuse_classes_beside_charts(model: TableModel, source: Source, news: News) 
 
 def plan_learning(rows: NewRows, retention: Retention, far: bool, seed: int) -> Plan:
     """Read the table, to see how much of it is learned."""
-    before, sample = rows.score_and_sample(sample_size(len(rows.labelling.encoding.inputs)), seed)
-    chosen = rows.labelling(Piece(rows.source, 1, sample.rows))
+    before, sample = rows.score_and_sample(sample_size(len(rows.row_reader.encoding.inputs)), seed)
+    chosen = rows.row_reader(Piece(rows.source, 1, sample.rows))
     count = before.rows + before.outside
-    by_evidence = retention in BY_EVIDENCE and state_of(rows.estimator.model_).evidence is not None
+    by_evidence = retention in BY_EVIDENCE and state_of(rows.estimator.model_).pooled is not None
     learned = count if by_evidence else len(chosen.y)
     return Plan(retention, far, before, count, learned, sample, chosen.X, chosen.y)
 
 
-def tell_plan(model: TableModel, source: Source, plan: Plan, dry_run: bool, say: Say, note: Say) -> None:
+def report_plan(model: TableModel, source: Source, plan: Plan, dry_run: bool, echo: Say, note: Say) -> None:
     """Say how much is learned, and what that can change."""
     name = source.name
-    say(f"{name}: {counted(plan.rows, 'row')}, {learned_from(plan.learned, plan.rows, dry_run)}.")
+    echo(f"{name}: {counted(plan.rows, 'row')}, {learned_from(plan.learned, plan.rows, dry_run)}.")
     try:
-        tell_footprint(model, plan.X, plan.retention, plan.far, plan.learns_more, say)
+        report_footprint(model, plan.X, plan.retention, plan.far, plan.learns_more, echo)
     except FarRowError as error:
         raise TableError(
             f"{name}: {error.what}; correct it or leave it out, or let the domain grow that far with --far"
@@ -339,7 +342,7 @@ def tell_plan(model: TableModel, source: Source, plan: Plan, dry_run: bool, say:
 def learn(rows: NewRows, plan: Plan, seed: int, accept: bool, message: str, author: str) -> Record:
     """Learn as planned; the entry of the log, or that of the earlier update with these rows."""
     estimator = rows.estimator
-    estimator._table_columns = rows.labelling.encoding.columns
+    estimator._table_columns = rows.row_reader.encoding.columns
     checked = estimator._checked(plan.X, plan.y, None)
     digest = estimator._digest_of(*checked)
     known = learned_before(estimator.model_.updates, estimator.model_.fingerprint(), digest)
@@ -365,10 +368,10 @@ def learn(rows: NewRows, plan: Plan, seed: int, accept: bool, message: str, auth
     return estimator.update_log_[-1]
 
 
-def tell_known(model: TableModel, path: Path, output: Path, plan: Plan, known: Record, say: Say) -> Facts:
+def report_known(model: TableModel, path: Path, output: Path, plan: Plan, known: Record, echo: Say) -> Facts:
     """Say that rows were learned before; another file is that of the model that has learned them."""
     text = known_text(known)
-    say(f"{text[0].upper()}{text[1:]}; --accept learns them twice.")
+    echo(f"{text[0].upper()}{text[1:]}; --accept learns them twice.")
     if is_same_file(output, path):
         return {**facts_of(None, plan, None, None), "known": known.id}
     save(load_table_model(path), output)
@@ -398,17 +401,19 @@ def is_same_file(one: Path, other: Path) -> bool:
     return one.exists() and one.samefile(other)
 
 
-def with_news(model: TableModel, news: News, say: Say) -> TableModel:
+def with_news(model: TableModel, news: News, echo: Say) -> TableModel:
     """The model with room for new categories and classes; says what becomes of them."""
     encoding = news.added_to(model.encoding)
     for column in encoding.columns:
         if column.name in news.categories:
             new = listed(news.categories[column.name], 6)
-            say(f"New in column {column.name!r}: {new}, known as the mean of all until its rows are learned.")
+            echo(
+                f"New in column {column.name!r}: {new}, known as the mean of all until its rows are learned."
+            )
     if not news.classes:
         return TableModel(model.estimator, encoding)
     assert isinstance(model.estimator, AtlasClassifier)
-    say(f"New in column {encoding.target!r}: {listed(news.classes, 6)}, learned as classes.")
+    echo(f"New in column {encoding.target!r}: {listed(news.classes, 6)}, learned as classes.")
     return TableModel(model.estimator.add_classes(list(news.classes)), encoding)
 
 
@@ -419,34 +424,34 @@ def learned_from(learned: int, rows: int, dry_run: bool) -> str:
     return verb if rows == 1 else f"{which} {verb}"
 
 
-def tell_footprint(
-    model: TableModel, X: Table, retention: Retention, far: bool, is_part: bool, say: Say
+def report_footprint(
+    model: TableModel, X: Table, retention: Retention, far: bool, is_part: bool, echo: Say
 ) -> None:
     """Say what an update with these inputs, or with more than these, can change, and what it cannot."""
     estimator = model.estimator
     area = estimator._footprint(X, retention=retention, far=far)
     if retention in ("rehearsal", "both"):
-        say(f"Can change: every prediction, a little; that is how {retention!r} learns.")
+        echo(f"Can change: every prediction, a little; that is how {retention!r} learns.")
         return
     share = share_of_domain(area, model.encoding)
     if isinstance(area.area, RestFootprint):
-        spares = area.area.fences and not is_part  # others may fall into any chart
+        spares = area.area.windows and not is_part  # others may fall into any chart
         where = " outside the charts that these rows are not in" if spares else ""
-        say(f"Can change: every prediction{where}; --retention chart confines it to boxes around the rows.")
+        echo(f"Can change: every prediction{where}; --retention chart confines it to boxes around the rows.")
         return
     if share == EVERYTHING:
-        say("Can change: every prediction.")
+        echo("Can change: every prediction.")
         return
     which = "one" if retention == "none" else "all"
-    boxes = len(area.area.fences) if isinstance(area.area, BoxFootprint) else 1
+    boxes = len(area.area.windows) if isinstance(area.area, BoxFootprint) else 1
     several = f" (in {boxes} boxes)" if boxes > 1 else ""
     known = "" if area.known_rows is None else f"{known_rows_text(area.known_rows)} of the known rows, "
-    say(f"Can change: rows with {which} of these{several}, {known}{share} of the domain:")
+    echo(f"Can change: rows with {which} of these{several}, {known}{share} of the domain:")
     is_linear = estimator.extrapolation == "linear"
     for line in footprint_lines(area, model.encoding, is_linear):
-        say(line)
+        echo(line)
     where = "" if estimator.in_domain(X).all() else " in the domain it had"
-    say(f"Cannot change: every other prediction{where}; it stays the same to the bit.")
+    echo(f"Cannot change: every other prediction{where}; it stays the same to the bit.")
 
 
 def note_nothing_known(model: TableModel, X: Table, rows: int, note: Say) -> None:
@@ -455,8 +460,8 @@ def note_nothing_known(model: TableModel, X: Table, rows: int, note: Say) -> Non
     That time goes on is no news: rows later than those of the fit count as if they came in its last week.
     """
     estimator, encoding = model.estimator, model.encoding
-    spread = spread_of(state_of(estimator.model_))
-    if spread is None or spread.presence is None:
+    error_model = error_model_of(state_of(estimator.model_))
+    if error_model is None or error_model.data_density is None:
         return
     chosen = np.linspace(0, X.num_rows - 1, min(X.num_rows, MOST_JUDGED)).astype(np.int64)
     some = at_known_times(model, X.take(chosen))
@@ -494,10 +499,10 @@ def is_outside(values: NDArray[np.float64], ends: NDArray[np.float64]) -> NDArra
     return (values < ends[0]) | ((values > ends[-1]) & (values < LATER))
 
 
-def tell_reason(record: Record, say: Say) -> None:
+def report_reason(record: Record, echo: Say) -> None:
     """Say what was done and why, if the data decided that."""
     if isinstance(record, Update) and record.reason:
-        say(f"Done: {record.reason}.")
+        echo(f"Done: {record.reason}.")
 
 
 def held_out_of(record: Record | None) -> HeldOut | None:
@@ -505,34 +510,34 @@ def held_out_of(record: Record | None) -> HeldOut | None:
     return record.held_out if isinstance(record, Update) else None
 
 
-def tell_errors(record: Record, before: Score, after: Score | None, say: Say) -> None:
+def report_errors(record: Record, before: Score, after: Score | None, echo: Say) -> None:
     """Say how well rows were predicted before, and after by what has not learned them; and what is odd.
 
     `after` is the error on the rows that were learned, if nothing else is known.
     """
-    say(f"Error on these rows before: {before}")
+    echo(f"Error on these rows before: {before}")
     if isinstance(record, EstimatorUpdate) and record.held_out is not None:
-        say(f"{held_out_text(record.held_out, record.measure)} on these rows after.")
+        echo(f"{held_out_text(record.held_out, record.measure)} on these rows after.")
     else:
-        say(f"Error on these rows after, which were learned: {after}")
+        echo(f"Error on these rows after, which were learned: {after}")
     if isinstance(record, Update) and record.caution:
-        say(f"Look: {record.caution}.")
+        echo(f"Look: {record.caution}.")
 
 
-def tell_extension(estimator: Estimator, encoding: Encoding, old: NDArray[np.float64], say: Say) -> None:
+def report_extension(estimator: Estimator, encoding: Encoding, old: NDArray[np.float64], echo: Say) -> None:
     """Say how far the domain reaches now, where that is new."""
     new = estimator.model_.domain
     for j, name in enumerate(encoding.inputs):
         if (new[j] != old[j]).any():
             is_now, was = (estimator._domain_text(j, domain) for domain in (new, old))
-            say(f"Domain: {name} is now {is_now}; it was {was}.")
+            echo(f"Domain: {name} is now {is_now}; it was {was}.")
 
 
-def tell_id(model: TableModel, record: Record, output: Path, say: Say) -> None:
+def report_id(model: TableModel, record: Record, output: Path, echo: Say) -> None:
     """Say which update it was, and how to take it back."""
     way_back = f"atlas revert {output} {record.id} takes it back"
     if record.kind in TRAINED and model.estimator.ledger_ is None:
         way_back = "it cannot be taken back, since it trained the coefficients themselves and no copy is kept"
     elif isinstance(record, Update) and TOO_FEW in record.reason:
         way_back = TOO_FEW
-    say(f"This is update {record.id} of {output}; {way_back}.")
+    echo(f"This is update {record.id} of {output}; {way_back}.")

@@ -7,9 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from atlas_splines.cli.messages import fail
 from atlas_splines.cli.options import AsJson, Force, Model, Quiet, Verbose, Wait
-from atlas_splines.cli.output import output_of
+from atlas_splines.cli.output import fail, output_of
 
 __all__ = ["apply", "diff", "forget", "merge", "patch", "replay", "verify"]
 
@@ -28,9 +27,9 @@ def verify(
 ) -> None:
     """Check every hash of a model file, and tell what was altered; the exit code is 1 if something was."""
     with output_of("verify", quiet, verbose, as_json) as out:
-        from atlas_splines.cli.verify import verify_model
+        from atlas_splines.cli.versions import verify_model
 
-        out.facts = verify_model(model, expect, out.say)
+        out.facts = verify_model(model, expect, out.echo)
         if out.facts["problems"]:
             raise typer.Exit(1)
 
@@ -49,7 +48,7 @@ def diff(
     with output_of("diff", quiet, verbose, as_json) as out:
         from atlas_splines.cli.diff import diff_models
 
-        found, out.facts = diff_models(first, second, rows=rows, plot=plot, force=force, say=out.say)
+        found, out.facts = diff_models(first, second, rows=rows, plot=plot, force=force, echo=out.echo)
         if found:
             raise typer.Exit(1)
 
@@ -68,9 +67,9 @@ def patch(
 ) -> None:
     """Write a small file that turns an old version of a model into a new one."""
     with output_of("patch", quiet, verbose, as_json) as out:
-        from atlas_splines.cli.patch import write_patch
+        from atlas_splines.cli.versions import write_patch
 
-        out.facts = write_patch(old, new, output, portable=portable, force=force, say=out.say)
+        out.facts = write_patch(old, new, output, portable=portable, force=force, echo=out.echo)
 
 
 def apply(
@@ -92,10 +91,10 @@ def apply(
 ) -> None:
     """Turn a model into the version that a patch was made from, to the bit."""
     with output_of("apply", quiet, verbose, as_json) as out:
-        from atlas_splines.cli.patch import apply_patch
+        from atlas_splines.cli.versions import apply_patch
 
         out.facts = apply_patch(
-            model, fix, output=output, merge=merge, force=force, wait=wait, say=out.say, note=out.note
+            model, fix, output=output, merge=merge, force=force, wait=wait, echo=out.echo, note=out.note
         )
 
 
@@ -122,13 +121,13 @@ def merge(
     with output_of("merge", quiet, verbose, as_json) as out:
         if prefer_ours + prefer_theirs + (rows is not None) > 1:
             fail("--ours, --theirs and --rows exclude each other; give one of them")
-        from atlas_splines.cli.merge import merge_models
+        from atlas_splines.cli.versions import merge_models
 
         prefer: Literal["ours", "theirs"] | None = (
             "ours" if prefer_ours else "theirs" if prefer_theirs else None
         )
         out.facts = merge_models(
-            base, ours, theirs, output, prefer=prefer, rows=rows, force=force, say=out.say
+            base, ours, theirs, output, prefer=prefer, rows=rows, force=force, echo=out.echo
         )
         if out.facts["conflicts"]:
             raise typer.Exit(1)
@@ -153,7 +152,7 @@ def forget(
 ) -> None:
     """Let a model be as if its updates had never seen some rows, and write a receipt."""
     with output_of("forget", quiet, verbose, as_json) as out:
-        from atlas_splines.cli.forget import forget_rows
+        from atlas_splines.cli.versions import forget_rows
 
         out.facts = forget_rows(
             model,
@@ -164,7 +163,7 @@ def forget(
             output=output,
             force=force,
             wait=wait,
-            say=out.say,
+            echo=out.echo,
             note=out.note,
         )
 
@@ -179,8 +178,8 @@ def replay(
 ) -> None:
     """Build a model again from its first fit and its tables; the exit code is 1 if it differs."""
     with output_of("replay", quiet, verbose, as_json) as out:
-        from atlas_splines.cli.replay import replay_model
+        from atlas_splines.cli.versions import replay_model
 
-        out.facts = replay_model(model, data, first, out.say, out.note)
+        out.facts = replay_model(model, data, first, out.echo, out.note)
         if not out.facts["same"]:
             raise typer.Exit(1)

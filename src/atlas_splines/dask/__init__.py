@@ -13,7 +13,6 @@ except ModuleNotFoundError as missing:
         "atlas_splines.dask needs Dask; install it with: pip install 'atlas-splines[dask]'", name=missing.name
     ) from None
 
-from atlas_splines.dask.classifier import DaskAtlasClassifier
-from atlas_splines.dask.regressor import DaskAtlasRegressor
+from atlas_splines.dask.estimators import DaskAtlasClassifier, DaskAtlasRegressor
 
 __all__ = ["DaskAtlasClassifier", "DaskAtlasRegressor"]

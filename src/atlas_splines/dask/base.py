@@ -1,10 +1,12 @@
-"""What both estimators share."""
+"""What estimators on a cluster share, and updates in disjoint charts at the same time."""
 
 from __future__ import annotations
 
 import copy
+import itertools
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timezone
 from functools import reduce
 from operator import add
 from typing import Any, ClassVar, TypeVar
@@ -14,43 +16,115 @@ import numpy as np
 from distributed import Client, default_client
 from numpy.typing import ArrayLike, NDArray
 
-from atlas_splines.core.checks import check_number, check_size
-from atlas_splines.core.linear_algebra import ONE_THREAD_EACH
-from atlas_splines.core.model import state_of
-from atlas_splines.core.records import Record
-from atlas_splines.core.state import State
-from atlas_splines.dask.asking import (
-    Scored,
-    Sketching,
-    errors_of,
-    predicted,
-    predictor,
-    sketched,
-    summed_rows,
-)
-from atlas_splines.dask.disjoint import fences_of, trained_apart, waves
-from atlas_splines.dask.partitions import Partitions, tree
+from atlas_splines.dask.clusters import digested, summed
+from atlas_splines.dask.partitions import Partitions, Sample, Sketch, merged, tree
 from atlas_splines.dask.partitions import each as each_part
-from atlas_splines.dask.shares import digested, summed
-from atlas_splines.dask.sketches import Sample, Sketch, merged
+from atlas_splines.dask.tasks import Scored, Sketching, errors_of, predicted, predictor, sketched, summed_rows
 from atlas_splines.estimators.base import AtlasEstimator
 from atlas_splines.estimators.classifier import AtlasClassifier
-from atlas_splines.estimators.column_footprint import ColumnFootprint
-from atlas_splines.estimators.inputs import holds_more_than_numbers
-from atlas_splines.estimators.parameters import Parameters
-from atlas_splines.estimators.row_sums import RowsToSum
-from atlas_splines.evidence.held_rows import HeldRows
-from atlas_splines.memory.cautions import warn_known
-from atlas_splines.memory.log import Update
-from atlas_splines.memory.owners import memory_of
-from atlas_splines.memory.plans import BY_EVIDENCE
-from atlas_splines.memory.refusal import UpdateRefused
-from atlas_splines.memory.summing import Summer, add_to_newest_update, of_all_rows
-from atlas_splines.tables.frame_parts import as_categories
+from atlas_splines.estimators.footprints import ColumnFootprint
+from atlas_splines.estimators.inputs import Parameters, holds_more_than_numbers
+from atlas_splines.estimators.out_of_core import RowsToSum
+from atlas_splines.memory.kept_rows import HeldRows
+from atlas_splines.model.atlas import snapshot_of, state_of
+from atlas_splines.model.charts import Window
+from atlas_splines.model.checks import check_number, check_size
+from atlas_splines.model.linear_algebra import ONE_THREAD_EACH
+from atlas_splines.model.log import Record, next_id
+from atlas_splines.model.state import State
+from atlas_splines.tables.frames import as_categories
+from atlas_splines.updates.assess import warn_known, warn_of
+from atlas_splines.updates.footprint import BoxFootprint
+from atlas_splines.updates.log import Update
+from atlas_splines.updates.partial_sums import Summer, add_to_newest_update, of_all_rows
+from atlas_splines.updates.plan import BY_EVIDENCE
+from atlas_splines.updates.refusal import UpdateRefused
+from atlas_splines.updates.routing import memory_of
+from atlas_splines.versions.merge import merge
+from atlas_splines.versions.version import with_model
 
-__all__ = ["DaskEstimator"]
+__all__ = ["DaskEstimator", "trained_apart", "waves", "windows_of"]
 
 Array = NDArray[Any]
+Rows = tuple[Array, Array, Array]  # inputs, targets and weights, checked
+
+
+def windows_of(estimator: AtlasEstimator, X: Any) -> tuple[Window, ...] | None:
+    """Boxes that an update with these inputs can change, or None if that is more than boxes in the domain."""
+    if not estimator.in_domain(X).all():
+        return None
+    area = estimator.footprint(X).area
+    return area.windows if isinstance(area, BoxFootprint) else None
+
+
+def waves(footprints: Sequence[tuple[Window, ...] | None]) -> Iterator[list[int]]:
+    """Numbers of the updates that can be trained at once: one wave after the other, in their order."""
+    wave: list[int] = []
+    for k, windows in enumerate(footprints):
+        if wave and not all(are_apart(windows, footprints[other]) for other in wave):
+            yield wave
+            wave = []
+        wave.append(k)
+    if wave:
+        yield wave
+
+
+def are_apart(one: Iterable[Window] | None, other: Iterable[Window] | None) -> bool:
+    """Whether no box of the one meets a box of the other."""
+    if one is None or other is None:
+        return False
+    return all(is_apart(a.box, b.box) for a, b in itertools.product(one, other))
+
+
+def is_apart(one: Array, other: Array) -> bool:
+    """Whether two boxes, shape (inputs, 2), are apart along some input.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> is_apart(np.array([[0.0, 0.2], [0, 1]]), np.array([[0.3, 0.4], [0, 1]]))
+    True
+    >>> is_apart(np.array([[0.0, 0.3], [0, 1]]), np.array([[0.3, 0.4], [0, 1]]))
+    False
+    """
+    return bool(((one[:, 1] < other[:, 0]) | (other[:, 1] < one[:, 0])).any())
+
+
+def trained_apart(client: Client, estimator: Any, updates: Sequence[Rows], accept: bool = False) -> Any:
+    """The estimator with several updates, each trained on a worker: they come together as versions do.
+
+    Warnings of workers stay there, so what they are of is told here.
+    """
+    if len(updates) == 1:
+        return learned(estimator, updates[0], accept)
+    base = client.submit(handed_on, estimator, pure=False)
+    futures = [client.submit(learned, base, rows, accept, pure=False) for rows in updates]
+    together, known = estimator, next_id(estimator.model_.updates)
+    for future in futures:
+        theirs = future.result()
+        if next_id(theirs.model_.updates) == known:
+            warn_of(
+                "the rows of an update were known, and were not learned again; accept=True learns them twice"
+            )
+            continue
+        if theirs.model_.updates[-1].caution:
+            warn_of(theirs.model_.updates[-1].caution)
+        theirs.model_.updates[-1].time = datetime.now(timezone.utc)  # of one clock, so that their order stays
+        together = merge(estimator, together, theirs)
+    return together
+
+
+def handed_on(estimator: Any) -> Any:
+    """What all tasks share: a result of a task, which can be computed again if a worker dies."""
+    return estimator
+
+
+def learned(estimator: Any, rows: Rows, accept: bool) -> Any:
+    """An estimator that has learned an update; the one that was given stays as it is."""
+    own: Any = with_model(estimator, snapshot_of(estimator.model_))
+    return own._update(*rows, accept=accept)
+
+
 Self = TypeVar("Self", bound="DaskEstimator")
 
 SAMPLE_ROWS = 50_000  # that are learned at once
@@ -219,7 +293,7 @@ class DaskEstimator(Parameters):
 
     def _fitted(self, local: Any, data: Partitions, sketch: Sketch, classes: ArrayLike | None) -> Any:
         sample, given = sketch.sample(self._size(data)), local.get_params()
-        learned = sample if sample.is_whole else sample.take(~sample.judging)
+        learned = sample if sample.is_whole else sample.take(~sample.assessment)
         local.set_params(validation="random")  # the order of hashes means nothing
         rows = (frame_of(learned, data), learned.y)
         tolerance, elsewhere = 0.0 if sample.is_whole else self.tolerance, sketch.elsewhere
@@ -234,11 +308,13 @@ class DaskEstimator(Parameters):
             return local
         asked = RowsToSum(local, confined=not isinstance(local.domain, str))
         sums = summed(self.client_, data.map(summed_rows, asked)).sums
-        judging = sample.take(sample.judging)
-        judged = local._rows(*self._checked(local, judging, data))
+        assessment = sample.take(sample.assessment)
+        assessed = local._rows(*self._checked(local, assessment, data))
         held = self._held(local, sketch, data)
-        whole, ahead = of_all_rows(state_of(local.model_), sums, judged, local._loss, held)
-        local._take_state(ahead)._judge_by(frame_of(judging, data), judging.y, judging.weights)
+        whole, out_of_sample = of_all_rows(state_of(local.model_), sums, assessed, local._loss, held)
+        local._take_state(out_of_sample)._assess_by(
+            frame_of(assessment, data), assessment.y, assessment.weights
+        )
         return local._take_first(whole, sum(sums.rows.values()) - local.fit_record_.rows)
 
     def _held(self, local: Any, sketch: Sketch, data: Partitions) -> HeldRows | None:
@@ -334,7 +410,7 @@ class DaskEstimator(Parameters):
             tables.append(sketch.sample(self._size(data)))
         pairs = list(zip(tables, every, strict=True))
         rows = [self._checked(local, sample, data) for sample, data in pairs]
-        boxes = [fences_of(local, frame_of(sample, data)) for sample, data in pairs]
+        boxes = [windows_of(local, frame_of(sample, data)) for sample, data in pairs]
         for wave in waves(boxes):
             local = trained_apart(self.client_, local, [rows[k] for k in wave], accept)
         return self._take(local)
@@ -345,11 +421,11 @@ class DaskEstimator(Parameters):
         kept = rows_kept(state_of(local.model_))
         sketch = self._sketch(data, kept, of_classes=False, of_cells=hasattr(local, "encoding_"))
         if sketch.rows > self._size(data):
-            self._need_evidence(local)
+            self._need_memory(local)
         return local if sketch.elsewhere is None else local._knowing_texts(sketch.elsewhere), sketch
 
-    def _need_evidence(self, local: Any) -> None:
-        by_evidence = local.retention in BY_EVIDENCE and state_of(local.model_).evidence is not None
+    def _need_memory(self, local: Any) -> None:
+        by_evidence = local.retention in BY_EVIDENCE and state_of(local.model_).pooled is not None
         if not by_evidence:
             raise ValueError(
                 f"retention={local.retention!r} learns all rows at once, and there are more than "
@@ -365,10 +441,10 @@ class DaskEstimator(Parameters):
         accept: bool,
     ) -> Update | None:
         """Let all rows but those of the sample join the newest update; or the earlier one with these rows."""
-        judged, model = local._rows(*checked), local.model_
+        assessed, model = local._rows(*checked), local.model_
         every, digest = digested(self.client_, data.map(summed_rows, RowsToSum(local, hashed=True)))
-        others, held = every.sums - Summer(state_of(model))(judged), self._held(local, sketch, data)
-        return add_to_newest_update(model, judged, others, local._loss, digest, accept, held)
+        others, held = every.sums - Summer(state_of(model))(assessed), self._held(local, sketch, data)
+        return add_to_newest_update(model, assessed, others, local._loss, digest, accept, held)
 
     # --- memory ---------------------------------------------------------------------------------------
 

@@ -1,20 +1,38 @@
-"""Clusters: connections to workers, what is lost on the way, and how far they are."""
+"""Clusters: clients, workers, and the shares of files that workers read."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
-from typing import Any
+from functools import partial, reduce
+from operator import add, attrgetter
+from typing import Any, TypeVar
 
-from dask.delayed import Delayed
+import numpy as np
+from dask.delayed import Delayed, delayed
 from distributed import Client, Future, KilledWorker, LocalCluster, wait
 from distributed.comm import CommClosedError, resolve_address
 
-__all__ = ["awaited", "connected"]
+from atlas_splines.dask.partitions import tree
+from atlas_splines.estimators.out_of_core import SummedRows
+from atlas_splines.tables.source import Piece, Share
+from atlas_splines.updates.log import Hashes
+
+__all__ = [
+    "MOST_DIGESTED",
+    "awaited",
+    "connected",
+    "digest_on_workers",
+    "digested",
+    "summed",
+    "tasks_of_each",
+    "told",
+]
 
 PATIENCE = 10  # seconds to wait for a scheduler, and for its first worker
 GONE = 30  # seconds without any worker after which none is expected any more
@@ -163,3 +181,94 @@ def states(client: Client, keys: Sequence[Any]) -> list[str | None]:
     """The state of each task, None for those that are done and forgotten."""
     found = client.sync(client.scheduler.get_task_status, keys=list(keys))
     return [found.get(key) for key in keys]
+
+
+# Rows of a range, about: 16 MB of hashes.
+RANGE_ROWS = 1_000_000
+
+# Rows of which there is a digest: ranges times partitions are tasks of the scheduler.
+MOST_DIGESTED = 100_000_000
+
+LEADING = 2**32  # values of the first four bytes of a hash, by which ranges are told apart
+
+
+def digest_on_workers(client: Client, hashed: Sequence[Future], rows: int) -> str:
+    """The digest of so many rows, of which each worker has some hashes, sorted."""
+    digest, count = hashlib.sha256(), -(-rows // RANGE_ROWS)
+    for k in range(count):
+        parts = [client.submit(in_range, part, k, count, pure=False) for part in hashed]
+        digest.update(client.submit(in_order, parts, pure=False).result())
+    return digest.hexdigest()
+
+
+def in_range(hashes: Hashes, k: int, count: int) -> Hashes:
+    """Those of some sorted hashes that are in one of so many ranges.
+
+    Examples
+    --------
+    >>> hashes = np.array([bytes([k] * 16) for k in (1, 100, 200)], "S16")
+    >>> [len(in_range(hashes, k, 2)) for k in range(2)]
+    [2, 1]
+    """
+    ends = [(LEADING * end // count).to_bytes(5, "big")[1:] for end in (k, k + 1)]
+    begin = np.searchsorted(hashes, np.bytes_(ends[0]))
+    return hashes[begin:] if k == count - 1 else hashes[begin : np.searchsorted(hashes, np.bytes_(ends[1]))]
+
+
+def in_order(parts: Sequence[Hashes]) -> bytes:
+    """All hashes of some parts, sorted, as bytes."""
+    return np.sort(np.concatenate(parts)).tobytes()
+
+
+Answer = TypeVar("Answer")
+
+
+def tasks_of_each(function: Callable[[Iterable[Piece]], Answer], shares: Sequence[Share]) -> list[Delayed]:
+    """`function(pieces)` of each share, by the worker that reads it."""
+    shared = delayed(function, pure=False, traverse=False)  # once in the graph, not in each task
+    return [delayed(read_by, pure=False)(shared, delayed(share.apart, traverse=False)) for share in shares]
+
+
+def read_by(function: Callable[[Iterable[Piece]], Answer], share: Share) -> Answer:
+    """What is said of a share, on a worker."""
+    if not share.file.path.is_file():
+        raise FileNotFoundError(
+            f"the Dask workers do not find {share.file.path}; put it where they see it under this name, "
+            "or use --jobs"
+        )
+    return function(share.pieces())
+
+
+def told(
+    client: Client,
+    answers: Sequence[Delayed],
+    combine: Callable[[Answer, Answer], Answer],
+    watch: Watch | None = None,
+) -> Answer:
+    """All answers combined, in their order."""
+    future = client.compute(tree(answers, partial(reduce, combine)))
+    answer: Answer = awaited(client, future, answers, watch)
+    return answer
+
+
+def summed(client: Client, answers: Sequence[Delayed], watch: Watch | None = None) -> SummedRows:
+    """The sums of all `SummedRows`, and the rows to be kept, without hashes."""
+    return told(client, without_hashes(answers), add, watch)
+
+
+def digested(
+    client: Client, answers: Sequence[Delayed], more: Hashes | None = None, watch: Watch | None = None
+) -> tuple[SummedRows, str]:
+    """The same, and the digest of their rows and some more; "" for too many rows."""
+    hashes = [delayed(attrgetter("hashes"), pure=False)(answer) for answer in answers]
+    if more is not None:
+        hashes.append(delayed(more, traverse=False))
+    future, *hashed = client.compute([tree(without_hashes(answers), partial(reduce, add)), *hashes])
+    total: SummedRows = awaited(client, future, answers, watch)
+    rows = sum(total.sums.rows.values())
+    return total, digest_on_workers(client, hashed, rows) if rows <= MOST_DIGESTED else ""
+
+
+def without_hashes(answers: Sequence[Delayed]) -> list[Delayed]:
+    """What comes to the client of each `SummedRows`."""
+    return [delayed(attrgetter("without_hashes"), pure=False)(answer) for answer in answers]

@@ -1,9 +1,14 @@
-"""Partitions: what is asked of each part of Dask collections, where it is, and trees of the answers."""
+"""Partitions of Dask collections, and bottom-k samples of their rows.
+
+Cohen and Kaplan (2007), Summarizing data using bottom-k sketches.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import or_
 from typing import Any, TypeVar
 
 import dask
@@ -12,7 +17,12 @@ import numpy as np
 from dask.delayed import Delayed, delayed
 from numpy.typing import NDArray
 
-__all__ = ["Partitions", "as_numbers", "each", "is_frame", "tree"]
+from atlas_splines.model import kernels
+from atlas_splines.tables.frames import cell_numbers, joined_tables, number_of_text
+from atlas_splines.tables.inference import Remote
+from atlas_splines.tables.source import Table
+
+__all__ = ["Partitions", "Sample", "Sketch", "as_numbers", "each", "is_frame", "merged", "sketch_of", "tree"]
 
 Array = NDArray[Any]
 Answer = TypeVar("Answer")
@@ -189,3 +199,236 @@ def as_numbers(part: Any) -> NDArray[np.float64]:
     if hasattr(part, "to_numpy"):
         return np.asarray(part.to_numpy(np.float64, na_value=np.nan))
     return np.asarray(part, np.float64)
+
+
+Hashes = NDArray[np.uint64]
+
+EVERY = 2**64  # no hash is as large
+STARTS = (0x243F6A8885A308D3, 0x13198A2E03707344)  # of the two hashes of a row: digits of π
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Some rows, in an order that only the rows themselves decide.
+
+    Attributes
+    ----------
+    X, y, weights
+        The rows, shapes (rows, columns), (rows,) or (rows, targets), and (rows,); X may be a table.
+    of
+        Number of rows that it is a sample of.
+    """
+
+    X: Array | Table
+    y: Array
+    weights: Array
+    of: int
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it has all rows."""
+        return len(self) == self.of
+
+    @property
+    def assessment(self) -> NDArray[np.bool_]:
+        """Which rows are those to judge by: each tenth."""
+        return np.arange(len(self)) % 10 == 9
+
+    def take(self, rows: NDArray[np.bool_] | slice) -> Sample:
+        """Some of the rows."""
+        return Sample(some_rows(self.X, rows), self.y[rows], self.weights[rows], self.of)
+
+
+@dataclass(frozen=True, eq=False)
+class Sketch:
+    """The different rows with the smallest hashes, in the order of these, and how often each came.
+
+    Attributes
+    ----------
+    hashes
+        Two for each row, shape (rows, 2): the order, and what tells rows apart whose first ones are equal.
+    X, y, weights
+        The rows.
+    counts
+        How often each came.
+    limit
+        Every row with a first hash below it is here.
+    rows
+        How many rows were seen.
+    classes
+        All values of y that were seen, if these are classes.
+    elsewhere
+        What is known of all rows that were seen, if X is a table.
+    """
+
+    hashes: Hashes
+    X: Array | Table
+    y: Array
+    weights: Array
+    counts: NDArray[np.int64]
+    limit: int
+    rows: int
+    classes: Array | None
+    elsewhere: Remote | None
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def suffices(self, size: int) -> bool:
+        """Whether it has so many different rows, or all that there are."""
+        return self.limit == EVERY or len(self) >= size
+
+    def sample(self, size: int) -> Sample:
+        """About so many rows, or all of them if there are fewer: each as often as its share is."""
+        first = self.take(slice(0, size))
+        seen = int(first.counts.sum())
+        copies = first.counts
+        if seen > size:  # some rows came more than once
+            dice = (first.hashes[:, 1] >> np.uint64(11)).astype(np.float64) / 2**53
+            copies = np.floor(first.counts * (size / seen) + dice).astype(np.int64)
+        chosen = np.repeat(np.arange(len(first)), copies)
+        return Sample(some_rows(first.X, chosen), first.y[chosen], first.weights[chosen], self.rows)
+
+    def take(self, rows: NDArray[np.bool_] | slice) -> Sketch:
+        """Some of the different rows."""
+        return replace(
+            self,
+            hashes=self.hashes[rows],
+            X=some_rows(self.X, rows),
+            y=self.y[rows],
+            weights=self.weights[rows],
+            counts=self.counts[rows],
+        )
+
+    def cut(self, size: int) -> Sketch:
+        """The sketch with at most so many different rows."""
+        if len(self) <= size:
+            return self
+        return replace(self.take(slice(0, size)), limit=min(int(self.hashes[size, 0]), self.limit))
+
+
+def sketch_of(
+    X: Array | Table,
+    y: Array,
+    weights: Array,
+    *,
+    size: int,
+    limit: int,
+    seed: int,
+    of_classes: bool,
+    elsewhere: Remote | None = None,
+) -> Sketch:
+    """The sketch of some rows.
+
+    Parameters
+    ----------
+    X, y, weights
+        The rows; X in float64, or a table.
+    size
+        How many different rows it has at most.
+    limit
+        First hash from which on rows are left out.
+    seed
+        Of the hashes.
+    of_classes
+        Whether y holds classes.
+    elsewhere
+        What others have to know of the rows of a table.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).random((1000, 2))
+    >>> options = {"size": 20, "limit": 2**64, "seed": 0, "of_classes": False}
+    >>> whole = sketch_of(X, X[:, 0], np.ones(1000), **options)
+    >>> parts = [sketch_of(X[k::3], X[k::3, 0], np.ones(len(X[k::3])), **options) for k in range(3)]
+    >>> bool((merged(parts, 20).X == whole.X).all())
+    True
+    """
+    numbers = X if isinstance(X, np.ndarray) else cell_numbers(X)
+    parts = [np.ascontiguousarray(part, np.float64) for part in (numbers, label_numbers(y), weights[:, None])]
+    classes = np.unique(y) if of_classes else None
+    first = hashed(parts, STARTS[0] + seed)
+    below = np.flatnonzero(first <= np.uint64(limit - 1))
+    second = hashed([part[below] for part in parts], STARTS[1] + seed)
+    hashes = np.stack([first[below], second], axis=1)
+    order, starts = distinct(hashes)
+    counts = np.diff(np.append(starts, len(order)))
+    kept = below[order[starts]]
+    sketch = Sketch(
+        hashes[order[starts]],
+        some_rows(X, kept),
+        y[kept],
+        weights[kept],
+        counts,
+        limit,
+        len(y),
+        classes,
+        elsewhere,
+    )
+    return sketch.cut(size)
+
+
+def merged(sketches: Sequence[Sketch], size: int) -> Sketch:
+    """The sketch of all rows of some sketches."""
+    return reduce(lambda one, other: joined(one, other).cut(size), sketches)
+
+
+def joined(one: Sketch, other: Sketch) -> Sketch:
+    """The sketch of the rows of two, as far as both know them all."""
+    limit = min(one.limit, other.limit)
+    parts = [part.take(part.hashes[:, 0] <= np.uint64(limit - 1)) for part in (one, other)]
+    hashes = np.concatenate([part.hashes for part in parts])
+    order, starts = distinct(hashes)
+    kept = order[starts]
+    counts = np.concatenate([part.counts for part in parts])[order]
+    classes = [part.classes for part in parts if part.classes is not None]
+    known = [part.elsewhere for part in parts if part.elsewhere is not None]
+    return Sketch(
+        hashes=hashes[kept],
+        X=some_rows(joined_inputs([part.X for part in parts]), kept),
+        y=np.concatenate([part.y for part in parts])[kept],
+        weights=np.concatenate([part.weights for part in parts])[kept],
+        counts=np.add.reduceat(counts, starts) if len(starts) else counts,
+        limit=limit,
+        rows=one.rows + other.rows,
+        classes=np.unique(np.concatenate(classes)) if classes else None,
+        elsewhere=reduce(or_, known) if known else None,
+    )
+
+
+def some_rows(X: Array | Table, rows: NDArray[Any] | slice) -> Array | Table:
+    """Some rows of an array, without negative zeros, or of a table."""
+    return X[rows] + 0.0 if isinstance(X, np.ndarray) else X.take(np.arange(X.num_rows)[rows])
+
+
+def joined_inputs(parts: Sequence[Array | Table]) -> Array | Table:
+    """The rows of some arrays, or of some tables."""
+    return np.concatenate(parts) if isinstance(parts[0], np.ndarray) else joined_tables(parts)
+
+
+def distinct(hashes: Hashes) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Rows in the order of their hashes, and where in this order each different one begins."""
+    order = np.lexsort((hashes[:, 1], hashes[:, 0]))
+    ordered = hashes[order]
+    is_new = np.ones(len(order), np.bool_)
+    is_new[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
+    return order, np.flatnonzero(is_new)
+
+
+def label_numbers(y: Array) -> Array:
+    """Targets as numbers, shape (rows, targets); other labels become hashes of what they are called."""
+    if y.dtype.kind in "biuf":
+        return y[:, None] if y.ndim == 1 else y
+    labels, places = np.unique(y.astype(str), return_inverse=True)
+    return np.array([number_of_text(label) for label in labels])[places][:, None]
+
+
+def hashed(parts: Sequence[Array], start: int) -> Hashes:
+    """A hash of each row, 64 bits, from its numbers in all parts, shapes (rows, columns)."""
+    hashes = np.full(len(parts[0]), start % EVERY, np.uint64)
+    for part in parts:
+        kernels.mix_rows(hashes, part)
+    return hashes

@@ -17,35 +17,24 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from atlas_splines.core.checks import check_note, check_number
-from atlas_splines.core.evaluation import evaluate, evaluate_anywhere
-from atlas_splines.core.extension import reduced
-from atlas_splines.core.growing import Grown
-from atlas_splines.core.history import History
-from atlas_splines.core.lattice import Domain
-from atlas_splines.core.linear_algebra import ONE_THREAD_EACH
-from atlas_splines.core.losses import find_loss
-from atlas_splines.core.model import Atlas, is_held, model_in, snapshot_of, state_of, take_state
-from atlas_splines.core.monotone import constrained
-from atlas_splines.core.records import Record, next_id, shortened
-from atlas_splines.core.rows import Rows
-from atlas_splines.core.state import Signs, State
-from atlas_splines.estimators.accountable import Accountable
-from atlas_splines.estimators.column_map import ColumnMap
-from atlas_splines.estimators.fitting import (
+from atlas_splines.estimators.audit import Accountable
+from atlas_splines.estimators.fit import (
     LEAST_ROWS,
-    Ahead,
     FitOptions,
+    FitRecord,
     Fitted,
+    Groups,
+    OutOfSample,
     blocks_of,
     fit_model,
     held_out_share,
     is_ordered,
     larger_by,
+    numbered_groups,
     train_on,
 )
-from atlas_splines.estimators.groups import Groups, numbered_groups
-from atlas_splines.estimators.judging import FitRecord
+from atlas_splines.estimators.input_space import ColumnMap
+from atlas_splines.estimators.inputs import run_in_threads
 from atlas_splines.estimators.ledger import (
     Contribution,
     Ledger,
@@ -57,34 +46,53 @@ from atlas_splines.estimators.ledger import (
     in_rows,
 )
 from atlas_splines.estimators.reaching import REACHED, needed_domain, reached_by_hand
-from atlas_splines.estimators.threads import run_in_threads
-from atlas_splines.evidence.design import ROWS_A_CENTRE, Solved
-from atlas_splines.evidence.features import Features
-from atlas_splines.evidence.pool import FEWEST_ROWS
-from atlas_splines.evidence.random_effects import LATER, Levels, place_levels
-from atlas_splines.memory.cautions import warn_known, warn_of
-from atlas_splines.memory.consolidation import consolidate
-from atlas_splines.memory.first_rows import (
+from atlas_splines.memory.features import Features
+from atlas_splines.memory.initial_fit import ROWS_A_CENTRE, InitialFit
+from atlas_splines.memory.pool import FEWEST_ROWS
+from atlas_splines.memory.random_effects import LATER, Levels, place_levels
+from atlas_splines.model.atlas import Atlas, is_held, model_in, snapshot_of, state_of, take_state
+from atlas_splines.model.checks import check_note, check_number
+from atlas_splines.model.evaluate import evaluate, evaluate_anywhere
+from atlas_splines.model.lattice import Domain
+from atlas_splines.model.linear_algebra import ONE_THREAD_EACH
+from atlas_splines.model.log import Record, next_id, shortened
+from atlas_splines.model.losses import find_loss
+from atlas_splines.model.monotone import constrained
+from atlas_splines.model.resize import reduced
+from atlas_splines.model.rows import Rows
+from atlas_splines.model.state import Monotonic, State
+from atlas_splines.model.train import Grown, History
+from atlas_splines.updates.assess import warn_known, warn_of
+from atlas_splines.updates.consolidate import consolidate
+from atlas_splines.updates.footprint import RestFootprint
+from atlas_splines.updates.incremental import forget_rows, forget_sums
+from atlas_splines.updates.initial_memory import (
     add_first_rows,
-    first_spread,
+    initial_error_model,
     solve_rows,
-    speak_as_fitted,
     start_pool,
+    use_initial_model,
 )
-from atlas_splines.memory.footprints import RestFootprint
-from atlas_splines.memory.judging import HeldOut, judge
-from atlas_splines.memory.log import LEAST_DISTINCT, Consolidation, Removal, Update, log_in, log_without
-from atlas_splines.memory.owners import memory_of, needed_pool
-from atlas_splines.memory.plans import Retention
-from atlas_splines.memory.pooling import forget_rows
-from atlas_splines.memory.refusal import Origin, refuse_faulty
-from atlas_splines.memory.row_digest import RowDigest, packed, row_hashes
-from atlas_splines.memory.unlearning import forget_sums
-from atlas_splines.memory.updates import fewest_of, update
+from atlas_splines.updates.log import (
+    LEAST_DISTINCT,
+    Consolidation,
+    Removal,
+    RowDigest,
+    Update,
+    log_in,
+    log_without,
+    packed,
+    row_hashes,
+)
+from atlas_splines.updates.metrics import HeldOut, assess
+from atlas_splines.updates.plan import Retention
+from atlas_splines.updates.refusal import Origin, refuse_faulty
+from atlas_splines.updates.routing import memory_of, needed_pool
+from atlas_splines.updates.update import fewest_of, update
 
 if TYPE_CHECKING:
     from atlas_splines.tables.encoding import Column, Encoding
-    from atlas_splines.tables.survey import Elsewhere
+    from atlas_splines.tables.inference import Remote
 
 __all__ = ["Array", "AtlasEstimator"]
 
@@ -104,7 +112,7 @@ UNLEARNED = ("random_state", "n_jobs", "verbose", "warm_start")  # parameters th
 
 
 @dataclass(frozen=True)
-class JudgingRules:
+class AssessmentRules:
     """How a fit is judged by the same fit without some rows.
 
     Attributes
@@ -134,7 +142,7 @@ class JudgingRules:
     newest_rows: int = 10_000
 
 
-JUDGING_RULES = JudgingRules()
+ASSESSMENT_RULES = AssessmentRules()
 
 
 class AtlasEstimator(Accountable):
@@ -258,7 +266,7 @@ class AtlasEstimator(Accountable):
         sample_weight: ArrayLike | None,
         groups: ArrayLike | None = None,
         tolerance: float = 0.0,
-        elsewhere: Elsewhere | None = None,
+        elsewhere: Remote | None = None,
         encoding: Encoding | None = None,
     ) -> Self:
         """Fit from nothing; whatever fails leaves the estimator as it was.
@@ -329,19 +337,21 @@ class AtlasEstimator(Accountable):
         made = self._fit_data(data, seeds, tolerance)
         rows, solved = made.rows, made.solved
         if following is None:
-            held_out, ahead = self._judged(made, self._unseen(data, made, seeds, tolerance))
+            held_out, out_of_sample = self._assessed(made, self._unseen(data, made, seeds, tolerance))
         else:
-            ahead = self._as_wide(made, following)
+            out_of_sample = self._as_wide(made, following)
         model = made.model
         if solved is not None:
-            spread = first_spread(rows, solved, self._loss, ahead.rows, ahead.said, ahead.factor)
+            error_model = initial_error_model(
+                rows, solved, self._loss, out_of_sample.rows, out_of_sample.predicted, out_of_sample.factor
+            )
             model = start_pool(
                 model,
                 solved,
                 loss=self._loss,
                 unit=made.unit,
                 half_life=self.half_life,
-                spread=spread,
+                error_model=error_model,
                 memory=made.fitted.memory,
                 fewest=FEWEST_ROWS if self.memory == "sums" else 1,
                 undo=self.undo,
@@ -543,24 +553,26 @@ class AtlasEstimator(Accountable):
         """Classes that are known; None for numbers."""
         return None
 
-    def _fit_data(self, data: FitData, seeds: list[int], tolerance: float, is_final: bool = True) -> Made:
+    def _fit_data(
+        self, data: FitData, seeds: list[int], tolerance: float, is_final: bool = True
+    ) -> FitResult:
         """The fit itself: nothing of it is judged here. One that is not final only judges another."""
         weights, unit = in_rows(self._weighed(data.y, data.weights))
         targets = self._targets(data.y)
-        X, effects = crossed_levels(data, targets, weights, seeds[0])
+        X, effects = cross_fitted_levels(data, targets, weights, seeds[0])
         columns = ColumnMap.of(X, self._limits(X), effects)
         rows = Rows(self._first_points(X, columns), targets, weights)
         blanks = {j: coded.blank for j, coded in data.levels.items() if not coded.placed}
         columns = columns.with_levels(effects, blanks)
-        options = self._fit_options(targets.shape[1], self._signs(columns, targets.shape[1]))
+        options = self._fit_options(targets.shape[1], self._monotonic(columns, targets.shape[1]))
         options.check_cost(rows.points.shape[1])
         solved = self._solved(rows, columns, options, seeds[0], tolerance)
         fitted = fit_model(rows, options, seeds, self._map, solved, data.groups, is_final)
-        return Made(columns, rows, unit, options, solved, fitted)
+        return FitResult(columns, rows, unit, options, solved, fitted)
 
     # --- judging --------------------------------------------------------------------------------------
 
-    def _unseen(self, data: FitData, made: Made, seeds: list[int], tolerance: float) -> Unseen | None:
+    def _unseen(self, data: FitData, made: FitResult, seeds: list[int], tolerance: float) -> OutOfFold | None:
         """What the same fit without some rows says of these rows: nothing of it has seen them.
 
         In order of time these are the last rows, and otherwise folds of them, as long as rows are few: then
@@ -572,48 +584,50 @@ class AtlasEstimator(Accountable):
         if self.validation == "last" or (self.validation == "auto" and self._in_time(data, made)):
             share = held_out_share(len(data), made.options)
             last = blocks_of(len(data), share, 1)
-            recent = np.flatnonzero(~last)[-JUDGING_RULES.newest_rows :]
+            recent = np.flatnonzero(~last)[-ASSESSMENT_RULES.newest_rows :]
             before = made.rows.take(recent)
             mean = np.average(before.targets, axis=0, weights=before.weights)
-            said, _ = self._said_without(data, last, recent, seeds, tolerance)
-            return Unseen(last, said, np.broadcast_to(mean, said.shape), later=True)
-        if len(data) >= JUDGING_RULES.few_rows:
+            predicted, _ = self._predicted_without(data, last, recent, seeds, tolerance)
+            return OutOfFold(last, predicted, np.broadcast_to(mean, predicted.shape), later=True)
+        if len(data) >= ASSESSMENT_RULES.few_rows:
             return None
-        folds = self._judging_folds(data, seeds[0])
+        folds = self._assessment_folds(data, seeds[0])
 
         def without(k: int) -> tuple[Array, Array]:
-            return self._said_without(data, folds[k], np.flatnonzero(~folds[k]), seeds, tolerance)
+            return self._predicted_without(data, folds[k], np.flatnonzero(~folds[k]), seeds, tolerance)
 
         found = self._map(without, range(len(folds)))
         outputs, means = (np.empty(made.rows.targets.shape) for _ in range(2))
         for own, (of_fold, _) in zip(folds, found, strict=True):
             rest = made.rows.take(~own)
             outputs[own], means[own] = of_fold, np.average(rest.targets, axis=0, weights=rest.weights)
-        judged, left_out = np.any(folds, axis=0), np.mean([errors for _, errors in found], axis=0)
-        return Unseen(judged, outputs[judged], means[judged], later=False, left_out=left_out)
+        assessed, left_out = np.any(folds, axis=0), np.mean([errors for _, errors in found], axis=0)
+        return OutOfFold(assessed, outputs[assessed], means[assessed], later=False, left_out=left_out)
 
-    def _in_time(self, data: FitData, made: Made) -> bool:
+    def _in_time(self, data: FitData, made: FitResult) -> bool:
         """Whether rows are in order of time: by dates, by a clock, or since neighbours have errors alike."""
         if data.groups is not None or made.solved is None:
             return False
         clocks = made.fitted.memory is not None and made.fitted.memory.clocks
         return bool(data.follows_dates or clocks or is_ordered(made.rows, made.solved))
 
-    def _judging_folds(self, data: FitData, seed: int) -> list[NDArray[np.bool_]]:
+    def _assessment_folds(self, data: FitData, seed: int) -> list[NDArray[np.bool_]]:
         """Masks of the folds that are judged: rows of one group, or neighbours if asked for, are in one."""
-        number, folds = np.random.default_rng(seed).permutation(len(data)), JUDGING_RULES.folds
+        number, folds = np.random.default_rng(seed).permutation(len(data)), ASSESSMENT_RULES.folds
         if data.groups is not None:
             number = data.groups
         if self.validation == "blocks":
             number = np.arange(len(data)) * folds // len(data)
         masks = [mask for k in range(folds) if (mask := number % folds == k).any()]
         # the first of blocks in order are no sample of all
-        if self.validation == "blocks" or len(data) < JUDGING_RULES.every_fold:
+        if self.validation == "blocks" or len(data) < ASSESSMENT_RULES.every_fold:
             return masks
         before = np.cumsum([0, *(mask.sum() for mask in masks[:-1])])  # rows in the folds before each
-        return [mask for mask, count in zip(masks, before, strict=True) if count < JUDGING_RULES.enough_rows]
+        return [
+            mask for mask, count in zip(masks, before, strict=True) if count < ASSESSMENT_RULES.enough_rows
+        ]
 
-    def _said_without(
+    def _predicted_without(
         self,
         data: FitData,
         held_out: NDArray[np.bool_],
@@ -629,51 +643,63 @@ class AtlasEstimator(Accountable):
         part.verbose = 0
         part._start_targets(rest.y, in_rows(rest.weights)[0], getattr(self, "classes_", None))
         made = part._fit_data(rest, seeds, tolerance, is_final=False)
-        state, ahead = state_of(made.model), made.fitted.ahead
+        state, out_of_sample = state_of(made.model), made.fitted.out_of_sample
         outputs = self._as_own(part, evaluate_anywhere(state, made.columns.to_unit(data.X[held_out])))
-        targets = made.rows.targets[ahead.rows].astype(np.float64)
-        errors = np.abs(self._as_own(part, targets) - self._as_own(part, ahead.said))
+        targets = made.rows.targets[out_of_sample.rows].astype(np.float64)
+        errors = np.abs(self._as_own(part, targets) - self._as_own(part, out_of_sample.predicted))
         return outputs, errors.mean(axis=0)
 
     def _as_own(self: Self, other: Self, outputs: Array) -> Array:
         """Outputs of another fit in the units of this one."""
         return outputs
 
-    def _judged(self, made: Made, unseen: Unseen | None) -> tuple[HeldOut | None, Ahead]:
+    def _assessed(
+        self, made: FitResult, out_of_fold_rows: OutOfFold | None
+    ) -> tuple[HeldOut | None, OutOfSample]:
         """How well the fit predicts rows that it has not seen, and what is known of its errors on them."""
         fitted, solved = made.fitted, made.solved
-        if unseen is None or solved is None:
-            return fitted.held_out, fitted.ahead
-        apart, loss = made.rows.take(unseen.rows), made.options.loss
-        found = judge(unseen.said, apart, made.rows, loss, not unseen.later, unseen.means)
-        numbers, outputs = np.flatnonzero(unseen.rows), unseen.said.shape[1]
-        found = replace(found, later=unseen.later)
+        if out_of_fold_rows is None or solved is None:
+            return fitted.held_out, fitted.out_of_sample
+        apart, loss = made.rows.take(out_of_fold_rows.rows), made.options.loss
+        found = assess(
+            out_of_fold_rows.predicted,
+            apart,
+            made.rows,
+            loss,
+            not out_of_fold_rows.later,
+            out_of_fold_rows.means,
+        )
+        numbers, outputs = np.flatnonzero(out_of_fold_rows.rows), out_of_fold_rows.predicted.shape[1]
+        found = replace(found, later=out_of_fold_rows.later)
         if made.options.loss != "mse":
-            return found, Ahead(numbers, unseen.said, np.ones(outputs))
-        targets, ahead = made.rows.targets.astype(np.float64), fitted.ahead
-        errors, apart_by = targets[ahead.rows] - ahead.said, targets[numbers] - unseen.said
-        if unseen.later:
-            last = np.isin(ahead.rows, numbers)
+            return found, OutOfSample(numbers, out_of_fold_rows.predicted, np.ones(outputs))
+        targets, out_of_sample = made.rows.targets.astype(np.float64), fitted.out_of_sample
+        errors, apart_by = (
+            targets[out_of_sample.rows] - out_of_sample.predicted,
+            targets[numbers] - out_of_fold_rows.predicted,
+        )
+        if out_of_fold_rows.later:
+            last = np.isin(out_of_sample.rows, numbers)
             factor = larger_by(apart_by, errors[last]) if last.any() else np.ones(outputs)
-            return found, replace(ahead, factor=factor)
-        if unseen.left_out is None or unseen.rows.all():
-            return found, Ahead(numbers, unseen.said, np.ones(outputs))
+            return found, replace(out_of_sample, factor=factor)
+        if out_of_fold_rows.left_out is None or out_of_fold_rows.rows.all():
+            return found, OutOfSample(numbers, out_of_fold_rows.predicted, np.ones(outputs))
         # a fit to fewer rows has larger errors, by leave-one-out too: what is left is choosing with a row
-        factor = np.abs(apart_by).mean(axis=0) / np.maximum(unseen.left_out, 1e-12)
-        return found, replace(ahead, factor=np.maximum(factor, 1.0))
+        factor = np.abs(apart_by).mean(axis=0) / np.maximum(out_of_fold_rows.left_out, 1e-12)
+        return found, replace(out_of_sample, factor=np.maximum(factor, 1.0))
 
-    def _as_wide(self, made: Made, before: AtlasEstimator) -> Ahead:
+    def _as_wide(self, made: FitResult, before: AtlasEstimator) -> OutOfSample:
         """Leave-one-out predictions of a fit, whose errors are as large as the prequential ones of another.
 
         To judge it by a fit without the latest rows, as the first one, took two fifths of its time.
         """
-        ahead = made.fitted.ahead
-        if made.options.loss != "mse" or not len(ahead.rows):
-            return ahead
-        errors = made.rows.targets[ahead.rows].astype(np.float64) - ahead.said
+        out_of_sample = made.fitted.out_of_sample
+        if made.options.loss != "mse" or not len(out_of_sample.rows):
+            return out_of_sample
+        errors = made.rows.targets[out_of_sample.rows].astype(np.float64) - out_of_sample.predicted
         square = needed_pool(state_of(before.model_)).prequential_square * before._square_in(self)
         factor = np.sqrt(square / np.maximum((errors**2).mean(), 1e-24))
-        return replace(ahead, factor=np.maximum(np.full(errors.shape[1], factor), 1.0))
+        return replace(out_of_sample, factor=np.maximum(np.full(errors.shape[1], factor), 1.0))
 
     # --- the parts of a fit ---------------------------------------------------------------------------
 
@@ -691,7 +717,7 @@ class AtlasEstimator(Accountable):
 
     def _solved(
         self, rows: Rows, columns: ColumnMap, options: FitOptions, seed: int, tolerance: float
-    ) -> Solved | None:
+    ) -> InitialFit | None:
         """What is solved for before anything is trained, if evidence is kept."""
         if not self.features:
             return None
@@ -699,7 +725,7 @@ class AtlasEstimator(Accountable):
             rows,
             self.features,
             seed,
-            options.signs,
+            options.monotonic,
             # pairs of inputs find edges of classes; local memory does that for numbers, and overshoots less
             pairs=options.loss == "cross-entropy",
             tolerance=tolerance,
@@ -711,7 +737,7 @@ class AtlasEstimator(Accountable):
         """Inputs whose coordinates can be levels of a category."""
         return tuple(sorted(columns.levels))
 
-    def _signs(self, columns: ColumnMap, outputs: int) -> Signs:
+    def _monotonic(self, columns: ColumnMap, outputs: int) -> Monotonic:
         """Which way each output has to go along each input; empty if all are free."""
         along = self._directions()
         if not along.any():
@@ -742,12 +768,12 @@ class AtlasEstimator(Accountable):
         self.fit_record_: FitRecord | None = record if day is None else replace(record, date=day.date())
         return self
 
-    def _judge_by(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> None:
+    def _assess_by(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> None:
         """Let the record of the fit tell how well the model predicts rows that it has not learned."""
         rows = self._rows(*self._checked(X, y, sample_weight))
-        judged = judge(evaluate(state_of(self.model_), rows.points), rows, rows, self._loss)
+        assessed = assess(evaluate(state_of(self.model_), rows.points), rows, rows, self._loss)
         seen = 0 if self.fit_record_ is None else self.fit_record_.rows
-        self.fit_record_ = FitRecord.of(seen, judged, self._measure, self._error)
+        self.fit_record_ = FitRecord.of(seen, assessed, self._measure, self._error)
 
     def _learn(
         self: Self,
@@ -824,8 +850,8 @@ class AtlasEstimator(Accountable):
             )
         known, counted = X[:, : len(self.domain_.knots)], weights > 0
         retention = self._way_to(known, retention, far)
-        if not accept and (judged := counted & ~self._has_later_level(known)).any():
-            origin = self._origin(known[judged], y[judged])
+        if not accept and (assessed := counted & ~self._has_later_level(known)).any():
+            origin = self._origin(known[assessed], y[assessed])
             refuse_faulty(state_of(self.model_), origin, local=retention != "chart")
         if not far:
             self._refuse_far(known)
@@ -1082,9 +1108,9 @@ class AtlasEstimator(Accountable):
             self.fit_record_ = replace(self.fit_record_, rows=self.fit_record_.rows + rows)
         return self._take_state(state)
 
-    def _speak_as_fitted(self: Self) -> Self:
+    def _use_initial_model(self: Self) -> Self:
         """Let the model that `fit` trained speak again, with all evidence kept."""
-        return self._take_state(speak_as_fitted(state_of(self.model_)))
+        return self._take_state(use_initial_model(state_of(self.model_)))
 
     @ONE_THREAD_EACH
     def forget(self: Self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -1208,7 +1234,7 @@ class AtlasEstimator(Accountable):
         draft.set_params(**self.get_params(deep=False))
         places = [rows.X] if X is None else [rows.X, self._inputs(X)]
         points = self.domain_.to_unit(rows.X)
-        inside = [chart.fence.contains(points.astype(self.model_.dtype)) for chart in self.model_.charts]
+        inside = [chart.window.contains(points.astype(self.model_.dtype)) for chart in self.model_.charts]
         changes = [
             self._change_to(draft, place) for place in [*places, *(rows.X[m] for m in inside if m.any())]
         ]
@@ -1296,7 +1322,7 @@ class FitData:
 
 
 @dataclass(frozen=True, eq=False)
-class Made:
+class FitResult:
     """What a fit has made of its data: the map of the columns, the rows in it, and the model.
 
     The mean weight of the data, `unit`, counts as one row.
@@ -1306,24 +1332,24 @@ class Made:
     rows: Rows
     unit: float
     options: FitOptions
-    solved: Solved | None
+    solved: InitialFit | None
     fitted: Fitted
 
     @property
     def model(self) -> Atlas:
         """The model, in the cone that it has to be in."""
-        return constrained(self.fitted.model, self.options.signs)
+        return constrained(self.fitted.model, self.options.monotonic)
 
 
 @dataclass(frozen=True, eq=False)
-class Unseen:
+class OutOfFold:
     """What was said of rows by a fit that has not seen them.
 
     Attributes
     ----------
     rows
         Mask of the rows.
-    said
+    predicted
         Outputs for them, shape (such rows, outputs).
     means
         Mean targets of the rows of that fit, of the same shape.
@@ -1334,13 +1360,13 @@ class Unseen:
     """
 
     rows: NDArray[np.bool_]
-    said: Array
+    predicted: Array
     means: Array
     later: bool
     left_out: Array | None = None
 
 
-def crossed_levels(
+def cross_fitted_levels(
     data: FitData, targets: Array, weights: Array, seed: int
 ) -> tuple[Array, dict[int, Array]]:
     """Inputs in which codes have become cross-fitted effects of their levels, and the effects of all levels.

@@ -13,21 +13,21 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from atlas_splines.core.linear_algebra import ONE_THREAD_EACH
-from atlas_splines.core.model import model_in, state_of
 from atlas_splines.estimators.base import Array, AtlasEstimator
-from atlas_splines.estimators.judging import LOG_LOSS
+from atlas_splines.estimators.fit import LOG_LOSS
 from atlas_splines.estimators.ledger import Contribution, knowing_before
-from atlas_splines.estimators.uncertainty import checked_coverages
-from atlas_splines.memory.cautions import warn_of
-from atlas_splines.memory.doubt import most_surprise
-from atlas_splines.memory.log import log_in
-from atlas_splines.memory.pooling import with_classes
-from atlas_splines.memory.refusal import Origin
+from atlas_splines.estimators.predict import checked_coverages
+from atlas_splines.model.atlas import model_in, state_of
+from atlas_splines.model.linear_algebra import ONE_THREAD_EACH
+from atlas_splines.updates.assess import warn_of
+from atlas_splines.updates.incremental import with_classes
+from atlas_splines.updates.intervals import most_innovation
+from atlas_splines.updates.log import log_in
+from atlas_splines.updates.refusal import Origin
 
 if TYPE_CHECKING:
     from atlas_splines.tables.encoding import Encoding
-    from atlas_splines.tables.survey import Elsewhere
+    from atlas_splines.tables.inference import Remote
 
 __all__ = ["AtlasClassifier"]
 
@@ -128,7 +128,7 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
         tolerance: float = 0.0,
-        elsewhere: Elsewhere | None = None,
+        elsewhere: Remote | None = None,
         encoding: Encoding | None = None,
     ) -> AtlasClassifier:
         """Fit from nothing, with all classes that will ever come."""
@@ -180,7 +180,7 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
         every = np.union1d(self.classes_, classes)
         if len(every) == len(self.classes_):
             return self
-        if state_of(self.model_).signs:
+        if state_of(self.model_).monotonic:
             self._turns(len(every))  # refuses more than two
         draft, places = copy.copy(self), np.searchsorted(every, self.classes_)
         state = with_classes(state_of(self.model_), places, len(every))
@@ -311,7 +311,7 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
         now = self._now()
         points = now.domain_.to_unit(now._inputs(X))
         outputs = now._outputs_at(points)
-        most = most_surprise(*now._said(points, outputs), coverages)
+        most = most_innovation(*now._predicted(points, outputs), coverages)
         sets = -log_softmax(outputs, axis=1)[:, :, None] <= most[:, None, :]  # (rows, classes, coverages)
         sets |= (outputs == outputs.max(axis=1, keepdims=True))[:, :, None]
         return sets[:, :, 0] if np.ndim(coverage) == 0 else sets

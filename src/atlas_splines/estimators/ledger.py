@@ -21,16 +21,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from atlas_splines.core import kernels
-from atlas_splines.core.linear_algebra import ONE_THREAD_EACH
-from atlas_splines.core.model import model_in, state_of
-from atlas_splines.core.remembering import Recomputing
-from atlas_splines.evidence.held_rows import HeldRows
-from atlas_splines.evidence.random_effects import LATER
-from atlas_splines.evidence.statistics import HEAVIEST
-from atlas_splines.memory.owners import needed_pool
-from atlas_splines.memory.row_digest import as_numbers, digest_text, row_hashes
-from atlas_splines.memory.updates import state_after
+from atlas_splines.memory.kept_rows import HeldRows
+from atlas_splines.memory.random_effects import LATER
+from atlas_splines.memory.statistics import HEAVIEST
+from atlas_splines.model import kernels
+from atlas_splines.model.atlas import model_in, state_of
+from atlas_splines.model.immutable import Recomputing
+from atlas_splines.model.linear_algebra import ONE_THREAD_EACH
+from atlas_splines.updates.log import as_numbers, digest_text, row_hashes
+from atlas_splines.updates.routing import needed_pool
+from atlas_splines.updates.update import state_after
 
 if TYPE_CHECKING:
     from atlas_splines.estimators.base import AtlasEstimator
@@ -624,8 +624,8 @@ def _counting(estimator: AtlasEstimator, ledger: Ledger) -> Iterator[tuple[Contr
         if each.kind in ("fit", "update"):
             points = estimator._points_inside(ledger.wide(each).X)
             later = [chart for chart in estimator.model_.charts if place[chart.update] > k]
-            windows = [chart.fence.window(points) == 1 for chart in later]
-            yield each, ~np.any([np.zeros(len(points), np.bool_), *windows], axis=0) & (each.weights > 0)
+            memberships = [chart.window.membership(points) == 1 for chart in later]
+            yield each, ~np.any([np.zeros(len(points), np.bool_), *memberships], axis=0) & (each.weights > 0)
 
 
 def in_rows(weights: Array) -> tuple[Array, float]:

@@ -11,17 +11,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from atlas_splines.core.extension import cropped, reaching
-from atlas_splines.core.lattice import Domain
-from atlas_splines.core.model import Atlas, model_in, state_of, take_state
-from atlas_splines.core.records import Record, folded_of
-from atlas_splines.core.rounding import inwards
-from atlas_splines.core.state import State
-from atlas_splines.estimators.column_map import ColumnMap
+from atlas_splines.estimators.input_space import ColumnMap
 from atlas_splines.estimators.inputs import Inputs, usable
-from atlas_splines.memory.change_detection import CHANGE_RULES
-from atlas_splines.memory.log import Update
-from atlas_splines.memory.plans import BY_EVIDENCE, Retention
+from atlas_splines.model.atlas import Atlas, model_in, state_of, take_state
+from atlas_splines.model.checks import inwards
+from atlas_splines.model.lattice import Domain
+from atlas_splines.model.log import Record, folded_of
+from atlas_splines.model.resize import cropped, reaching
+from atlas_splines.model.state import State
+from atlas_splines.updates.change_detection import CHANGE_RULES
+from atlas_splines.updates.log import Update
+from atlas_splines.updates.plan import BY_EVIDENCE, Retention
 
 __all__ = [
     *("REACHED", "FarRowError", "Reaching"),
@@ -107,7 +107,7 @@ class Reaching(Inputs):
 
     def _levels_off(self, retention: Retention) -> bool:
         """Whether an update can do with the domain that is there."""
-        by_evidence = retention in BY_EVIDENCE and state_of(self.model_).evidence is not None
+        by_evidence = retention in BY_EVIDENCE and state_of(self.model_).pooled is not None
         return by_evidence and self.extrapolation != "error"
 
     def _inside(self, X: Array) -> NDArray[np.bool_]:
@@ -235,9 +235,9 @@ def needed_domain(state: State, log: Sequence[Record]) -> Domain:
     update that is gone, it is as far as the box of the chart reaches. Whatever else has extended it stays.
     """
     now = state.lattice.domain
-    if state.evidence is None and folded_of(log) is not None:  # entries that trained it may be gone
+    if state.pooled is None and folded_of(log) is not None:  # entries that trained it may be gone
         return now
-    low, high = joint([lasting_domain(log, len(now)), *(chart.fence.box for chart in state.charts)]).T
+    low, high = joint([lasting_domain(log, len(now)), *(chart.window.box for chart in state.charts)]).T
     return np.stack([np.maximum(low, now[:, 0]), np.minimum(high, now[:, 1])], axis=1)
 
 

@@ -10,10 +10,9 @@ from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.utils import Tags
 
-from atlas_splines.core.linear_algebra import ONE_THREAD_EACH
-from atlas_splines.core.rows import Rows
 from atlas_splines.estimators.base import Array, AtlasEstimator
-from atlas_splines.estimators.counts import (
+from atlas_splines.estimators.predict import checked_coverages
+from atlas_splines.estimators.targets import (
     counts_between,
     counts_of_roots,
     deviation_of_counts,
@@ -21,9 +20,10 @@ from atlas_splines.estimators.counts import (
     root_variance,
     roots_of,
 )
-from atlas_splines.estimators.uncertainty import checked_coverages
-from atlas_splines.memory.doubt import deviations, interval_ends, quantile_levels
-from atlas_splines.memory.refusal import Origin
+from atlas_splines.model.linear_algebra import ONE_THREAD_EACH
+from atlas_splines.model.rows import Rows
+from atlas_splines.updates.intervals import deviations, interval_ends, quantile_levels
+from atlas_splines.updates.refusal import Origin
 
 __all__ = ["AtlasRegressor"]
 
@@ -239,7 +239,7 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
         predicted = now._predictions(now._shifted(points, outputs))
         if not return_std:
             return predicted
-        spread = deviations(*now._said(points, outputs)) * now.target_scale_
+        spread = deviations(*now._predicted(points, outputs)) * now.target_scale_
         if now._counts:
             spread = deviation_of_counts(now._unscaled(outputs), spread)
         return predicted, spread[:, 0] if now._one_column else spread
@@ -285,7 +285,7 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
         now = self._now()
         points = now.domain_.to_unit(now._inputs(X))
         outputs = now._outputs_at(points)
-        ends = now._ends(outputs, interval_ends(*now._said(points, outputs), coverages))
+        ends = now._ends(outputs, interval_ends(*now._predicted(points, outputs), coverages))
         ends = ends[:, 0] if now._one_column else ends
         ends = ends[..., 0, :] if np.ndim(coverage) == 0 else ends
         return ends[..., 0], ends[..., 1]
@@ -294,7 +294,7 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
         """Outputs of the model, or the quantile that was asked for instead of the mean."""
         if self.loss != "quantile":
             return outputs
-        return outputs + quantile_levels(*self._said(points, outputs), self.quantile)
+        return outputs + quantile_levels(*self._predicted(points, outputs), self.quantile)
 
     @property
     def _counts(self) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from atlas_splines.core.checks import check_size
+from atlas_splines.model.checks import check_size
 
 __all__ = ["Fields"]
 

@@ -12,8 +12,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from atlas_splines.files.errors import LockedError, StorageError
-from atlas_splines.files.writer import is_stream
+from atlas_splines.files.writer import LockedError, StorageError, is_stream
 
 __all__ = ["lock"]
 

@@ -1,4 +1,4 @@
-"""The one writer of files: whatever happens, a path holds all of the old content or all of the new."""
+"""The one atomic writer, and what can be wrong with a file."""
 
 from __future__ import annotations
 
@@ -15,9 +15,52 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from atlas_splines.files.errors import StorageError
+__all__ = [
+    "LockedError",
+    "StorageError",
+    "is_stream",
+    "naming",
+    "replace_file",
+    "replace_files",
+    "whole_file",
+    "write_whole",
+]
 
-__all__ = ["is_stream", "replace_file", "replace_files", "whole_file", "write_whole"]
+
+class StorageError(ValueError):
+    """A file could not be read or written; the message names it, and says what is wrong and what to do.
+
+    Examples
+    --------
+    >>> from atlas_splines import load
+    >>> load("pyproject.toml")
+    Traceback (most recent call last):
+    ...
+    atlas_splines.files.writer.StorageError: pyproject.toml is not an atlas-splines file; check the name
+    """
+
+
+class LockedError(StorageError):
+    """Another process is changing the file."""
+
+
+@contextlib.contextmanager
+def naming(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Say which file it was, whatever is wrong with it."""
+    try:
+        yield
+    except StorageError:
+        raise
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{path} does not exist; check the name") from None
+    except OSError as error:
+        raise StorageError(f"{path} cannot be read: {error.strerror}; check its permissions") from error
+    except (ValueError, TypeError, ArithmeticError) as error:
+        raise StorageError(
+            f"{path} cannot be loaded: {error}; restore it from a copy, or save the model again"
+        ) from error
+    except MemoryError as error:
+        raise StorageError(f"{path} does not fit into memory; load it on a larger machine") from error
 
 
 @contextlib.contextmanager
@@ -144,7 +187,7 @@ def replace_files(contents: Mapping[Path, Sequence[bytes | memoryview]]) -> None
     >>> replace_files({folder / "a": [b"1"], folder / "missing" / "b": [b"2"]})
     Traceback (most recent call last):
     ...
-    atlas_splines.files.errors.StorageError: ... could not be written: No such file or directory; ...
+    atlas_splines.files.writer.StorageError: ... could not be written: No such file or directory; ...
     >>> list(folder.iterdir())
     []
     """

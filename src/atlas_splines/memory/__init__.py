@@ -1,4 +1,4 @@
-"""Updates that do not forget: where they may change a model, how they learn, and how they are logged.
+"""Evidence that adds up: exact statistics of data, features they are of, and the weights that follow.
 
-Imports `core` and `evidence`.
+Imports `core` only. `memory` pools the rows of updates here.
 """

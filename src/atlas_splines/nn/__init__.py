@@ -13,10 +13,9 @@ except ModuleNotFoundError as missing:
         "atlas_splines.nn needs PyTorch; install it with: pip install 'atlas-splines[torch]'", name="torch"
     ) from None
 
-from atlas_splines.nn.charts import AtlasChart
 from atlas_splines.nn.estimator import EstimatorModule
-from atlas_splines.nn.module import AtlasModule
-from atlas_splines.nn.net import AtlasNet
+from atlas_splines.nn.module import AtlasModule, AtlasNet
 from atlas_splines.nn.onnx import export_onnx
+from atlas_splines.nn.terms import AtlasChart
 
 __all__ = ["AtlasChart", "AtlasModule", "AtlasNet", "EstimatorModule", "export_onnx"]

@@ -1,27 +1,316 @@
-"""A fitted estimator as a module."""
+"""Fitted estimators as modules, with their intervals."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
 from torch import Tensor, nn
 
-from atlas_splines.core.model import state_of
-from atlas_splines.core.offsets import LEVEL_STEPS
-from atlas_splines.estimators.counts import ROOT_OF_ZERO, least_count
-from atlas_splines.evidence.random_effects import LATER, STEPS
-from atlas_splines.nn.doubt import Doubt
-from atlas_splines.nn.later import levelled
+from atlas_splines.estimators.targets import ROOT_OF_ZERO, least_count
+from atlas_splines.memory.conformal import ConformalScores
+from atlas_splines.memory.data_density import (
+    ENOUGH,
+    ENOUGH_IN_PAIR,
+    GRAIN,
+    HALF,
+    QUANTILES,
+    USUAL,
+    DataDensity,
+)
+from atlas_splines.memory.error_model import LARGEST, ErrorModel, ResidualScale
+from atlas_splines.memory.features import Features
+from atlas_splines.memory.pool import Pool
+from atlas_splines.memory.posterior import Posterior
+from atlas_splines.memory.random_effects import LATER, STEPS
+from atlas_splines.model.atlas import state_of
+from atlas_splines.model.state import LEVEL_STEPS, State
+from atlas_splines.nn.gather import locate
 from atlas_splines.nn.module import AtlasModule
+from atlas_splines.nn.terms import AtlasChart, levelled
+from atlas_splines.updates.intervals import error_model_of, needed_density, needed_error_model
 
 if TYPE_CHECKING:
     from atlas_splines.estimators.classifier import AtlasClassifier
     from atlas_splines.estimators.regressor import AtlasRegressor
 
-__all__ = ["EstimatorModule"]
+__all__ = ["EstimatorModule", "Uncertainty"]
+
+Ask = Callable[["ErrorModelModule", Tensor, Tensor], Tensor]
+
+
+class Exact(nn.Module):
+    """Constants that no change of the module's dtype rounds, by name; they are in no checkpoint."""
+
+    def __init__(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        super().__init__()
+        self.arrays = dict(arrays)
+        self._derive(torch.device("cpu"))
+
+    def _derive(self, device: torch.device) -> None:
+        for name, values in self.arrays.items():
+            self.register_buffer(name, torch.tensor(values, device=device), persistent=False)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Exact:
+        super()._apply(fn, recurse)
+        self._derive(next(self.buffers()).device)
+        return self
+
+    def __getitem__(self, name: str) -> Tensor:
+        return cast(Tensor, getattr(self, name))
+
+
+class Uncertainty(nn.Module):
+    """What a state with charts knows about its errors, and where it has rows, as `memory.doubt` says it.
+
+    Parameters
+    ----------
+    state
+        A state with a spread.
+    coverage
+        Of the intervals or sets, if there are to be any.
+    support
+        Whether support is asked for.
+    """
+
+    def __init__(self, state: State, coverage: float | None, support: bool) -> None:
+        super().__init__()
+        self.base = ErrorModelModule(needed_error_model(state), state, coverage, support)
+        contents = [state_of(chart.content) for chart in state.charts]
+        error_models = [(number, error_model_of(content)) for number, content in enumerate(contents)]
+        known = [(number, spread) for number, spread in error_models if spread is not None]
+        self.numbers = [number for number, _ in known]  # of charts that know their errors
+        self.own = nn.ModuleList(
+            ErrorModelModule(spread, contents[number], coverage, support) for number, spread in known
+        )
+
+    def ends(self, charts: nn.ModuleList, points: Tensor, predicted: Tensor) -> Tensor:
+        """Ends of intervals, less what is said: (points, outputs, 2).
+
+        `charts` are those of the model, `points` are in its domain and dtype, `predicted` are its outputs.
+        """
+        return self._blended(charts, points, predicted, ErrorModelModule.ends, sized=True)
+
+    def most_innovation(self, charts: nn.ModuleList, points: Tensor, predicted: Tensor) -> Tensor:
+        """The largest −log p of a class that is in the set: (points,)."""
+        return self._blended(charts, points, predicted, ErrorModelModule.most_innovation, sized=False)
+
+    def support(self, charts: nn.ModuleList, points: Tensor, predicted: Tensor) -> Tensor:
+        """How much evidence stands behind predictions, from 0 to 1: (points,)."""
+        return self._blended(charts, points, predicted, ErrorModelModule.support, sized=False)
+
+    def _blended(
+        self, charts: nn.ModuleList, points: Tensor, predicted: Tensor, ask: Ask, sized: bool
+    ) -> Tensor:
+        """What the spread of the state says, and inside charts theirs."""
+        values = ask(self.base, points.to(torch.float64), predicted)
+        for number, own in zip(self.numbers, self.own, strict=True):
+            chart = cast(AtlasChart, charts[number])
+            size, membership = chart.size.to(torch.float64), chart.membership(points).to(torch.float64)
+            found = ask(
+                cast(ErrorModelModule, own), chart.to_local(points).to(torch.float64), predicted / size
+            )
+            found = found * size[:, None] if sized else found
+            share = membership.reshape(-1, *[1] * (found.ndim - 1))
+            values = torch.where(share > 0, (1 - share) * values + share * found, values)
+        return values
+
+
+class ErrorModelModule(nn.Module):
+    """One spread, without charts: what `ErrorModel` says for one coverage, and support if that is wanted."""
+
+    def __init__(self, spread: ErrorModel, state: State, coverage: float | None, support: bool) -> None:
+        super().__init__()
+        if coverage is not None and spread.scales:
+            pairs = zip(spread.scales, spread.scores, strict=True)
+            self.outputs = nn.ModuleList(EndsModule(scale, scores, coverage) for scale, scores in pairs)
+        elif coverage is not None:
+            self.most = float(spread.scores[0].ends(np.zeros(1), coverage)[0, 1])
+        if support:
+            pool, self.data_density = state.pooled, DataDensityModule(needed_density(spread))
+            self.leverage = None
+            if isinstance(pool, Pool) and needed_density(spread).counts_leverage:
+                self.leverage = Leverage(pool.features, pool.first)
+
+    def ends(self, points: Tensor, predicted: Tensor) -> Tensor:
+        """Ends of intervals, less what is said: (points, outputs, 2)."""
+        inside = points.clamp(0, 1)
+        return torch.stack([ends(inside, predicted[:, k]) for k, ends in enumerate(self.outputs)], dim=1)
+
+    def most_innovation(self, points: Tensor, predicted: Tensor) -> Tensor:
+        """The largest −log p of a class that is in the set: (points,)."""
+        return torch.full_like(predicted[:, 0], self.most)
+
+    def support(self, points: Tensor, predicted: Tensor) -> Tensor:
+        """How much evidence stands behind predictions, from 0 to 1: (points,)."""
+        inside = points.clamp(0, 1)
+        found = self.data_density(inside, None if self.leverage is None else self.leverage(inside))
+        return torch.where((points == inside).all(1), found, 0)
+
+
+class EndsModule(nn.Module):
+    """Ends of the intervals of one output: its scale times quantiles of its scores."""
+
+    def __init__(self, scale: ResidualScale, scores: ConformalScores, coverage: float) -> None:
+        super().__init__()
+        sizes = np.cumsum(scale.features.sizes)  # the constant, coarse splines, finer ones of the prediction
+        inputs = len(scale.features.coarse)
+        self.exact = Exact(
+            {
+                "inputs": np.array(scale.features.coarse[:-1], np.int64),
+                "knots": scale.knots,
+                "places": np.linspace(0, 1, len(scale.knots)),
+                "constant": scale.weights[0],
+                "coarse": scale.weights[1 : sizes[1]].reshape(inputs, -1),
+                "fine": scale.weights[None, sizes[1] :],
+                "centres": scores.centres,
+                "ends": scores.ends(scores.centres, coverage).T,  # (2, regions)
+            }
+        )
+
+    def forward(self, inside: Tensor, predicted: Tensor) -> Tensor:
+        """Ends, less what is said, at points of the unit cube: (points, 2)."""
+        exact = self.exact
+        place = interpolated(predicted, exact["knots"], exact["places"])[:, None]
+        logs = splines_at(torch.cat([inside[:, exact["inputs"]], place], dim=1), exact["coarse"])
+        logs = exact["constant"] + logs + splines_at(place, exact["fine"])
+        size = logs.clamp(-LARGEST, LARGEST).exp()
+        low, high = exact["ends"]
+        ends = [interpolated(predicted, exact["centres"], end) for end in (low, high)]
+        return size[:, None] * torch.stack(ends, dim=1)
+
+
+class Leverage(nn.Module):
+    """φᵀΛ⁻¹φ of points."""
+
+    def __init__(self, features: Features, posterior: Posterior) -> None:
+        super().__init__()
+        inverse = solve_triangular(posterior.factor, np.eye(len(posterior.factor)), lower=True)
+        white = inverse.T if posterior.face is None else posterior.face.basis @ inverse.T  # (features, steps)
+        arrays = {"white": np.ascontiguousarray(white)}
+        for name in ("coarse", "linear"):
+            arrays[name] = np.array(getattr(features, name), np.int64)
+        for k, group in enumerate(features.radial_bases):
+            both = group.both_sides
+            arrays |= {
+                f"scale_{k}": 1 / both,
+                f"bells_{k}": group.centres / both,
+                f"centres_{k}": group.centres,
+            }
+        self.fine, self.radial_bases = features.fine, features.radial_bases
+        self.exact = Exact(arrays)
+
+    def forward(self, inside: Tensor) -> Tensor:
+        """The leverage of each point of the unit cube: (points,)."""
+        _, weights = locate(inside[:, self.exact["coarse"]], 1)  # density 0: all four functions are active
+        parts = [torch.ones_like(inside[:, :1]), weights.transpose(1, 2).flatten(1)]
+        parts += [inside[:, self.exact["linear"]]]
+        parts += [basis_at(inside[:, j], 2 ** (density + 2)) for j, density in self.fine]
+        parts += [self._bases(inside, k) for k in range(len(self.radial_bases))]
+        return (torch.cat(parts, dim=1) @ self.exact["white"]).square().sum(1)
+
+    def _bases(self, inside: Tensor, k: int) -> Tensor:
+        """Values of a group of bumps: (points, bumps)."""
+        at, gaussian_kernels = inside * self.exact[f"scale_{k}"], self.exact[f"bells_{k}"]
+        squared = (
+            at.square().sum(1, keepdim=True) + gaussian_kernels.square().sum(1) - 2 * at @ gaussian_kernels.T
+        )
+        exponents = squared.clamp(min=0)
+        for j in np.flatnonzero(self.radial_bases[k].sides).tolist():  # with one side, a cubic
+            turn = self.radial_bases[k].sides[j] / float(self.radial_bases[k].lengths[j])
+            apart = turn * (self.exact[f"centres_{k}"][:, j] - inside[:, j : j + 1])
+            exponents = exponents + apart.clamp(min=0) ** 3
+        return (-0.5 * exponents).exp()
+
+
+class DataDensityModule(nn.Module):
+    """Support of points by where rows have been, and by their leverage if that counts."""
+
+    def __init__(self, data_density: DataDensity) -> None:
+        super().__init__()
+        counts, paired = (
+            data_density.cell_counts.alone,
+            data_density.cell_counts.paired,
+        )  # (inputs, cells), (pairs, side, side)
+        enough = np.minimum(counts.sum(axis=1, keepdims=True) / data_density.cells, ENOUGH)
+        rows = np.maximum(paired.sum(axis=(1, 2)), 1.0)[:, None, None]
+        expected = paired.sum(axis=2, keepdims=True) * paired.sum(axis=1, keepdims=True) / rows
+        first, second = np.array(data_density.inputs, np.int64)[data_density.pairs.T]
+        self.cells, self.side, self.pairs = data_density.cells, data_density.side, len(data_density.pairs)
+        self.exact = Exact(
+            {
+                "alone": np.log(np.minimum((counts + HALF) / (enough + HALF), 1)).ravel(),
+                "starts": data_density.cells * np.arange(len(counts)),  # of an input among all cells
+                "first": first,  # input of each pair
+                "second": second,
+                "corners": paired[0].size * np.arange(len(paired)) if len(paired) else np.zeros(0, np.int64),
+                "near": paired.ravel(),
+                "expected": expected.ravel(),
+                "usual": data_density.usual,  # (views, quantiles)
+                "share": np.linspace(0, 1, QUANTILES),
+            }
+        )
+
+    def forward(self, inside: Tensor, leverage: Tensor | None) -> Tensor:
+        """Support of points of the unit cube: (points,)."""
+        views = [self._alone(inside), self._paired(inside)]
+        if leverage is not None:
+            views.append(-leverage.clamp(min=1e-300).log())
+        usual, share = self.exact["usual"], self.exact["share"]
+        shares = [interpolated(view, usual[k], share) for k, view in enumerate(views)]
+        return (torch.stack(shares).amin(0) / USUAL).clamp(max=1)
+
+    def _alone(self, inside: Tensor) -> Tensor:
+        """Rows along each input, over what is enough: (points,)."""
+        cells = (inside * self.cells).to(torch.int64).clamp(max=self.cells - 1)
+        return self.exact["alone"][cells + self.exact["starts"]].amin(1)
+
+    def _paired(self, inside: Tensor) -> Tensor:
+        """Rows in each pair, over what independent inputs would have there, or enough: (points,)."""
+        if not self.pairs:
+            return torch.zeros_like(inside[:, 0])
+        places = [inside[:, self.exact[name]] * self.side + HALF for name in ("first", "second")]
+        cells = [place.floor() for place in places]
+        uppers = [((p - c) * GRAIN).round() / GRAIN for p, c in zip(places, cells, strict=True)]
+        near, expected = torch.zeros_like(uppers[0]), torch.zeros_like(uppers[0])
+        row, column = (cell.to(torch.int64) for cell in cells)
+        for a, b in ((0, 0), (0, 1), (1, 0), (1, 1)):
+            share = (uppers[0] if a else 1 - uppers[0]) * (uppers[1] if b else 1 - uppers[1])
+            corner = self.exact["corners"] + (row + a) * (self.side + 2) + column + b
+            near = near + share * self.exact["near"][corner]
+            expected = expected + share * self.exact["expected"][corner]
+        enough = expected.clamp(max=ENOUGH_IN_PAIR)
+        return ((near + HALF) / (enough + HALF)).amin(1).clamp(max=1).log()
+
+
+def interpolated(x: Tensor, knots: Tensor, values: Tensor) -> Tensor:
+    """`np.interp`: x has shape (points,), rising knots and their values (knots,)."""
+    piece = (x[:, None] >= knots).sum(1).sub(1).clamp(min=0)
+    following = (piece + 1).clamp(max=len(knots) - 1)
+    width = knots[following] - knots[piece]
+    share = ((x - knots[piece]) / torch.where(width > 0, width, 1)).clamp(0, 1)
+    return values[piece] + share * (values[following] - values[piece])
+
+
+def splines_at(points: Tensor, coefficients: Tensor) -> Tensor:
+    """Sum over the columns of points, (points, columns), of splines with coefficients (columns, λ)."""
+    columns, functions = coefficients.shape
+    cells, weights = locate(points, functions - 3)
+    starts = functions * torch.arange(columns, device=points.device)
+    active = (cells + starts)[:, None] + torch.arange(4, device=points.device)[:, None]  # as the weights
+    return (coefficients.flatten()[active] * weights).sum((1, 2))
+
+
+def basis_at(column: Tensor, functions: int) -> Tensor:
+    """Values of all λ basis functions of one input: (points, λ)."""
+    cells, weights = locate(column[:, None], functions - 3)  # (points, 1), (points, 4, 1)
+    numbers = torch.arange(functions, device=column.device)
+    active = cells + torch.arange(4, device=column.device)  # (points, 4)
+    return torch.where(active[:, :, None] == numbers, weights, 0).sum(1)
 
 
 class EstimatorModule(nn.Module):
@@ -88,9 +377,9 @@ class EstimatorModule(nn.Module):
         support: bool = False,
     ) -> None:
         from atlas_splines.estimators.classifier import AtlasClassifier  # needs scikit-learn
-        from atlas_splines.estimators.column_footprint import SLOPE_STEPS
+        from atlas_splines.estimators.footprints import SLOPE_STEPS
+        from atlas_splines.estimators.predict import checked_coverages
         from atlas_splines.estimators.regressor import AtlasRegressor
-        from atlas_splines.estimators.uncertainty import checked_coverages
 
         super().__init__()
         if not isinstance(estimator, AtlasRegressor | AtlasClassifier):
@@ -119,7 +408,7 @@ class EstimatorModule(nn.Module):
         if coverage is not None:
             coverage = float(checked_coverages(coverage)[0])
         state = state_of(estimator.model_)
-        self.doubt = Doubt(state, coverage, support) if self.has_ends or support else None
+        self.uncertainty = Uncertainty(state, coverage, support) if self.has_ends or support else None
         self.constants = constants_of(estimator)
         self._derive()
 
@@ -155,13 +444,13 @@ class EstimatorModule(nn.Module):
         elif self.extrapolation == "error":
             out = torch.where((points == inside).all(1, keepdim=True), out, torch.nan)
         predicted = out.softmax(1) if self.classifies else self._in_units(out)
-        if self.doubt is None:
+        if self.uncertainty is None:
             return predicted
         known = inside.to(self.model.scale.dtype)
-        ends = self._ends(self.doubt, known, out) if self.has_ends else []
+        ends = self._ends(self.uncertainty, known, out) if self.has_ends else []
         if not self.has_support:
             return predicted, *ends
-        support = self.doubt.support(self.model.charts, known, out)
+        support = self.uncertainty.support(self.model.charts, known, out)
         return predicted, *ends, torch.where((points == inside).all(1), support, 0)
 
     def _in_units(self, out: Tensor, is_mean: bool = True) -> Tensor:
@@ -181,13 +470,13 @@ class EstimatorModule(nn.Module):
         variance = 1 + ratio - 11 / 3 * ratio**2 + 5 / 3 * ratio**3
         return (counts + self.dispersion * variance / 4).maximum(self.least)
 
-    def _ends(self, doubt: Doubt, known: Tensor, out: Tensor) -> list[Tensor]:
+    def _ends(self, uncertainty: Uncertainty, known: Tensor, out: Tensor) -> list[Tensor]:
         """Low and high ends of intervals, or sets of classes."""
         if self.classifies:
-            most = doubt.most_surprise(self.model.charts, known, out)
+            most = uncertainty.most_innovation(self.model.charts, known, out)
             is_likely = -out.log_softmax(1) <= most[:, None]
             return [is_likely | (out == out.amax(1, keepdim=True))]
-        ends = doubt.ends(self.model.charts, known, out)  # (rows, outputs, 2)
+        ends = uncertainty.ends(self.model.charts, known, out)  # (rows, outputs, 2)
         low, high = (self._in_units(out + ends[:, :, side], is_mean=False) for side in (0, 1))
         return [low, high.maximum(self._in_units(out))] if self.counts else [low, high]
 
@@ -220,7 +509,7 @@ class EstimatorModule(nn.Module):
         return torch.stack(own, dim=1)
 
     def _continued(self, out: Tensor, points: Tensor, inside: Tensor) -> Tensor:
-        """Outputs beyond the domain, as `estimators.extrapolating` continues them along each input."""
+        """Outputs beyond the domain, as `estimators.predict` continues them along each input."""
         beyond = points - inside
         high = beyond > 0  # (rows, inputs)
         outwards = beyond.sign()[:, None] * torch.eye(points.shape[1], device=points.device)
@@ -237,7 +526,7 @@ class EstimatorModule(nn.Module):
 
 def constants_of(estimator: AtlasRegressor | AtlasClassifier) -> dict[str, NDArray[Any]]:
     """Everything in an estimator but the model, as arrays."""
-    from atlas_splines.estimators.extrapolating import Ends  # needs scikit-learn
+    from atlas_splines.estimators.predict import Ends  # needs scikit-learn
 
     domain = estimator.domain_
     columns, pieces = domain.knots.shape  # a piece begins at each knot, and the last one goes on for ever

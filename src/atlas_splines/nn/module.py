@@ -1,12 +1,10 @@
-"""AtlasModule: the model as a layer.
-
-Equation numbers refer to docs/math.md.
-"""
+"""The model as a layer of PyTorch, and networks of such layers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
@@ -14,10 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from atlas_splines.core.checks import check_inputs, check_size
-from atlas_splines.core.evaluation import active_densities
-from atlas_splines.core.lattice import MAX_DENSITY, Domain, Lattice, check_reach
-from atlas_splines.core.model import (
+from atlas_splines.model import splines
+from atlas_splines.model.atlas import (
     Atlas,
     Trainable,
     check_options,
@@ -26,15 +22,15 @@ from atlas_splines.core.model import (
     snapshot_of,
     state_of,
 )
-from atlas_splines.core.records import Record
-from atlas_splines.memory.covers import Cover, plan_fences
-from atlas_splines.nn.charts import AtlasChart
-from atlas_splines.nn.later import LaterModule
-from atlas_splines.nn.local_terms import LocalModule
-from atlas_splines.nn.offsets import LevelOffsets
-from atlas_splines.nn.tables import Table, as_numpy, numpy_dtype, working_dtype
+from atlas_splines.model.checks import check_inputs, check_size
+from atlas_splines.model.evaluate import active_densities
+from atlas_splines.model.lattice import MAX_DENSITY, Domain, Lattice, check_reach
+from atlas_splines.model.log import Record
+from atlas_splines.nn.gather import Table, as_numpy, numpy_dtype, working_dtype
+from atlas_splines.nn.terms import AtlasChart, LaterModule, LevelOffsets, LocalModule
+from atlas_splines.updates.plan import Cover, plan_windows
 
-__all__ = ["AtlasModule"]
+__all__ = ["AtlasModule", "AtlasNet"]
 
 PAIRS_AT_ONCE = 8  # pairs of terms that are summed at once
 
@@ -364,13 +360,13 @@ class AtlasModule(nn.Module):
         """
         like = self._like
         points = check_inputs(as_numpy(X), self.domain, numpy_dtype(like.dtype))
-        (fence,) = plan_fences(points, self.domain, cover, charts=1)
+        (window,) = plan_windows(points, self.domain, cover, charts=1)
         content = AtlasModule(
             self.inputs, self.outputs, terms, density,
             sparse=self.sparse, device=like.device, dtype=like.dtype,
         )  # fmt: skip
         chart = AtlasChart(
-            fence, content, size=like.new_ones(self.outputs), replaces=False,
+            window, content, size=like.new_ones(self.outputs), replaces=False,
             update=self._next_id(), rows=len(points), is_extended=self.is_extended,
         )  # fmt: skip
         self.freeze()
@@ -479,3 +475,60 @@ def replace_parameter(optimizer: torch.optim.Optimizer, old: Tensor, new: Sequen
 
 def is_like(value: Any, parameter: Tensor) -> bool:
     return isinstance(value, Tensor) and value.shape == parameter.shape
+
+
+class AtlasNet(nn.Module):
+    """Layers of ATLAS, one after the other; a sigmoid brings the inputs of all but the first into [0, 1].
+
+    The hidden layers start as random linear functions, for from all zeros they would not learn. A network
+    with hidden layers does *not* keep the memory of a single layer: docs/torch.md has the figures.
+
+    Parameters
+    ----------
+    widths
+        Number of inputs, of outputs of each hidden layer, and of outputs.
+    terms, density, options
+        As in `AtlasModule`, for each layer.
+
+    Examples
+    --------
+    >>> import torch
+    >>> net = AtlasNet([2, 5, 1], terms=3, density=2)
+    >>> [(layer.inputs, layer.outputs) for layer in net.layers]
+    [(2, 5), (5, 1)]
+    >>> net(torch.rand(10, 2)).shape
+    torch.Size([10, 1])
+    """
+
+    def __init__(self, widths: Sequence[int], terms: int = 10, density: int = 4, **options: Any) -> None:
+        super().__init__()
+        if len(widths) < 2:
+            raise ValueError(f"widths must name at least the inputs and the outputs, not {list(widths)}")
+        pairs = pairwise(widths)
+        self.layers = nn.ModuleList(AtlasModule(n, p, terms, density, **options) for n, p in pairs)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Start hidden layers as random linear functions, and the last one at zero."""
+        for layer in self.layers:
+            cast(AtlasModule, layer).reset_parameters()
+        for layer in list(self.layers)[:-1]:
+            set_random_lines(cast(AtlasModule, layer))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Evaluate at points of shape (…, inputs); returns (…, outputs)."""
+        x = self.layers[0](x)
+        for layer in list(self.layers)[1:]:
+            x = layer(torch.sigmoid(x))
+        return x
+
+
+def set_random_lines(layer: AtlasModule) -> None:
+    """Let each output be Σ a_j·(x_j − ½) with random a_j; splines have lines exactly."""
+    table = cast(Table, layer.tables[str(layer.density)]).coefficients
+    functions, cells = splines.basis_size(layer.density), splines.cell_count(layer.density)
+    centres = (torch.arange(functions, device=table.device) - 1) / cells  # of equation (2), counted from zero
+    slopes = 4 * torch.randn(layer.inputs, layer.outputs, device=table.device) / layer.inputs**0.5
+    lines = (centres[:, None] - 0.5) * slopes[:, None]  # (inputs, λ, outputs)
+    with torch.no_grad():
+        table.unflatten(-1, (layer.outputs, -1))[..., -1] = lines.flatten(0, 1).to(table.dtype)

@@ -7,8 +7,7 @@ from atlas_splines.plots.footprints import draw_footprint, draw_updates
 from atlas_splines.plots.history import draw_history
 from atlas_splines.plots.inspection import save_inspection
 from atlas_splines.plots.maps import draw_box, draw_map, save_maps
-from atlas_splines.plots.shapes import draw_shape
-from atlas_splines.plots.terms import draw_terms
+from atlas_splines.plots.shapes import draw_shape, draw_terms
 
 __all__ = [
     "draw_box",

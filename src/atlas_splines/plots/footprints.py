@@ -1,33 +1,37 @@
-"""Where updates can change predictions: a footprint, and the footprints of all updates."""
+"""Footprints as boxes and areas."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike
 
-from atlas_splines.core.records import Folded
-from atlas_splines.estimators.column_footprint import ColumnFootprint
-from atlas_splines.memory.footprints import BoxFootprint, Footprint, RestFootprint
-from atlas_splines.memory.log import Removal
+from atlas_splines.estimators.footprints import ColumnFootprint
+from atlas_splines.model.log import Folded
 from atlas_splines.plots.columns import Array, Column, check_fitted, number_of, numbered
-from atlas_splines.plots.style import ACCENT, LANE_COLOUR, QUIET, REVERTED, RUG_HEIGHT
+from atlas_splines.plots.style import ACCENT, DPI, LANE_COLOUR, QUIET, REVERTED, RUG_HEIGHT
+from atlas_splines.updates.footprint import BoxFootprint, Footprint, RestFootprint
+from atlas_splines.updates.log import Removal
 
 if TYPE_CHECKING:
-    from atlas_splines.core.records import Record
     from atlas_splines.estimators.base import AtlasEstimator
+    from atlas_splines.model.log import Record
 
 __all__ = [
     "EVERYTHING",
     "MOST_RUNS",
+    "draw_areas",
     "draw_footprint",
     "draw_updates",
     "row_label",
     "runs_of",
+    "save_areas",
     "sentence_on",
 ]
 
@@ -106,7 +110,7 @@ def projected_boxes(footprint: Footprint, inputs: list[int], limits: list[Array]
     """Areas of two inputs, each as the (low, high) of both: of boxes, or of the arms of a cross."""
     (area, _, to_units), (a, b) = explained(footprint), inputs
     if isinstance(area, BoxFootprint):
-        return [(to_units(a, fence.box[a]), to_units(b, fence.box[b])) for fence in area.fences]
+        return [(to_units(a, window.box[a]), to_units(b, window.box[b])) for window in area.windows]
     upright = [(part, limits[1]) for part in footprint.intervals(a)]
     return upright + [(limits[0], part) for part in footprint.intervals(b)]
 
@@ -224,3 +228,50 @@ def lane_label(estimator: AtlasEstimator, j: int, name: str) -> str:
     low, high = estimator.domain_.to_raw(j, estimator.model_.domain[j])
     short = name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
     return f"{short}\n{low:.4g}\nto {high:.4g}"
+
+
+MOST_AREAS = 20
+
+
+def draw_areas(axes: Axes, areas: Sequence[Footprint]) -> Axes:
+    """Draw places as rows; each column has a lane, and a bar where the place has it.
+
+    Parameters
+    ----------
+    axes
+        Where to draw.
+    areas
+        Footprints, such as ``areas`` of `versions.diff`. Of more than 20 the first 20 are drawn.
+
+    Examples
+    --------
+    >>> from atlas_splines import Atlas, footprint
+    >>> area = footprint(Atlas(inputs=2), [[0.1, 0.1], [0.3, 0.3]])
+    >>> axes = draw_areas(Figure().subplots(), [area])
+    >>> [label.get_text() for label in axes.get_yticklabels()]
+    ['place 1']
+    """
+    shown = areas[:MOST_AREAS]
+    names: Sequence[str] = ()
+    for row, area in enumerate(shown):
+        inner, names, to_units = explained(area)
+        for lane in range(len(names)):
+            low, high = to_units(lane, inner.domain[lane])
+            parts = np.array(area.intervals(lane)).reshape(-1, 2)
+            shares = LANE_GAP + (1 - 2 * LANE_GAP) * (parts - low) / (high - low)
+            draw_bars(axes, (lane + shares).clip(lane, lane + 1).tolist(), row, ACCENT)
+    for lane in range(len(names)):
+        axes.axvspan(lane + LANE_GAP, lane + 1 - LANE_GAP, color=LANE_COLOUR, lw=0, zorder=0)
+    axes.set_yticks(range(len(shown)), [f"place {k + 1}" for k in range(len(shown))])
+    axes.set_xticks(np.arange(len(names)) + 0.5, list(names))
+    axes.tick_params(length=0, labelsize="small")
+    axes.spines[:].set_visible(False)
+    axes.set(xlim=(0, max(len(names), 1)), ylim=(max(len(shown), 1) - 0.5, -0.5))
+    return axes
+
+
+def save_areas(path: Path, areas: Sequence[Footprint]) -> None:
+    """Save a picture of places."""
+    figure = Figure(figsize=(8, 1 + 0.35 * min(max(len(areas), 1), MOST_AREAS)), layout="constrained")
+    draw_areas(figure.subplots(), areas)
+    figure.savefig(path, dpi=DPI)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.axes import Axes
 
-from atlas_splines.core.history import History
+from atlas_splines.model.train import History
 from atlas_splines.plots.columns import check_fitted
 from atlas_splines.plots.style import LINE_COLOURS
 
@@ -47,11 +47,11 @@ def draw_history(axes: Axes, history: History | Sequence[Sequence[float]] | Atla
         raise ValueError("the history has no losses to draw; it takes an epoch, or rows that are held out")
     for (label, losses), colour in zip(lines.items(), cycle(LINE_COLOURS), strict=False):
         axes.plot(np.arange(1, len(losses) + 1), losses, color=colour, label=label)
-    judged = [losses for label, losses in lines.items() if label != "training" and losses]
-    for losses in judged:
+    assessed = [losses for label, losses in lines.items() if label != "training" and losses]
+    for losses in assessed:
         best = int(np.argmin(losses))
         axes.plot(best + 1, losses[best], "o", color="black", ms=5, zorder=3)
-    if judged:
+    if assessed:
         axes.lines[-1].set_label("best epoch")
     spans_decades = values.min() > 0 and values.max() > 10 * values.min()
     axes.set(xlabel="epoch", ylabel="loss", yscale="log" if spans_decades else "linear")

@@ -12,9 +12,8 @@ from matplotlib.collections import Collection
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
-from atlas_splines.core.model import state_of
 from atlas_splines.estimators.table_model import TableModel
-from atlas_splines.memory.known_rows import lookalikes_of
+from atlas_splines.model.atlas import state_of
 from atlas_splines.plots.categories import (
     Categories,
     category_columns,
@@ -22,8 +21,7 @@ from atlas_splines.plots.categories import (
     draw_categories,
     made_possible,
 )
-from atlas_splines.plots.columns import PLACES, Array, check_fitted
-from atlas_splines.plots.doubt import INTERVAL_LABEL
+from atlas_splines.plots.columns import PLACES, Array, beyond, check_fitted, places_of, sketched_rows
 from atlas_splines.plots.footprints import (
     EVERYTHING,
     MOST_RUNS,
@@ -32,7 +30,7 @@ from atlas_splines.plots.footprints import (
     runs_of,
     sentence_on,
 )
-from atlas_splines.plots.places import places_of
+from atlas_splines.plots.intervals import INTERVAL_LABEL
 from atlas_splines.plots.shapes import (
     BAND_LABEL,
     SAMPLE_SIZE,
@@ -41,12 +39,12 @@ from atlas_splines.plots.shapes import (
     effect_curves,
     sample_points,
 )
-from atlas_splines.plots.sketches import beyond, sketched_rows
 from atlas_splines.plots.style import DPI, PICTURES
+from atlas_splines.updates.synthetic_sample import synthetic_sample_of
 
 if TYPE_CHECKING:
-    from atlas_splines.core.records import Record
     from atlas_splines.estimators.base import AtlasEstimator
+    from atlas_splines.model.log import Record
     from atlas_splines.tables.encoding import Encoding
 
 __all__ = ["save_inspection"]
@@ -104,7 +102,7 @@ def inspection(model: AtlasEstimator | TableModel, X: ArrayLike | None = None) -
     panels = parts[0].subplots(down, across, sharey=True, squeeze=False)
     draw_shapes(panels, estimator, columns, shown_rows, sample, output)
     if rows is None and runs:  # the rows of a fit lie in its domain
-        tell_beyond(panels, estimator, columns, shown_rows)
+        report_beyond(panels, estimator, columns, shown_rows)
     which = f"the {len(columns)} most influential of {len(every)} columns"
     shown = "each column" if len(columns) == len(every) else which
     parts[0].suptitle(f"Effect of {shown}, over {where_from(estimator, rows)}")
@@ -138,7 +136,7 @@ def where_from(estimator: AtlasEstimator, rows: Array | None) -> str:
     """What effects are averaged over."""
     if rows is not None:
         return "rows of data"
-    known = lookalikes_of(state_of(estimator.model_), 1)
+    known = synthetic_sample_of(state_of(estimator.model_), 1)
     return "random points of the domain" if known is None else "points like the rows learned"
 
 
@@ -189,7 +187,7 @@ def variation_of(
     return float(curves.std(axis=0).mean())
 
 
-def tell_beyond(
+def report_beyond(
     panels: NDArray[np.object_], estimator: AtlasEstimator, columns: list[Shown], rows: Array | None
 ) -> None:
     """Say below columns which share of the rows learned were counted at an end of the domain."""

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from atlas_splines.tables.dialects import PLAIN
-from atlas_splines.tables.reading import MISSING, Piece, TableError
+from atlas_splines.tables.source import MISSING, Piece, TableError
 from atlas_splines.tables.wording import WaysOut, choice, listed
 
 __all__ = ["Cells", "Label", "as_labels", "as_names", "as_narrow", "has_comma"]

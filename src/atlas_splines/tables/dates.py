@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from atlas_splines.files.fields import Fields
 from atlas_splines.tables.cells import Cells, trimmed
-from atlas_splines.tables.reading import TableError
+from atlas_splines.tables.source import TableError
 from atlas_splines.tables.wording import listed
 
 __all__ = [

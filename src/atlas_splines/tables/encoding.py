@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from atlas_splines.core.rounding import outwards
-from atlas_splines.evidence.random_effects import LATER, Levels
 from atlas_splines.files.fields import Fields
+from atlas_splines.memory.random_effects import LATER, Levels
+from atlas_splines.model.checks import outwards
 from atlas_splines.tables.cells import MISSING_TARGET, Cells, Label
 from atlas_splines.tables.dates import Calendar
 from atlas_splines.tables.dialects import PLAIN, Dialect
-from atlas_splines.tables.reading import Piece, Table
+from atlas_splines.tables.source import Piece, Table
 
 __all__ = ["Column", "Encoding", "frame"]
 

@@ -1,12 +1,10 @@
-"""Data frames, of pandas, polars or pyarrow, and rows that come as dictionaries, as pieces of a table.
-
-What they hold is encoded as the columns of a file are. Rows are counted from 0, as frames count them.
-"""
+"""Data frames and rows as dictionaries, whole or in partitions, as pieces of a table."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import Enum
+from hashlib import blake2b
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -15,17 +13,39 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from atlas_splines.tables.cells import Cells, trimmed
+from atlas_splines.tables.cells import Cells, is_text, trimmed
 from atlas_splines.tables.dates import DateChoice
 from atlas_splines.tables.encoding import Column, Encoding
+from atlas_splines.tables.inference import (
+    News,
+    Remote,
+    checked_news,
+    new_categories,
+    some_of,
+    survey_frame,
+)
 from atlas_splines.tables.new_columns import new_columns
-from atlas_splines.tables.reading import Piece, Source
-from atlas_splines.tables.survey import Elsewhere, News, checked_news, new_categories, survey_frame
+from atlas_splines.tables.source import Piece, Source, Table
 from atlas_splines.tables.wording import FRAME, TableError, one_line
 
 __all__ = [
-    *("NAME", "chosen", "completed", "encode_frame", "first_missing", "frame_of_rows", "learn_encoding"),
-    *("piece_of", "survey_new", "unused_name", "with_new_categories", "with_texts_of"),
+    "NAME",
+    "as_categories",
+    "cell_numbers",
+    "cells_of",
+    "chosen",
+    "completed",
+    "encode_frame",
+    "first_missing",
+    "frame_of_rows",
+    "joined_tables",
+    "learn_encoding",
+    "number_of_text",
+    "piece_of",
+    "survey_new",
+    "unused_name",
+    "with_new_categories",
+    "with_texts_of",
 ]
 
 Array = NDArray[np.float64]
@@ -39,7 +59,7 @@ def learn_encoding(
     names: Sequence[str],
     target: str,
     dates: Mapping[str, str] = MappingProxyType({}),
-    elsewhere: Elsewhere | None = None,
+    elsewhere: Remote | None = None,
 ) -> Encoding | None:
     """How the columns of a frame become inputs, or None if all of them are numbers.
 
@@ -141,7 +161,7 @@ def with_new_categories(X: Any, encoding: Encoding) -> Encoding:
     return News({name: texts for name, texts in found.items() if texts}).added_to(encoding)
 
 
-def with_texts_of(elsewhere: Elsewhere, encoding: Encoding) -> Encoding:
+def with_texts_of(elsewhere: Remote, encoding: Encoding) -> Encoding:
     """The encoding with the categories of rows that are elsewhere."""
     source = Source(Path(NAME), NAME, tuple(encoding.names), ways_out=FRAME)
     return checked_news(source, encoding, elsewhere.news(encoding)).added_to(encoding)
@@ -219,3 +239,69 @@ def name_of(value: Any) -> Any:
     if not isinstance(value, Enum):
         return value
     return value.value if isinstance(value.value, str) else value.name
+
+
+def cells_of(X: Any, names: Sequence[str]) -> tuple[Table, Remote]:
+    """A part of a frame, and what others have to know of it.
+
+    All numbers, texts and dates have one type each; a column without any has none.
+
+    Examples
+    --------
+    >>> table, known = cells_of(pa.table({"size": [1, 2], "kind": ["flat", "flat "]}), ["size", "kind"])
+    >>> table.schema.types, dict(known.texts), known.rows
+    ([DataType(double), DataType(string)], {'kind': frozenset({'flat'})}, 2)
+    """
+    piece = piece_of(X, names)
+    columns = [Cells.of(piece, name) for name in names]
+    values = [
+        pa.nulls(len(cells.values)) if cells.values.null_count == len(cells.values) else cells.values
+        for cells in columns
+    ]
+    return pa.table(values, names=list(names)), Remote(texts_of(piece, columns), piece.table.num_rows)
+
+
+def texts_of(piece: Piece, columns: Sequence[Cells]) -> dict[str, frozenset[str]]:
+    """Names of the different texts of columns that could be categories."""
+    coded = [
+        cells for cells in columns if is_text(cells.values.type) or cells.column in piece.source.categories
+    ]
+    return {cells.column: some_of(cells.spellings()) for cells in coded}
+
+
+def joined_tables(tables: Sequence[Table]) -> Table:
+    """The rows of some parts."""
+    return pa.concat_tables(tables, promote_options="permissive").combine_chunks()
+
+
+def as_categories(table: Table, names: Collection[str]) -> Table:
+    """A table that says which of its columns are categories in any case."""
+    for j, name in enumerate(table.column_names):
+        if name in names:
+            table = table.set_column(j, name, table[name].dictionary_encode())
+    return table
+
+
+def cell_numbers(table: Table) -> Array:
+    """A number for each cell, shape (rows, columns): equal cells have equal ones."""
+    return np.column_stack([column_numbers(column.combine_chunks()) for column in table.columns])
+
+
+def column_numbers(values: pa.Array) -> Array:
+    """A number for each cell of a column, NaN for missing ones."""
+    if is_text(values.type):
+        return numbers_of_texts(values.dictionary_encode())
+    if pa.types.is_temporal(values.type):
+        values = values.view(pa.int32() if values.type.bit_width == 32 else pa.int64())
+    return values.cast(pa.float64(), safe=False).fill_null(np.nan).to_numpy(zero_copy_only=False)
+
+
+def numbers_of_texts(texts: pa.DictionaryArray) -> Array:
+    """Hashes of texts as numbers."""
+    hashes = [*map(number_of_text, texts.dictionary.to_pylist()), np.nan]
+    return np.array(hashes)[texts.indices.fill_null(len(hashes) - 1).to_numpy(zero_copy_only=False)]
+
+
+def number_of_text(text: str) -> float:
+    """A hash of a text, which is a whole number below 2**48."""
+    return float(int.from_bytes(blake2b(text.encode(), digest_size=6).digest(), "big"))

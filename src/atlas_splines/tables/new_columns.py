@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from atlas_splines.evidence.random_effects import LATER, Levels
 from atlas_splines.files.fields import Fields
+from atlas_splines.memory.random_effects import LATER, Levels
 from atlas_splines.tables.dates import (
     COMPACT,
     LAYOUTS,
@@ -26,7 +26,7 @@ from atlas_splines.tables.dates import (
     days_since_1970,
 )
 from atlas_splines.tables.encoding import Column, Encoding
-from atlas_splines.tables.reading import Piece, TableError
+from atlas_splines.tables.source import Piece, TableError
 
 __all__ = [
     "NewColumn",

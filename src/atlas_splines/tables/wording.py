@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 __all__ = [
     *("COMMAND", "FRAME", "TableError", "WaysOut"),
-    *("choice", "counted", "listed", "one_line", "told_bytes", "visible"),
+    *("choice", "counted", "listed", "one_line", "byte_size", "visible"),
 ]
 
 # What steers a terminal instead of being shown: control characters, ends of lines and paragraphs, changes of
@@ -116,12 +116,12 @@ def visible(line: str) -> str:
     return CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", line)
 
 
-def told_bytes(size: int) -> str:
+def byte_size(size: int) -> str:
     """The size of a file, in the unit that suits it.
 
     Examples
     --------
-    >>> told_bytes(820), told_bytes(64_300), told_bytes(1_240_000), told_bytes(2_460_000_000)
+    >>> byte_size(820), byte_size(64_300), byte_size(1_240_000), byte_size(2_460_000_000)
     ('820 bytes', '64 kB', '1.2 MB', '2.5 GB')
     """
     for unit, name in ((10**9, "GB"), (10**6, "MB")):

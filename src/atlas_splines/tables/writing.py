@@ -18,7 +18,7 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 
 from atlas_splines.files.writer import whole_file
-from atlas_splines.tables.heads import is_parquet
+from atlas_splines.tables.dialects import is_parquet
 from atlas_splines.tables.wording import TableError, one_line, visible
 
 __all__ = ["TableWriter", "read_scratch", "write_scratch"]

@@ -3,13 +3,13 @@
 Imports `storage` and everything below it; only the command and experiments may import it.
 """
 
-from atlas_splines.versions.differences import Difference, diff
-from atlas_splines.versions.forgetting import Receipt, forget
-from atlas_splines.versions.merging import Conflict, MergeConflict, merge
-from atlas_splines.versions.patches import Patch, PatchError, apply, patch, read_patch
-from atlas_splines.versions.replaying import Replay, replay
-from atlas_splines.versions.verifying import Verification, verify
-from atlas_splines.versions.versioned import version
+from atlas_splines.versions.diff import Difference, diff
+from atlas_splines.versions.forget import Receipt, forget
+from atlas_splines.versions.merge import Conflict, MergeConflict, merge
+from atlas_splines.versions.patch import Patch, PatchError, apply, patch, read_patch
+from atlas_splines.versions.replay import Replay, replay
+from atlas_splines.versions.verify import Verification, verify
+from atlas_splines.versions.version import version
 
 __all__ = [
     "Conflict",

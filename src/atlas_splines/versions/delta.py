@@ -15,27 +15,27 @@ from typing import Any
 
 import numpy as np
 
-from atlas_splines.core.charts import Chart
-from atlas_splines.core.model import Atlas, is_held, model_in, state_of
-from atlas_splines.core.records import Record, chain_of, folded_of, next_id, shortened, unfolded
 from atlas_splines.estimators.base import AtlasEstimator
 from atlas_splines.estimators.classifier import AtlasClassifier
 from atlas_splines.estimators.ledger import Contribution, Ledger, derive
 from atlas_splines.files.archive import Archive
 from atlas_splines.files.fields import Fields
-from atlas_splines.memory.log import Removal, log_in
-from atlas_splines.storage.estimators import label_values, labels_to_json
-from atlas_splines.storage.ledger import (
+from atlas_splines.io.estimators import label_values, labels_to_json
+from atlas_splines.io.ledger import (
     EPOCH,
     MICROSECOND,
     contributions_header,
     contributions_tensors,
     read_contributions,
 )
-from atlas_splines.storage.models import model_from_archive, model_to_archive
-from atlas_splines.versions.additions import chain_at
-from atlas_splines.versions.differences import entry_key
-from atlas_splines.versions.versioned import Versioned, estimator_of, model_of
+from atlas_splines.io.models import model_from_archive, model_to_archive
+from atlas_splines.model.atlas import Atlas, is_held, model_in, state_of
+from atlas_splines.model.charts import Chart
+from atlas_splines.model.log import Record, chain_of, folded_of, next_id, shortened, unfolded
+from atlas_splines.updates.log import Removal, log_in
+from atlas_splines.versions.contributions import chain_at
+from atlas_splines.versions.diff import entry_key
+from atlas_splines.versions.version import Versioned, estimator_of, model_of
 
 __all__ = ["Delta", "delta_from_archive", "delta_of", "delta_to_archive", "joined", "ledger_of", "new_charts"]
 

@@ -1,8 +1,8 @@
 import numpy as np
 
 from atlas_splines import Atlas, gradient_norm
-from atlas_splines.core.model import state_of
 from atlas_splines.experiments.paper.differences import gradient_sizes, optimizer_reach
+from atlas_splines.model.atlas import state_of
 
 
 def test_bounds_are_in_order_for_any_coefficients():

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from atlas_splines.experiments.arena.tasks import Problem, split
 from atlas_splines.tables.cells import Cells
 from atlas_splines.tables.dates import DATE
-from atlas_splines.tables.heads import DELIMITERS
-from atlas_splines.tables.reading import Source
-from atlas_splines.tables.survey import Survey, is_number
+from atlas_splines.tables.dialects import DELIMITERS
+from atlas_splines.tables.inference import Survey, is_number
+from atlas_splines.tables.source import Source
 
 __all__ = ["DataFile", "check_data", "csv_tasks", "read_columns"]
 

@@ -1,0 +1,177 @@
+"""First rows: the evidence of a fit, and more of its data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atlas_splines.memory.data_density import DataDensity
+from atlas_splines.memory.error_model import ErrorModel, relevant_inputs
+from atlas_splines.memory.expert_weights import ExpertWeights
+from atlas_splines.memory.initial_fit import InitialFit, fit_features
+from atlas_splines.memory.kept_rows import HeldRows
+from atlas_splines.memory.local_memory import LocalMemory
+from atlas_splines.memory.pool import HALF_LIVES, RECENT, Pool
+from atlas_splines.memory.posterior import solve
+from atlas_splines.memory.statistics import HEAVIEST
+from atlas_splines.model.atlas import Atlas, model_in, state_of
+from atlas_splines.model.rows import Rows
+from atlas_splines.model.state import Monotonic, State
+from atlas_splines.updates.routing import as_doubles, needed_pool
+
+__all__ = [
+    "FEATURES",
+    "add_first_rows",
+    "as_first_rows",
+    "initial_error_model",
+    "solve_rows",
+    "start_pool",
+    "use_initial_model",
+]
+
+Array = NDArray[np.float64]
+
+FEATURES = 550  # of a model
+JUDGED = 2000  # known rows whose leverage is found
+MOST_LEVERAGE = 0.999  # of a row on its own prediction
+
+
+def solve_rows(
+    rows: Rows,
+    features: int = FEATURES,
+    seed: int = 0,
+    monotonic: Monotonic = (),
+    pairs: bool = True,
+    tolerance: float = 0.0,
+    levels: tuple[int, ...] = (),
+    fewest: int = 1,
+) -> InitialFit:
+    """Features for the first rows, and the readout that a pool of their sums has.
+
+    Parameters are those of `fit_features`.
+    """
+    solved = fit_features(
+        *as_first_rows(rows), features, seed, monotonic, False, pairs, tolerance, levels, fewest
+    )
+    return replace(
+        solved, posterior=solve(solved.statistics, solved.posterior.prior), prior=solved.posterior.prior
+    )
+
+
+def as_first_rows(rows: Rows) -> tuple[Array, Array, Array]:
+    """Points, targets and weights of the first rows, as their statistics count them."""
+    points, targets, weights = as_doubles(rows)
+    return points, targets, np.minimum(weights / weights.mean(), HEAVIEST)
+
+
+def start_pool(
+    model: Atlas,
+    solved: InitialFit,
+    *,
+    loss: str,
+    unit: float = 1.0,
+    half_life: float | None = None,
+    error_model: ErrorModel | None = None,
+    memory: LocalMemory | None = None,
+    fewest: int = 1,
+    undo: int = RECENT,
+) -> Atlas:
+    """The model, which was fitted to some rows, with their evidence; its predictions stay as they are.
+
+    Parameters
+    ----------
+    model
+        A model on the unit cube, without charts.
+    solved
+        Features and sums of these rows.
+    loss
+        Name of its loss.
+    unit
+        Weight that counts as one row: their mean weight, as users gave it.
+    half_life
+        Rows after which evidence counts half; by default several memories are kept and mixed.
+    error_model
+        How far off the model is on rows that it has not learned.
+    memory
+        The rows that it keeps.
+    fewest
+        Rows of which sums are kept apart, at least.
+    undo
+        Updates whose sums are kept apart, at most.
+    """
+    lives = HALF_LIVES if half_life is None else (half_life,)
+    pool = Pool.of_sums(
+        solved.features,
+        solved.posterior.prior if solved.prior is None else solved.prior,
+        solved.statistics,
+        lives,
+        state_of(model),
+        loss,
+        model.dtype.name,
+        unit=unit,
+    )
+    if memory is not None:
+        pool = replace(pool, fitted=None, memory=memory)
+        pool = replace(pool, experts=ExpertWeights.of(pool.candidates)).derived_as(state_of(model))
+    pool = replace(pool.with_error_model(error_model), fewest=fewest, undo=undo)
+    if half_life is not None:
+        pool = pool.with_output_mode("fading")
+    return model_in(replace(state_of(model), pooled=pool))
+
+
+def initial_error_model(
+    rows: Rows,
+    solved: InitialFit,
+    loss: str,
+    assessed: NDArray[np.intp],
+    predicted: Array,
+    factor: Array,
+) -> ErrorModel | None:
+    """How far off a fitted model is, and where its rows are; None if nothing is known of its errors.
+
+    Parameters
+    ----------
+    rows, solved, loss
+        The data of the fit, its features and sums, and the name of the loss.
+    assessed, predicted, factor
+        Numbers of rows of which something was said by models that had not learned them, what that was, and by
+        how much the errors of the fitted model are larger, as in `Spread.of`.
+    """
+    if not len(assessed):
+        return None
+    points, targets, weights = as_first_rows(rows)
+    inputs = relevant_inputs(solved.features)
+    some = np.linspace(0, len(points) - 1, min(len(points), JUDGED)).astype(int)
+    own = solved.posterior.leverage(solved.features(points[some])) * weights[some]
+    others = own / (1 - np.minimum(own, MOST_LEVERAGE))  # the leverage of a row on what the others say
+    return ErrorModel.of(
+        points[assessed],
+        predicted,
+        targets[assessed],
+        weights[assessed],
+        inputs=inputs,
+        loss=loss,
+        data_density=DataDensity.of(points, inputs, some, others),
+        factor=factor,
+        monotonic=solved.features.monotonic,
+    )
+
+
+def add_first_rows(state: State, pieces: Iterable[Rows], held: HeldRows | None = None) -> State:
+    """The state of all first data, of which a part was fitted: the readout of the exact memory.
+
+    The model is derived once, after the last piece. With a local memory, `held` may be all rows of the first
+    data that it keeps; otherwise those of the pieces come after those that it has.
+    """
+    before = pool = needed_pool(state)
+    for rows in pieces:
+        pool = pool.extended_by(*as_doubles(rows), assess=before)
+    return pool.keeping_of(0, held).with_output_mode("exact").state_like(state)
+
+
+def use_initial_model(state: State) -> State:
+    """The state in which the first model speaks, with all evidence kept; only before any update."""
+    return needed_pool(state).with_output_mode("mixture").state_like(state)

@@ -1,0 +1,427 @@
+"""`update` and `footprint`: a state learns rows, and the points that this can change."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from atlas_splines.model.atlas import Atlas, commit, model_in, state_of, take_state
+from atlas_splines.model.checks import check_inputs, check_note
+from atlas_splines.model.evaluate import evaluate
+from atlas_splines.model.lattice import Domain
+from atlas_splines.model.linear_algebra import ONE_THREAD_EACH
+from atlas_splines.model.log import next_id
+from atlas_splines.model.losses import find_loss
+from atlas_splines.model.rows import Rows
+from atlas_splines.model.state import State
+from atlas_splines.model.train import History, Seed, Split, Trainer, TrainingDiverged, run_at
+from atlas_splines.updates.assess import OutOfSample, assess_pooled, harm_warning, warn_known, warn_of
+from atlas_splines.updates.footprint import BoxFootprint, Footprint, RestFootprint
+from atlas_splines.updates.incremental import pool_rows
+from atlas_splines.updates.initial_memory import FEATURES
+from atlas_splines.updates.log import RowDigest, Update, learned_before
+from atlas_splines.updates.metrics import HeldOut
+from atlas_splines.updates.plan import BY_EVIDENCE, Count, Cover, Retention, UpdatePlan, plan_update
+from atlas_splines.updates.refusal import Origin, refuse_faulty
+from atlas_splines.updates.routing import memory_in
+from atlas_splines.updates.solved_charts import open_charts
+from atlas_splines.updates.synthetic_sample import with_known_rows
+from atlas_splines.updates.trained_charts import UpdateOptions, known_seed, learn_chart, settings_of
+
+__all__ = ["footprint", "points_in", "state_after", "update"]
+
+
+def points_in(box: Domain, rows: int, random: np.random.Generator) -> NDArray[np.float64]:
+    """Random points of a box.
+
+    Examples
+    --------
+    >>> points_in(np.array([[0.0, 1.0], [5.0, 6.0]]), 10, np.random.default_rng(0)).shape
+    (10, 2)
+    """
+    low, high = box.T
+    return low + (high - low) * random.random((rows, low.size))
+
+
+DIVERGED = "training diverged, so nothing was changed; lower learning_rate, or scale the targets to about 1"
+NO_CHART = "rows that were held out are predicted as well without a chart: none was opened"
+
+
+@ONE_THREAD_EACH
+def update(
+    model: Atlas,
+    X: ArrayLike,
+    y: ArrayLike,
+    *,
+    retention: Retention = "chart",
+    cover: Cover = "touch",
+    density: int | None = None,
+    terms: int | None = None,
+    charts: Count = "auto",
+    epochs: int | None = None,
+    batch_size: int = 100,
+    learning_rate: float = 0.01,
+    loss: str = "mae",
+    sample_weight: ArrayLike | None = None,
+    random_state: Seed = None,
+    progress: bool = False,
+    extend: bool = False,
+    features: int = FEATURES,
+    rest: Iterable[tuple[ArrayLike, ...]] = (),
+    message: str = "",
+    author: str = "",
+    accept: bool = False,
+    assess: bool = True,
+    digest: RowDigest | None = None,
+) -> Update:
+    """Teach a model new data, in place, without breaking it elsewhere.
+
+    Parameters
+    ----------
+    model
+        The model to update. If the update fails or is interrupted, it is exactly as it was.
+    X, y
+        The new data: inputs in the domain, shape (rows, inputs), and targets.
+    retention
+        - "auto": let the data decide. Rows that noise explains are pooled; rows that contradict what is known
+          in one place get charts; where the world drifts, shorter memories take over. Without evidence, which
+          a fitted estimator's model keeps, it is "chart".
+        - "pool": add the rows to the evidence of all rows before, and solve anew. The order of updates does
+          not matter, nothing is forgotten, and everything can change.
+        - "chart": freeze the model and add charts around the data. Outside the footprint no prediction
+          changes by a bit, and `Atlas.revert` undoes the update exactly. With evidence their content is
+          solved for from the rows, takes the place of the model's there, and later rows join it; without, it
+          is trained.
+        - "rehearsal": train the model on the new data together with as many points from elsewhere,
+          labelled by the model as it was. Everything can change a little.
+        - "both": rehearsal, then charts for what it leaves. Everything can change a little.
+        - "none": the paper's plain training, which changes a cross around the data.
+    cover
+        "touch": charts count in full on all of the data, and fade out within three cells of their fence.
+        "inside": charts change nothing outside the cells of the data, and fade out towards its rim.
+    density
+        Density of trained charts, in coordinates where the data's box is the unit cube. By default one grows
+        from density 3 to at most 6 as long as a tenth of the rows, held out, says that it helps. With few
+        rows it is coarser: at first there are 8 rows for each basis function of an input, and never fewer
+        than 2.
+    terms
+        Pairs of exponentials of each trained chart; by default 10.
+    charts
+        How many charts. "auto" splits the data in two along one input as long as that shrinks the volume of
+        the bounding boxes to 70 % or less, with 8 charts at most and 50 rows at least in each. A given
+        number is kept to while each chart can have a quarter of its even share of the rows.
+    epochs
+        Passes over the data; by default 50, or more if that makes fewer than 5000 batches. A chart makes at
+        most so many for each density and for each of three falling learning rates.
+    batch_size, learning_rate, loss, sample_weight, random_state, progress
+        As in `train`.
+    extend
+        Whether X may lie beyond the domain, for "pool" and for "auto" with evidence. Evidence counts such
+        rows at the edge of the domain; charts around them extend it.
+    features
+        How many features evidence may be of. With "auto", rows that none of them reaches get new ones, up to
+        this number and a quarter more; then the result depends on the order of updates.
+    rest
+        Further rows of the new data, in pieces (X, y) or (X, y, sample_weight), for data that does not fit
+        into memory. They are pooled, or join charts, one piece after the other; whether to open charts is
+        decided by X alone, and the errors in the log are those on X. For "pool", and for "auto" with
+        evidence.
+    message, author
+        Why the update is made, and by whom: for the log.
+    accept
+        Whether to learn rows that are otherwise not learned: those that are faulty as a whole, such as a
+        file in other units or with two columns exchanged, which raise `UpdateRefused`; and those of an
+        earlier update, of which an `UpdateWarning` tells.
+    assess
+        Whether the log tells how well the rows are predicted by all others, which can take longer than to
+        learn them. The error before learning is there in any case.
+    digest
+        For the log, that of the rows, if they have other numbers where they come from than these. Whoever
+        gives it has judged the rows there.
+
+    Returns
+    -------
+    Update
+        Also the newest entry of ``model.updates``; or that of the earlier update with these rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from atlas_splines import Atlas
+    >>> X = np.random.default_rng(0).random((500, 2))
+    >>> model = Atlas(inputs=2)
+    >>> done = update(model, 0.2 + 0.2 * X, np.ones(500), random_state=0)
+    >>> model([[0.3, 0.3]]).round(1), model([[0.3, 0.8]])
+    (array([[1.]], dtype=float32), array([[0.]], dtype=float32))
+    >>> model.revert(done.id)([[0.3, 0.3]])
+    array([[0.]], dtype=float32)
+    """
+    start = time.perf_counter()
+    check_note("message", message)
+    check_note("author", author)
+    random_state = known_seed(random_state)
+    options = UpdateOptions(
+        cover, charts, density, terms, epochs, batch_size, learning_rate, loss, progress, features
+    )
+    trainer = Trainer(model, loss=loss, batch_size=batch_size, learning_rate=learning_rate)  # checks options
+    extend = extend and retention in BY_EVIDENCE and state_of(model).pooled is not None
+    rows = _checked(trainer, X, y, sample_weight, extend=extend)
+    rows = rows.take(rows.weights > 0)
+    plan = plan_update(state_of(model), rows.points, retention, cover, charts)
+    refuse_few(state_of(model), rows, plan)
+    id = next_id(model.updates)
+    if digest is None and not accept:
+        origin = Origin.of_points(rows.points, rows.targets, loss)
+        refuse_faulty(state_of(model), origin, local=retention != "chart")
+    if digest is None:
+        digest = RowDigest()
+        digest.add(X, y, sample_weight)
+        rest = digest.watching(rest)
+    pieces = _Pieces(_checked(trainer, *piece, extend=extend) for piece in rest)
+    learned = _learn(model, id, rows, plan, options, np.random.default_rng(random_state), pieces)
+    if plan.retention in BY_EVIDENCE and assess:
+        learned = replace(learned, held_out=assess_pooled(learned.state, id, rows, loss))
+    draft = model_in(learned.state)  # whatever fails, the model stays as it is
+    before = model.fingerprint()
+    known = None if accept else learned_before(model.updates, before, digest)
+    if known is not None:
+        warn_known(known)
+        return known
+    done = Update(
+        id=id,
+        kind=learned.kind,
+        time=datetime.now(timezone.utc),
+        rows=len(rows) + pieces.rows,
+        before=before,
+        after=draft.fingerprint(),
+        footprint=with_known_rows(state_of(model), learned.footprint),
+        seconds=time.perf_counter() - start,
+        error_before=rows.inside(model.domain).loss(model, loss),
+        error_after=rows.inside(draft.domain).loss(draft, loss),
+        history=learned.history,
+        reason=learned.reason,
+        held_out=learned.held_out,
+        settings=settings_of(options, retention=retention, extend=extend, random_state=random_state),
+        data=digest.text if digest.distinct >= fewest_of(state_of(model)) else "",
+        author=author,
+        message=message,
+    )
+    decided = plan.retention == "auto"
+    done.caution = harm_warning(state_of(model), learned.state, [*model.updates, done], loss, decided)
+    if done.caution:
+        warn_of(f"update {id}: {done.caution}")  # before it counts: whoever makes it an error has no update
+    commit(model, state_of(draft), done)
+    return done
+
+
+@ONE_THREAD_EACH
+def state_after(
+    model: Atlas,
+    id: int,
+    X: ArrayLike,
+    y: ArrayLike,
+    *,
+    retention: Retention,
+    batch_size: int,
+    learning_rate: float,
+    loss: str,
+    sample_weight: ArrayLike,
+    random_state: Seed,
+    extend: bool,
+    features: int,
+) -> State:
+    """The state that `update` would leave, bit for bit: nothing is assessed, logged, refused or changed.
+
+    Parameters
+    ----------
+    model
+        The model before the update.
+    id
+        Number of the update.
+    X, y, retention, batch_size, learning_rate, loss, sample_weight, random_state, extend, features
+        As in `update`; the rows were accepted.
+    """
+    options = UpdateOptions(
+        "touch", "auto", None, None, None, batch_size, learning_rate, loss, False, features
+    )
+    trainer = Trainer(model, loss=loss, batch_size=batch_size, learning_rate=learning_rate)
+    extend = extend and retention in BY_EVIDENCE and state_of(model).pooled is not None
+    rows = _checked(trainer, X, y, sample_weight, extend=extend)
+    rows = rows.take(rows.weights > 0)
+    plan = plan_update(state_of(model), rows.points, retention, options.cover, options.charts)
+    return _learn(model, id, rows, plan, options, np.random.default_rng(random_state), _Pieces(())).state
+
+
+def fewest_of(state: State) -> int:
+    """Rows of which anything is kept apart, at least."""
+    pool = memory_in(state)
+    return 1 if pool is None else pool.fewest
+
+
+def refuse_few(state: State, rows: Rows, plan: UpdatePlan) -> None:
+    """Refuse a chart of rows that are so few that it would tell them, where none may be kept."""
+    fewest = fewest_of(state)
+    for window in plan.windows if fewest > 1 else ():
+        count = int((window.membership(rows.points) == 1).sum())
+        if count < fewest:
+            raise ValueError(
+                f"a chart of {count} rows would tell them, and a model that keeps sums alone has none of "
+                f"fewer than {fewest}; use retention='pool'"
+            )
+
+
+def _checked(
+    trainer: Trainer, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, *, extend: bool
+) -> Rows:
+    """Rows of an update; with `extend` they may lie beyond the domain."""
+    model = trainer.model
+    points = check_inputs(
+        X, np.tile([-np.inf, np.inf], (model.inputs, 1)) if extend else model.domain, model.dtype
+    )
+    _, targets, weights = trainer.data(points.clip(*model.domain.T.astype(model.dtype)), y, sample_weight)
+    return Rows(points, targets, weights)
+
+
+def footprint(
+    model: Atlas,
+    X: ArrayLike,
+    *,
+    retention: Retention = "chart",
+    cover: Cover = "touch",
+    charts: Count = "auto",
+) -> Footprint:
+    """Tell which predictions an update with inputs X could change, without any training.
+
+    Parameters
+    ----------
+    model, X, retention, cover, charts
+        As in `update`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from atlas_splines import Atlas
+    >>> X = 0.2 + 0.2 * np.random.default_rng(0).random((500, 2))
+    >>> footprint(Atlas(inputs=2), X)
+    <Footprint: a box, 0.0403 of the domain
+      input 0: 0.1998 to 0.4007
+      input 1: 0.1991 to 0.4>
+    >>> round(footprint(Atlas(inputs=2), X, retention="none").volume, 2)
+    0.53
+    """
+    state = state_of(model)
+    return with_known_rows(state, plan_update(state, state.points(X), retention, cover, charts).footprint)
+
+
+class _Pieces:
+    """Pieces of rows that come one after the other, and how many rows have come."""
+
+    def __init__(self, pieces: Iterable[Rows]) -> None:
+        self.pieces, self.rows = pieces, 0
+
+    def __iter__(self) -> Iterator[Rows]:
+        for piece in self.pieces:
+            self.rows += len(piece)
+            yield piece
+
+
+@dataclass(frozen=True, eq=False)
+class _Learned:
+    """What an update has made of a model."""
+
+    state: State
+    kind: str
+    footprint: Footprint
+    history: History
+    reason: str = ""
+    held_out: HeldOut | None = None
+
+
+def _learn(
+    model: Atlas,
+    id: int,
+    rows: Rows,
+    plan: UpdatePlan,
+    options: UpdateOptions,
+    random: np.random.Generator,
+    rest: _Pieces,
+) -> _Learned:
+    """Learn as planned, on a state of its own."""
+    if plan.retention in BY_EVIDENCE:
+        return _learn_pooled(state_of(model), id, rows, plan, options, rest)
+    if any(True for _ in rest):
+        raise ValueError(f"retention={plan.retention!r} learns all rows at once; give them as X and y")
+    if plan.retention == "chart" and memory_in(state_of(model)) is not None:
+        charted = open_charts(state_of(model), id, rows, plan.windows, options.loss)
+        reason = "" if len(charted.state.charts) > len(model.charts) else NO_CHART
+        assessed = charted.held_out.assessed(options.loss)
+        return _Learned(charted.state, "chart", plan.footprint, History(), reason, assessed)
+    draft, out_of_sample = _draft(model, plan.retention), OutOfSample()
+    try:
+        history = _train(draft, id, rows, plan, options, random, out_of_sample)
+    except TrainingDiverged as diverged:
+        return _Learned(state_of(model), plan.retention, plan.footprint, diverged.history, DIVERGED)
+    idle = plan.windows and draft.charts == model.charts
+    # rehearsal has learned all rows by the time that charts hold some out
+    held_out = out_of_sample.assessed(options.loss) if plan.retention == "chart" else None
+    reason = NO_CHART if idle else ""
+    return _Learned(state_of(draft), plan.retention, plan.footprint, history, reason, held_out)
+
+
+def _learn_pooled(
+    state: State, id: int, rows: Rows, plan: UpdatePlan, options: UpdateOptions, rest: _Pieces
+) -> _Learned:
+    """Pool the rows, or open charts for them."""
+    decide = plan.retention == "auto"
+    done = pool_rows(state, id, rows, decide, options.cover, options.charts, options.features, rest)
+    domain, dtype, reason = done.state.lattice.domain, state.dtype, done.reason
+    area: Footprint = RestFootprint(domain, dtype, () if rest.rows else plan.left_alone)
+    if done.is_local:
+        area = BoxFootprint(domain, dtype, done.windows)
+    if rest.rows and decide:
+        reason += f"; decided on a sample of {len(rows):,} of {len(rows) + rest.rows:,} rows, all learned"
+    return _Learned(done.state, done.kind, area, History(), reason)
+
+
+def _draft(model: Atlas, retention: Retention) -> Atlas:
+    """A model to work on; charts leave its coefficients alone, so they need no copy of these."""
+    state = state_of(model)
+    return model_in(state if retention == "chart" else replace(state, table=state.table.copy()))
+
+
+def _train(
+    model: Atlas,
+    id: int,
+    rows: Rows,
+    plan: UpdatePlan,
+    options: UpdateOptions,
+    random: np.random.Generator,
+    out_of_sample: OutOfSample,
+) -> History:
+    """Change the model as planned; return the last training history, and note what charts held out."""
+    history = History()
+    if plan.retention != "chart":
+        learned = rows
+        if plan.not_rehearsed is not None:
+            learned = rows.join(_elsewhere(model, rows, plan.not_rehearsed, options.loss, random))
+        history = run_at(1, model, Split(learned, None), options.schedule(len(learned)), random)
+    for window in plan.windows:
+        learned_chart = learn_chart(model, id, rows, window, options, random)
+        history = learned_chart.history
+        out_of_sample.join(OutOfSample(learned_chart.out_of_sample, learned_chart.crossed))
+        if learned_chart.chart is not None:
+            take_state(model, state_of(model).with_charts((*model.charts, learned_chart.chart)))
+    return history
+
+
+def _elsewhere(model: Atlas, rows: Rows, left_out: Footprint, loss: str, random: np.random.Generator) -> Rows:
+    """Up to as many points again from where the data does not speak, labelled by the model as it is."""
+    points = points_in(model.domain, 4 * len(rows), random).astype(model.dtype)
+    points = points[~left_out.contains(points)][: len(rows)]
+    labels = find_loss(loss).labels(evaluate(state_of(model), points))
+    return Rows(points, labels, np.full(len(points), rows.weights.mean(), model.dtype))

@@ -1,0 +1,91 @@
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from http.client import HTTPConnection
+
+import pytest
+from command import app, run
+
+from atlas_splines.cli.experiments import PlayServer
+from atlas_splines.play.bundle import PAGE
+
+COMMAND = ["-c", "from atlas_splines.cli.entry import main; main()", "play", "--no-browser"]
+
+
+@pytest.fixture
+def server(tmp_path):
+    model = tmp_path / "my model.atlas"
+    model.write_bytes(b"a model")
+    with PlayServer(model=model) as serving:
+        thread = threading.Thread(target=serving.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield serving
+        serving.shutdown()
+        thread.join()
+
+
+def get(server, path, method="GET", **headers):
+    connection = HTTPConnection("127.0.0.1", server.server_port)
+    connection.request(method, path, headers=headers)
+    answer = connection.getresponse()
+    content = answer.read()
+    connection.close()
+    return answer.status, content
+
+
+def test_it_serves_the_page_and_the_model_and_nothing_else(server):
+    assert server.server_address[0] == "127.0.0.1"
+    assert server.address.endswith("/#tab=file&model=my%20model.atlas")
+    assert get(server, "/") == (200, PAGE.read_bytes())
+    assert get(server, "/model") == (200, b"a model")
+    for path in ("/page.css", "/../pyproject.toml", "/model/.."):
+        assert get(server, path)[0] == 404
+    server.model.unlink()
+    assert get(server, "/model")[0] == 404
+
+
+def test_pages_of_other_names_are_refused(server):
+    assert get(server, "/model", Host="elsewhere.example")[0] == 403
+    assert get(server, "/model", Host=f"localhost:{server.server_port}")[0] == 200
+
+
+def test_heads_are_those_of_what_would_be_sent(server):
+    assert get(server, "/", "HEAD") == (200, b"")
+    assert get(server, "/nothing", "HEAD") == (404, b"")
+    assert get(server, "/model", "HEAD", Host="elsewhere.example") == (403, b"")
+    with socket.create_connection(server.server_address) as raw:
+        raw.sendall(f"HEAD /model HTTP/1.0\r\nHost: localhost:{server.server_port}\r\n\r\n".encode())
+        answer = b"".join(iter(lambda: raw.recv(4096), b""))
+    assert answer.endswith(b"Content-Length: 7\r\nCache-Control: no-store\r\n\r\n")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_the_command_says_where_it_is_and_ends_with_ctrl_c():
+    with subprocess.Popen(
+        [sys.executable, *COMMAND], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=1
+    ) as process:
+        first, second = process.stdout.readline(), process.stdout.readline()
+        assert re.fullmatch(r"The playground is at http://127\.0\.0\.1:\d+/\n", first)
+        assert second == f"Without a server: open {PAGE} in a browser. Ctrl-C ends.\n"
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate()
+    assert process.returncode == 0
+    assert errors == ""
+
+
+def test_what_cannot_be_served_is_told_in_a_sentence(tmp_path):
+    result = run(app, ["play", "--no-browser", "--file", str(tmp_path / "none.atlas")])
+    assert result.exit_code == 2
+    assert re.search(r"there is no file .*none\.atlas; check the name", result.stderr)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        result = run(app, ["play", "--no-browser", "--port", str(port)])
+    assert result.exit_code == 2
+    assert re.search(rf"port {port} cannot be used: .*; choose another with --port", result.stderr)
