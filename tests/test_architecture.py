@@ -34,10 +34,15 @@ ONLY_IMPORTER = {
     "llvmlite": "model/kernels.py",
     "matplotlib": "plots/",
     "pyarrow": "tables/",
+    "prometheus_client": "serve/",
     "river": "river/",
     "sklearn": "estimators/",
+    "anyio": "serve/",
+    "mlflow": "mlflow.py",
+    "starlette": "serve/",
     "torch": "nn/",
     "typer": "cli/",
+    "uvicorn": "serve/",
 }
 
 
@@ -114,7 +119,7 @@ def test_contributing_shows_the_arrows():
 
 
 def test_only_public_faces_stand_beside_the_folders():
-    assert {path.stem for path in SOURCE.glob("*.py")} == {"__init__", "arena", "paper"}
+    assert {path.stem for path in SOURCE.glob("*.py")} == {"__init__", "arena", "mlflow", "paper"}
 
 
 @pytest.mark.parametrize("face", ["arena", "paper"])
@@ -155,7 +160,18 @@ def test_experiments_use_public_names_only(path):
 
 
 def test_importing_the_package_loads_nothing_heavy():
-    heavy = ["torch", "matplotlib", "sklearn", "scipy", "typer", "tqdm", "numba"]
+    heavy = [
+        "torch",
+        "matplotlib",
+        "sklearn",
+        "scipy",
+        "typer",
+        "tqdm",
+        "numba",
+        "starlette",
+        "uvicorn",
+        "mlflow",
+    ]
     code = f"import sys, atlas_splines; print([m for m in {heavy} if m in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
@@ -166,6 +182,17 @@ def test_the_core_loads_numpy_and_numba_only():
     heavy = ["torch", "matplotlib", "sklearn", "scipy.sparse", "typer", "tqdm"]
     code = (
         f"import sys; from atlas_splines import Atlas, train; print([m for m in {heavy} if m in sys.modules])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
+
+
+@pytest.mark.slow
+def test_the_command_loads_no_server_until_it_serves():
+    heavy = ["starlette", "uvicorn", "prometheus_client", "mlflow", "anyio"]
+    code = (
+        "import sys; from atlas_splines.cli import app, predict, update; from atlas_splines import load; "
+        f"print([m for m in {heavy} if m in sys.modules])"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"

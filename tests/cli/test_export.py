@@ -170,3 +170,49 @@ def test_doubt_that_cannot_be_exported_is_refused(work):
     assert refused("export", "bare.atlas", "m.onnx", "--support") == (
         "bare.atlas is a bare model; only a regressor or a classifier knows how sure it is"
     )
+
+
+@pytest.mark.slow
+def test_a_file_with_strings_takes_the_columns_of_the_table(work):
+    lines = ok("export", "m.atlas", "s.onnx", "--strings", "--interval", 0.9).output.splitlines()
+    assert lines[:5] == [
+        "Inputs (rows, 1); output y, float64: the predicted 'price'.",
+        "size    float64  the number; NaN if missing",
+        "age     float64  the number; NaN if missing",
+        "city    string   'Aarhus', 'Bergen', 'Cadiz'; any other is missing",
+        "garden  string   'no', 'yes'; any other is missing",
+    ]
+    session = session_of("s.onnx")
+    columns = {
+        "size": np.array([[85.7], [120.0], [np.nan], [60.0]]),
+        "age": np.array([[21.0], [np.nan], [3.0], [50.0]]),
+        "city": np.array([["Cadiz"], ["Aarhus"], ["Oslo"], [""]]),
+        "garden": np.array([["no"], ["yes"], ["yes"], [""]]),
+    }
+    y, low, high = session.run(["y", "low", "high"], columns)
+    model = load("m.atlas").for_frames()
+    import pyarrow as pa
+
+    texts = {name: pa.array([each or None for each in columns[name][:, 0]]) for name in ("city", "garden")}
+    table = pa.table({"size": columns["size"][:, 0], "age": columns["age"][:, 0]} | texts)
+    np.testing.assert_allclose(y.ravel(), model.predict(table), rtol=1e-5)
+    ends = model.predict_interval(table, 0.9)
+    np.testing.assert_allclose([low.ravel(), high.ravel()], ends, rtol=1e-4)
+    one = {name: values[:1] for name, values in columns.items()}
+    assert session.run(["y"], one)[0] == pytest.approx(y[:1], rel=1e-6)
+
+
+@pytest.mark.slow
+def test_strings_need_columns_whose_names_are_free(work):
+    save(
+        AtlasRegressor(terms=0, density=0).fit(np.random.default_rng(0).random((50, 1)), np.arange(50.0)),
+        "a.atlas",
+    )
+    assert refused("export", "a.atlas", "a.onnx", "--strings") == (
+        "a.atlas does not know the columns of a table, whose texts --strings would take"
+    )
+    write_csv("y.csv", ["y", "price"], [(k, 2 * k) for k in range(60)])
+    ok("fit", "y.csv", "-t", "price", "-o", "y.atlas")
+    assert refused("export", "y.atlas", "y.onnx", "--strings") == (
+        "column 'y' has the name of something else in the ONNX file; rename it"
+    )

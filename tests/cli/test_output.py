@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -56,7 +57,7 @@ def test_every_command_prints_the_documented_object(work, monkeypatch):
         "apply",
         "merge",
     }
-    covered |= {"forget", "replay", "revert", "export", "demo", "play", "paper", "arena"}
+    covered |= {"forget", "replay", "revert", "export", "serve", "demo", "play", "paper", "arena"}
     commands = {command.name or command.callback.__name__ for command in app.registered_commands}
     assert commands == set(documented_fields()) == covered
     found = told("fit", "homes.csv", "-t", "price", "-o", "f.atlas", "--density", "0", "--terms", "0", "-v")
@@ -90,6 +91,10 @@ def test_every_command_prints_the_documented_object(work, monkeypatch):
     monkeypatch.setattr(demo, "report_and_draw", lambda output, echo: print("by itself"))
     assert told("demo", "-o", "d.png")["output"].endswith("d.png")
     monkeypatch.setattr(PlayServer, "serve_forever", lambda server: None)
+    if find_spec("starlette"):
+        monkeypatch.setattr("atlas_splines.serve.server.run", lambda *_: None)
+        found = told("serve", "m.atlas", "--port", "0")
+        assert (found["read_only"], {*found}) == (False, set(documented_fields()["serve"]))
     assert told("play", "--no-browser")["address"].startswith("http://127.0.0.1:")
     monkeypatch.setattr(reproduction, "reproduce", lambda *_, **__: Path("report.html"))
     assert told("paper") == {"report": "report.html"}
@@ -126,6 +131,7 @@ WRONG = {
     "export": "m.atlas m.txt",
     "demo": "-o no/d.png",
     "play": "--file no.atlas",
+    "serve": "no.atlas",
     "paper": "-o m.atlas/folder --quick",
     "arena": "--method nobody",
 }

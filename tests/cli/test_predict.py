@@ -8,6 +8,7 @@ import pytest
 from command import (
     HEADER,
     SMALL,
+    app,
     estimator_of,
     files,
     homes,
@@ -16,6 +17,7 @@ from command import (
     read_csv,
     records,
     refused,
+    run,
     write_csv,
 )
 
@@ -194,3 +196,54 @@ def test_a_model_that_does_not_know_its_errors_says_so(work):
     assert refused("predict", "old.atlas", "new.csv", "--support") == (
         "old.atlas does not know where its first rows were: make it again with atlas fit"
     )
+
+
+@pytest.fixture(scope="module")
+def lines_model(tmp_path_factory):
+    from service import fitted_homes
+
+    return fitted_homes(tmp_path_factory.mktemp("lines"))
+
+
+def test_lines_of_json_are_answered_one_by_one(lines_model):
+    import json
+
+    from atlas_splines import load
+    from atlas_splines.tables import bodies
+
+    rows = [
+        {"size": 50.0, "age": 3, "city": "Cadiz", "garden": "no"},
+        {"garden": "yes", "city": None, "size": 120, "age": None},
+    ]
+    text = "\n".join(map(json.dumps, rows)) + "\n\n"
+    result = ok("predict", lines_model, "-", "--json", "--interval", 0.9, "--support", input=text)
+    found = [json.loads(line) for line in result.stdout.splitlines()]
+    model = load(lines_model).for_frames()
+    frames = [bodies.of_rows([row], ["size", "age", "city", "garden"]) for row in rows]
+    assert [row["price_predicted"] for row in found] == [model.predict(frame)[0] for frame in frames]
+    assert [row["price_low_0.9"] for row in found] == [
+        model.predict_interval(frame)[0][0] for frame in frames
+    ]
+    assert [*found[1]] == [*rows[1], "price_predicted", "price_low_0.9", "price_high_0.9", "support"]
+    assert found[1]["city"] is None
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ("{", "Expecting property name"),
+        ("[1]", 'a line must be an object, such as {"size": 30}'),
+        ('{"size": "big"}', "the body, row 1, column 'size': 'big' is not a number"),
+        (
+            '{"size": 1, "city": "Oslo"}',
+            "column 'city': 'Oslo' was not there when the model learned; correct it, or",
+        ),
+    ],
+)
+def test_a_wrong_line_is_named_after_those_before_it_were_answered(lines_model, line, what):
+    good = '{"size": 50, "age": 3, "city": "Cadiz", "garden": "no"}\n'
+    result = run(app, ["predict", str(lines_model), "-", "--json"], input=f"{good}{line}\n")
+    assert result.exit_code == 2
+    answered, error = result.stdout.splitlines()
+    assert "price_predicted" in answered
+    assert f"standard input, line 2: {what}" in error.replace('\\"', '"')

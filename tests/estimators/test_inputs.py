@@ -194,3 +194,25 @@ def test_classes_of_a_frame(labels, kind, tmp_path):
     assert model.score(FRAME, np.asarray(labels)) > 0.9
     save(model, tmp_path / "m.atlas")
     assert (load(tmp_path / "m.atlas").predict(FRAME) == model.predict(FRAME)).all()
+
+
+def test_encoded_rows_are_predicted_as_the_frame_they_come_from():
+    import pyarrow as pa
+
+    from atlas_splines.estimators.inputs import EncodedRows
+
+    random = np.random.default_rng(0)
+    X = pa.table({"size": random.random(60), "kind": random.choice(["flat", "house", "hut"], 60)})
+    model = AtlasRegressor(members=1, random_state=0).fit(X, random.random(60))
+    values = model.encode(X)
+    assert values.shape == (60, 4)
+    assert (values[:, 0] == X["size"].to_numpy()).all()
+    assert values[:, 1:].sum() == 60
+    rows = EncodedRows(values)
+    assert (model.predict(rows) == model.predict(X)).all()
+    assert (model.support(rows) == model.support(X)).all()
+    assert (np.asarray(rows) == values).all()
+    numbers = AtlasRegressor(members=1, random_state=0).fit(values[:, :1], random.random(60))
+    assert (numbers.encode(values[:, :1]) == values[:, :1]).all()
+    with pytest.raises(ValueError, match="X contains NaN, in row 0 of column 0"):
+        numbers.encode([[np.nan]])

@@ -346,12 +346,27 @@ def predict(
     verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a table again with a column of predictions, and if wanted with how sure they are."""
+    """Write a table again with a column of predictions, and if wanted with how sure they are.
+
+    With --json, and - for both tables, each line of JSON is a row, and is answered before the next is read.
+    """
     to_terminal = output == "-" and sys.stdout.isatty()
     with output_of("predict", quiet, verbose, as_json, line=not to_terminal) as out:
-        from atlas_splines.cli.predict import predict_table
+        from atlas_splines.cli.predict import predict_lines, predict_table
         from atlas_splines.cli.scan import Workers
 
+        if as_json and rows == output == "-":
+            predict_lines(
+                model,
+                sys.stdin,
+                out.stdout,
+                probabilities=probabilities,
+                coverages=interval or (),
+                support=support,
+                refuse_unknown=unknown is Unknown.error,
+                note=out.note,
+            )
+            return
         out.need_file(output)
         out.facts = predict_table(
             model,
@@ -474,6 +489,9 @@ def export(
     support: Annotated[
         bool, typer.Option("--support", help="With how much evidence stands behind each row.")
     ] = False,
+    strings: Annotated[
+        bool, typer.Option("--strings", help="With an input for each column, of strings for categories.")
+    ] = False,
     force: Force = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -481,13 +499,59 @@ def export(
 ) -> None:
     """Write a model as ONNX, to predict without this package.
 
-    It takes numbers as they are; the output tells how categories become numbers.
+    It takes numbers as they are; the output tells how categories become numbers. With --strings it takes the
+    columns of the table.
     """
     with output_of("export", quiet, verbose, as_json) as out:
         from atlas_splines.cli.export import export_model
 
         out.facts = export_model(
-            model, output, out.echo, out.progress, coverage=interval, support=support, force=force
+            model,
+            output,
+            out.echo,
+            out.progress,
+            coverage=interval,
+            support=support,
+            strings=strings,
+            force=force,
+        )
+
+
+@app.command()
+def serve(
+    model: Model,
+    host: Annotated[str, typer.Option(help="Address to listen at; any but the loopback needs a token.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Where to listen; 0 is any free port.")] = 8000,
+    token_file: Annotated[
+        Path | None, typer.Option(help="File with the token that changes of the model need.")
+    ] = None,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Only follow the file.")] = False,
+    pending: Annotated[
+        int, typer.Option(min=0, max=1_000_000, help="Predictions that may wait for their targets.")
+    ] = 0,
+    allow_host: Annotated[
+        list[str] | None, typer.Option(help="Name by which it may be asked; repeat for several.")
+    ] = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    as_json: AsJson = False,
+) -> None:
+    """Serve a model over HTTP: it answers, learns, and takes updates back, until it is told to end."""
+    with output_of("serve", quiet, verbose, as_json, line=False) as out:
+        from atlas_splines.cli.serve import serve_model
+
+        serve_model(
+            model,
+            host=host,
+            port=port,
+            token_file=token_file,
+            read_only=read_only,
+            pending=pending,
+            allow_host=allow_host or (),
+            echo=out.echo,
+            report=out.report,
         )
 
 

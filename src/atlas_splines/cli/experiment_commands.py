@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from atlas_splines.cli.options import AsJson, Force, Quiet, Verbose
+from atlas_splines.cli.options import AsJson, Force, Quiet, Verbose, model_files
 from atlas_splines.cli.output import output_of
 
 __all__ = ["arena", "demo", "paper", "play"]
@@ -38,6 +38,10 @@ def demo(
 
 
 def play(
+    model: Annotated[
+        Path | None,
+        typer.Argument(metavar="[MODEL]", help="Model to show the life of.", autocompletion=model_files),
+    ] = None,
     file: Annotated[Path | None, typer.Option(help="Model file to open in the page.")] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Where to serve; 0 is any free port.")] = 0,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open a browser.")] = True,
@@ -45,8 +49,27 @@ def play(
     verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
-    """Watch models remember and forget: a playground in the browser, on this machine only."""
+    """Watch models remember and forget: a playground in the browser, on this machine only.
+
+    With a model file, the page of its life instead, as `atlas serve` has it.
+    """
     with output_of("play", quiet, verbose, as_json, line=False) as out:
+        if model is not None:
+            from atlas_splines.cli.serve import serve_model
+
+            serve_model(
+                model,
+                host="127.0.0.1",
+                port=port,
+                token_file=None,
+                read_only=False,
+                pending=0,
+                allow_host=(),
+                browser=browser,
+                echo=out.echo,
+                report=out.report,
+            )
+            return
         from atlas_splines.cli.experiments import play as serve
 
         serve(port, file, browser=browser, echo=out.echo, report=out.report)

@@ -35,6 +35,7 @@ def export_model(
     *,
     coverage: float | None = None,
     support: bool = False,
+    strings: bool = False,
     force: bool = False,
 ) -> Facts:
     """Write a model as ONNX, and say what goes in and what comes out."""
@@ -49,7 +50,7 @@ def export_model(
         check_absent(output)
     try:
         with progress.step(f"writing {output}"):
-            metadata, outputs, lines = write_onnx(path, output, coverage, support)
+            metadata, outputs, lines = write_onnx(path, output, coverage, support, strings)
     except ModuleNotFoundError as missing:
         if missing.name not in ("torch", "onnx"):
             raise
@@ -62,13 +63,16 @@ def export_model(
 
 
 def write_onnx(
-    path: Path, output: Path, coverage: float | None, support: bool
+    path: Path, output: Path, coverage: float | None, support: bool, strings: bool
 ) -> tuple[dict[str, str], list[str], list[str]]:
     """Write the file; returns its metadata, its outputs, and what to tell of it."""
     from atlas_splines.nn import AtlasModule, EstimatorModule, export_onnx
 
     loaded = load_with_table(path)
     wants_doubt = coverage is not None or support
+    if strings and not isinstance(loaded, TableModel):
+        raise TableError(f"{path} does not know the columns of a table, whose texts --strings would take")
+    taken = loaded.encoding if strings and isinstance(loaded, TableModel) else None
     if isinstance(loaded, Atlas):
         if wants_doubt:
             raise TableError(f"{path} is a bare model; only a regressor or a classifier knows how sure it is")
@@ -80,10 +84,12 @@ def write_onnx(
         if wants_doubt:
             check_has_intervals(path, estimator, support)
         metadata, lines = onnx_metadata(estimator, encoding), estimator_lines(estimator, encoding)
+        if taken is not None:
+            lines = column_lines(estimator, taken)
         lines += uncertainty_lines(estimator, coverage, support)
         model = estimator.model_
         module = EstimatorModule(estimator, coverage=coverage, support=support)
-    export_onnx(module, output, input_name="X", metadata=metadata)
+    export_onnx(module, output, input_name="X", metadata=metadata, encoding=taken)
     outputs = module.output_names if isinstance(module, EstimatorModule) else ["y"]
     return metadata, outputs, lines + held_lines(model)
 
@@ -139,6 +145,19 @@ def estimator_lines(estimator: Estimator, encoding: Encoding | None) -> list[str
     if estimator.extrapolation == "error":
         lines.append("Outside the domain y is NaN.")
     return lines
+
+
+def column_lines(estimator: Estimator, encoding: Encoding) -> list[str]:
+    """Inputs and output of a file that takes the columns of a table."""
+    head = f"Inputs (rows, 1); output y, float64: {output_text(estimator, encoding)}."
+    rows = []
+    for part in encoding.parts:
+        if part.categories is None:
+            rows.append((part.name, "float64", "the number; NaN if missing"))
+        else:
+            shown = listed((*part.categories, *part.others), 6)
+            rows.append((part.name, "string", f"{shown}; any other is missing"))
+    return [head, *aligned(rows)]
 
 
 def uncertainty_lines(estimator: Estimator, coverage: float | None, support: bool) -> list[str]:

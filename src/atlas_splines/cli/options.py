@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["AsJson", "Force", "Model", "Quiet", "Verbose", "Wait"]
+__all__ = ["AsJson", "Force", "Model", "Quiet", "Verbose", "Wait", "model_files"]
 
 
 def model_files(begun: str) -> list[str]:

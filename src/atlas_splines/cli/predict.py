@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import json
 import os
 import secrets
 import tempfile
@@ -12,7 +13,7 @@ from itertools import groupby
 from operator import add, attrgetter
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +40,7 @@ from atlas_splines.tables.source import Piece, Source, Table, TableError, opened
 from atlas_splines.tables.wording import counted
 from atlas_splines.tables.writing import TableWriter, read_scratch, write_scratch
 
-__all__ = ["is_several", "predict_table", "write_folder", "write_table"]
+__all__ = ["is_several", "predict_lines", "predict_table", "write_folder", "write_table"]
 
 Predicted = Callable[[Piece], Table]
 
@@ -222,6 +223,50 @@ def predict_table(
             count = write_table(asked, source, output, workers)
     note(f"{counted(count, 'row')} predicted{'' if output == '-' else f', written to {output}'}.")
     return {"output": output, "rows": count, "columns": new_columns(model, probabilities, coverages, support)}
+
+
+def predict_lines(
+    path: Path,
+    lines: TextIO,
+    output: TextIO,
+    *,
+    probabilities: bool = False,
+    coverages: Sequence[float] = (),
+    support: bool = False,
+    refuse_unknown: bool = True,
+    note: Say,
+) -> None:
+    """Answer each line of JSON, a row, with the row and its prediction, before the next line is read."""
+    from atlas_splines.serve.snapshot import Snapshot, Task  # which needs no server
+
+    check_there(path)
+    check_coverages(coverages)
+    snapshot = Snapshot.load(path)
+    if coverages or support:
+        check_has_intervals(path, snapshot.estimator, support)
+    task = Task(tuple(coverages), support, probabilities)
+    told: set[str] = set()
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+            if type(row) is not dict:
+                raise TableError('a line must be an object, such as {"size": 30}')
+            rows, notes = snapshot.encode_rows([row])
+            strange = [each for each in notes if each.startswith("column ")]
+            if strange and refuse_unknown:
+                known = strange[0].partition(", and is predicted")[0]
+                raise TableError(f"{known}; correct it, or treat it as missing with --unknown missing")
+            found = snapshot.columns(snapshot.answer(rows, task), task)
+        except (ValueError, RecursionError) as error:
+            raise TableError(f"standard input, line {number:,}: {' '.join(str(error).split())}") from None
+        for each in notes:
+            if each not in told:
+                told.add(each)
+                note(f"line {number:,}: {each}")
+        output.write(json.dumps(row | {name: values[0] for name, values in found.items()}) + "\n")
+        output.flush()
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from os import PathLike
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import onnx
 import torch
@@ -17,6 +17,9 @@ from torch.overrides import TorchFunctionMode
 from atlas_splines.files.writer import replace_file
 from atlas_splines.nn.estimator import EstimatorModule
 from atlas_splines.nn.module import AtlasModule, AtlasNet
+
+if TYPE_CHECKING:
+    from atlas_splines.tables.encoding import Encoding
 
 __all__ = ["export_onnx", "recorded"]
 
@@ -404,6 +407,7 @@ def export_onnx(
     *,
     input_name: str = "x",
     metadata: Mapping[str, str] | None = None,
+    encoding: Encoding | None = None,
 ) -> None:
     """Write a module to one ONNX file, all at once: input of shape (rows, inputs), any number of rows.
 
@@ -424,6 +428,9 @@ def export_onnx(
         Name of the input.
     metadata
         Written into the file, as the model's ``metadata_props``.
+    encoding
+        Of the table that an estimator was fitted to: then the file has an input for each of its columns,
+        shape (rows, 1), of strings for categories and of float64 for numbers and for parts of dates.
     """
     if find_spec("onnx") is None:
         needs = "writing ONNX needs more packages; install them with: pip install 'atlas-splines[onnx]'"
@@ -435,6 +442,10 @@ def export_onnx(
 
     names = module.output_names if isinstance(module, EstimatorModule) else ["y"]
     model = recorded(module, example_rows(module), input_name, names)
+    if encoding is not None:
+        from atlas_splines.nn.table_inputs import with_table_inputs
+
+        model = with_table_inputs(model, encoding)
     for key, value in (metadata or {}).items():
         model.metadata_props.add(key=key, value=value)
     replace_file(path, model.SerializeToString())
