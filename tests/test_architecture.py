@@ -24,7 +24,7 @@ LEVELS = [
     ["estimators"],
     ["io", "nn", "plots", "river"],
     ["versions"],
-    ["dask", "experiments", "play"],
+    ["dask", "experiments", "play", "serve"],
     ["cli"],
 ]
 ONLY_IMPORTER = {

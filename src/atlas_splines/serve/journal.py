@@ -141,7 +141,7 @@ def _ends_whole(path: Path) -> bool:
     """Whether the last line of a file is complete."""
     with open(path, "rb") as file:
         file.seek(0, os.SEEK_END)
-        if not file.report():
+        if not file.tell():
             return True
         file.seek(-1, os.SEEK_END)
         return file.read(1) == b"\n"
