@@ -21,6 +21,7 @@ LEVELS = [
     ["files"],
     ["memory", "analysis"],
     ["updates", "tables"],
+    ["explain"],
     ["estimators"],
     ["io", "nn", "plots", "river"],
     ["versions"],

@@ -53,6 +53,7 @@ def typed(command):
         "docs/command",
         "docs/guides/tables",
         "docs/guides/undoing",
+        "docs/guides/explain",
         "docs/guides/patches",
         "docs/guides/onnx",
     ],

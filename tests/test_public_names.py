@@ -17,6 +17,7 @@ SCIKIT_LEARN = {
 ESTIMATOR = SCIKIT_LEARN | {
     *("fit_more", "forget", "revert", "consolidate", "footprint", "update_log_", "column_names", "in_domain"),
     *("reach", "feature_importances_", "interaction_strengths", "support", "encode"),
+    *("explain", "explain_interactions", "blame", "value_of_updates", "range"),
 }
 DASK_ESTIMATOR = SCIKIT_LEARN | {
     "client_",

@@ -140,3 +140,22 @@ def test_versions_of_an_estimator_of_a_frame():
     assert (merged.predict(frame) == both.predict(frame)).all()
     assert diff(merged, both).same
     assert not diff(ours, theirs, rows=frame).same
+
+
+def test_why_predictions_differ():
+    """Columns and updates each add up to the change of every row; the chart of an update is what moved it."""
+    random = np.random.default_rng(0)
+    X = random.random((260, 3))
+    y = X[:, 0] + X[:, 1] ** 2
+    old = AtlasRegressor(members=1, random_state=0, features=30).fit(X[:200], y[:200])
+    new = copy.deepcopy(old).partial_fit(0.3 * X[200:], 4 + y[200:], accept=True)
+    rows = np.vstack([0.3 * X[200:203], X[:3]])
+    found = diff(old, new, rows=rows).why
+    changes = new.predict(rows) - old.predict(rows)
+    np.testing.assert_allclose(found.changes, changes, atol=1e-9)
+    np.testing.assert_allclose(found.updates.predictions, changes, atol=1e-9)
+    moved = found.updates.values[:3, found.updates.names.index("update 1")]
+    assert (moved > 3).all()
+    assert "update 1" in found.lines()[2]
+    with pytest.raises(ValueError, match="only rows tell why predictions differ"):
+        diff(old, new).why  # noqa: B018

@@ -13,6 +13,7 @@ import typer
 
 from atlas_splines import __version__
 from atlas_splines.cli.experiment_commands import arena, demo, paper, play
+from atlas_splines.cli.explain_commands import blame, contract, explain
 from atlas_splines.cli.options import AsJson, Force, Model, Quiet, Verbose, Wait
 from atlas_splines.cli.output import aligned, fail, output_of
 from atlas_splines.cli.version_commands import apply, diff, forget, merge, patch, replay, verify
@@ -281,6 +282,9 @@ def update(
     seed: Seed = 0,
     message: Annotated[str, typer.Option("--message", "-m", help="Why, for the log.")] = "",
     author: Annotated[str, typer.Option(help="Who, for the log.")] = "",
+    contract: Annotated[
+        Path | None, typer.Option(metavar="RULES", help="Rules that the model keeps, or nothing is learned.")
+    ] = None,
     jobs: Jobs = None,
     scheduler: Scheduler = None,
     wait: Wait = 600,
@@ -311,6 +315,7 @@ def update(
             seed=seed,
             message=message,
             author=author,
+            contract=contract,
             workers=Workers(jobs, scheduler, out.progress),
             wait=wait,
             echo=out.echo,
@@ -335,6 +340,9 @@ def predict(
     ] = None,
     support: Annotated[
         bool, typer.Option("--support", help="How much evidence stands behind each row, from 0 to 1.")
+    ] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="What each column adds to the prediction, a column each.")
     ] = False,
     unknown: UnknownOption = Unknown.error,
     force: Annotated[
@@ -376,6 +384,7 @@ def predict(
             told={"separator": separator, "header": header, "missing": na or (), "decimal": decimal},
             coverages=interval or (),
             support=support,
+            explain=explain,
             refuse_unknown=unknown is Unknown.error,
             force=force,
             workers=Workers(jobs, scheduler, out.progress),
@@ -457,7 +466,7 @@ def log(
         out.facts = write_log(model, output, after=after, force=force, as_json=as_json)
 
 
-for command in (verify, diff, patch, apply, merge, forget, replay):
+for command in (explain, blame, contract, verify, diff, patch, apply, merge, forget, replay):
     app.command()(command)
 
 

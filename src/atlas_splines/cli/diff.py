@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from atlas_splines.cli.explain import why_table
 from atlas_splines.cli.files import Loaded, check_absent, check_picture, check_there
 from atlas_splines.cli.output import Facts, Say
 from atlas_splines.estimators.classifier import AtlasClassifier
@@ -54,6 +55,7 @@ def diff_models(
     second: Path,
     *,
     rows: str | None = None,
+    why: bool = False,
     plot: Path | None = None,
     force: bool = False,
     echo: Say,
@@ -73,7 +75,12 @@ def diff_models(
     if plot is not None:
         draw(found, plot)
     report(found, first, second, other, rows, echo)
-    return bool(found), as_object(found)
+    facts = as_object(found)
+    if why:
+        if rows is None or not isinstance(one, TableModel) or not isinstance(other, TableModel):
+            raise TableError("--why needs --rows, and models that know their table, made with atlas fit")
+        facts |= {"why": why_table(one, other, rows, echo)}
+    return bool(found), facts
 
 
 def diff_on_rows(one: Loaded, other: Loaded, rows: str) -> Difference:

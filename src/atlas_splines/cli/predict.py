@@ -31,8 +31,10 @@ from atlas_splines.cli.metrics import has_answer
 from atlas_splines.cli.output import Facts, Say
 from atlas_splines.cli.rows import note_unused_columns
 from atlas_splines.cli.scan import Workers
+from atlas_splines.estimators.explained import View
 from atlas_splines.estimators.regressor import AtlasRegressor
 from atlas_splines.estimators.table_model import TableModel
+from atlas_splines.explain.shapley import explained
 from atlas_splines.tables.cells import Cells
 from atlas_splines.tables.dialects import WHOLE_ENDINGS
 from atlas_splines.tables.encoding import UNKNOWN, frame
@@ -191,6 +193,7 @@ def predict_table(
     told: Mapping[str, Any] = MappingProxyType({}),
     coverages: Sequence[float] = (),
     support: bool = False,
+    explain: bool = False,
     refuse_unknown: bool = True,
     force: bool = False,
     workers: Workers,
@@ -215,14 +218,16 @@ def predict_table(
     with workers, opened(rows, model.encoding.dialect.told(**told)) as source:
         source.need(model.encoding.names)
         note_unused_columns(source, model.encoding, note)
-        asked = Task(model, probabilities, tuple(coverages), support, refuse_unknown)
+        asked = Task(model, probabilities, tuple(coverages), support, refuse_unknown, explain)
         if to_folder:
             column = None if force else predicted_name(model)
             count = write_folder(asked, source, Path(output), column, workers)
         else:
             count = write_table(asked, source, output, workers)
     note(f"{counted(count, 'row')} predicted{'' if output == '-' else f', written to {output}'}.")
-    return {"output": output, "rows": count, "columns": new_columns(model, probabilities, coverages, support)}
+    columns = new_columns(model, probabilities, coverages, support)
+    columns += explained_names(model) if explain else []
+    return {"output": output, "rows": count, "columns": columns}
 
 
 def predict_lines(
@@ -278,6 +283,7 @@ class Task:
     coverages: tuple[float, ...]
     support: bool
     refuse_unknown: bool
+    explain: bool = False
 
     def __call__(self, piece: Piece) -> Table:
         """The rows of a piece with new columns."""
@@ -286,6 +292,7 @@ class Task:
         table = piece.table
         columns = prediction_columns(self.model, X, self.probabilities)
         columns |= uncertainty_columns(self.model, X, self.coverages, self.support)
+        columns |= explained_columns(self.model, X) if self.explain else {}
         for name, values in columns.items():
             if name in piece.source.columns:
                 raise TableError(f"{piece.source.name} has a column {name!r} already; rename it")
@@ -339,6 +346,23 @@ def uncertainty_columns(
         for k, coverage in enumerate(coverages):
             columns[f"{target}_set_{coverage}"] = set_names(estimator.classes_, sets[:, :, k])
     return columns | ({"support": estimator.support(X)} if support else {})
+
+
+def explained_names(model: TableModel) -> list[str]:
+    """Names of the columns that say what each column adds to a prediction."""
+    target = model.encoding.target
+    return [f"{target}_base", *(f"{target}_by_{name}" for name in model.encoding.names)]
+
+
+def explained_columns(model: TableModel, X: Table) -> dict[str, NDArray[Any]]:
+    """More columns by name: the mean prediction, and what each column adds to it, on the link's scale."""
+    now = model.for_frames()._now()
+    points = model.estimator.domain_.to_unit(model.estimator._inputs(X))
+    view = View.of_points(now, points, np.empty((len(points), len(model.encoding.names)), object))
+    found = view.explanation(view.shares(explained))
+    if found.output_names:
+        raise TableError("--explain is for numbers and for two classes; atlas explain takes more classes")
+    return dict(zip(explained_names(model), [found.base_values, *found.values.T], strict=True))
 
 
 def set_names(classes: NDArray[Any], sets: NDArray[np.bool_]) -> NDArray[np.str_]:

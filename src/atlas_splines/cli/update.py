@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from atlas_splines.cli.contract import keep_contract
 from atlas_splines.cli.diff import known_rows_text, share_of_domain
 from atlas_splines.cli.files import (
     alone_with,
@@ -28,6 +29,7 @@ from atlas_splines.cli.rows import Labels, RowReader, note_placeholders, note_un
 from atlas_splines.cli.scan import NewRows, Workers, news_of
 from atlas_splines.estimators.audit import EstimatorUpdate
 from atlas_splines.estimators.classifier import AtlasClassifier
+from atlas_splines.estimators.contracts import read_contract
 from atlas_splines.estimators.fit import held_out_text
 from atlas_splines.estimators.footprints import footprint_lines
 from atlas_splines.estimators.input_space import MARGIN
@@ -94,6 +96,7 @@ def update_model(
     seed: int = 0,
     message: str = "",
     author: str = "",
+    contract: Path | None = None,
     workers: Workers,
     wait: float = 600,
     echo: Say,
@@ -105,9 +108,10 @@ def update_model(
     `told` is what is said of the dialect of the table; for the rest it is as in fit. Categories that are new
     are learned, read as missing, or refused; new classes are learned. With `strict` both are refused. New
     columns, but for those to `ignore`, are learned only with `new_columns`, and rows that are faulty as a
-    whole, or known, only with `accept`.
+    whole, or known, only with `accept`. If a rule of the `contract` is broken, nothing is learned.
     """
     check_there(path)
+    rules = [] if contract is None else read_contract(contract)
     output = output or path
     replaces = force or is_same_file(output, path)
     if not dry_run:
@@ -152,6 +156,9 @@ def update_model(
         with progress.step("looking at the errors"):
             after = rows.score() if held_out_of(done) is None else None
         report_errors(done, plan.before, after, echo)
+        if rules:
+            with progress.step("checking the contract"):
+                keep_contract(model, load_table_model(path), rules, echo)
         if not replaces:
             check_replaceable(output)  # it may have come meanwhile
         save(model, output)

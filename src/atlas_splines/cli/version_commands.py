@@ -38,6 +38,9 @@ def diff(
     first: Model,
     second: Annotated[Path, typer.Argument(metavar="OTHER", help="The model to compare it with.")],
     rows: Annotated[str | None, typer.Option(help="Table to compare predictions on, or -.")] = None,
+    why: Annotated[
+        bool, typer.Option("--why", help="With --rows: which columns and updates moved each prediction.")
+    ] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw where predictions can differ.")] = None,
     force: Force = False,
     quiet: Quiet = False,
@@ -48,7 +51,9 @@ def diff(
     with output_of("diff", quiet, verbose, as_json) as out:
         from atlas_splines.cli.diff import diff_models
 
-        found, out.facts = diff_models(first, second, rows=rows, plot=plot, force=force, echo=out.echo)
+        found, out.facts = diff_models(
+            first, second, rows=rows, why=why, plot=plot, force=force, echo=out.echo
+        )
         if found:
             raise typer.Exit(1)
 

@@ -18,6 +18,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from atlas_splines.estimators.audit import Accountable
+from atlas_splines.estimators.explained import Explained
 from atlas_splines.estimators.fit import (
     LEAST_ROWS,
     FitOptions,
@@ -145,7 +146,7 @@ class AssessmentRules:
 ASSESSMENT_RULES = AssessmentRules()
 
 
-class AtlasEstimator(Accountable):
+class AtlasEstimator(Explained, Accountable):
     """What the regressor and the classifier share; they say what targets and outputs mean."""
 
     # --- what targets mean, for subclasses to say -----------------------------------------------------

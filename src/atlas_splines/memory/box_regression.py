@@ -63,6 +63,22 @@ class LinearPart:
         slopes = solved[1:] / spread[:, None]
         return cls(solved[0] - middle @ slopes, slopes)
 
+    @staticmethod
+    def influences(points: NDArray[np.floating], weights: Array, at: Array) -> Array:
+        """What the target of each row is multiplied by in predictions at other points: (at, rows).
+
+        Examples
+        --------
+        >>> points, targets = np.random.default_rng(0).random((2, 50, 1))
+        >>> whole = LinearPart.of(points, targets, np.ones(50))(points[:3])
+        >>> bool(np.allclose(LinearPart.influences(points, np.ones(50), points[:3]) @ targets, whole))
+        True
+        """
+        design, middle, spread = _design(points)
+        there = np.hstack([np.ones((len(at), 1)), (at - middle) / spread])
+        weighed = weights[:, None] * design
+        return np.asarray(there @ _solve(design.T @ weighed, weighed.T))
+
     def __call__(self, points: NDArray[np.floating]) -> Array:
         """Predictions, shape (rows, outputs)."""
         return np.asarray(self.constant + points.astype(np.float64) @ self.slopes)

@@ -39,6 +39,8 @@ SECOND_DECAY = 0.999  # of Adam's mean of squared gradients, as usual
 EPSILON = 1e-7  # keeps Adam's steps finite, as usual
 BUCKETS = 256  # parts of each input in the index of charts
 BIAS_HORIZON = 20_000  # after so many steps the bias corrections are 1 to float32 precision
+LINEAR = 0.1  # share of a term that its remainder may be before a constant may enclose it better
+PRODUCTS = 64  # terms whose products are formed together: those of 30 players stay in the first-level cache
 
 PARALLEL_LOCK = threading.Lock()  # held by the one call that uses numba's threads
 FIRST_PROCESS = os.getpid()  # not that of a fork
@@ -1164,3 +1166,161 @@ def start_batch(samples, batch, x, sums):
     for i in range(batch.size):
         for c in range(channels):
             sums[i * channels + c] = samples.frozen[batch[i], c]
+
+
+@fused
+def is_silent(values, means, begin, end):
+    """Whether some player multiplies all terms of a block by zero, in the row and in the reference."""
+    # values and means (players, terms)
+    for p in range(values.shape[0]):
+        largest = 0.0
+        for k in range(begin, end):
+            largest = max(largest, abs(values[p, k]), abs(means[p, k]))
+        if largest == 0.0:
+            return True
+    return False
+
+
+@fused
+def shapley_sums(values, means, coefficients, nodes, weights, sums):
+    """Add Shapley values of products Σ_k c_k Π_p v_pk against each reference, equation (60), to sums.
+
+    Products of all players but one are a prefix times a suffix: a factor may be zero.
+    """
+    # values (rows, players, terms), means (references, players, terms), coefficients (terms, outputs),
+    # nodes and weights (nodes,), sums (rows, players, outputs)
+    players, terms = values.shape[1:]
+    mixed, before = np.empty((players, PRODUCTS)), np.empty((players, PRODUCTS))
+    apart, found = np.empty((players, PRODUCTS)), np.empty((players, PRODUCTS))
+    after = np.empty(PRODUCTS)
+    for i in range(values.shape[0]):
+        for r in range(means.shape[0]):
+            for begin in range(0, terms, PRODUCTS):
+                end = min(begin + PRODUCTS, terms)
+                size = end - begin
+                if is_silent(values[i], means[r], begin, end):
+                    continue
+                for p in range(players):
+                    row, mean, gap, total = values[i, p], means[r, p], apart[p], found[p]
+                    for k in range(size):
+                        gap[k] = row[begin + k] - mean[begin + k]
+                        total[k] = 0.0
+                for q in range(nodes.size):
+                    t = nodes[q]
+                    after[:] = 1.0
+                    for p in range(players):
+                        mean, gap, own, prefix = means[r, p], apart[p], mixed[p], before[p]
+                        for k in range(size):
+                            prefix[k] = after[k]
+                            own[k] = mean[begin + k] + t * gap[k]
+                            after[k] *= own[k]
+                    after[:] = weights[q]
+                    for p in range(players - 1, -1, -1):
+                        own, prefix, total = mixed[p], before[p], found[p]
+                        for k in range(size):
+                            total[k] += prefix[k] * after[k]
+                            after[k] *= own[k]
+                for p in range(players):
+                    gap, total = apart[p], found[p]
+                    for o in range(coefficients.shape[1]):
+                        part = 0.0
+                        for k in range(size):
+                            part += gap[k] * total[k] * coefficients[begin + k, o]
+                        sums[i, p, o] += part
+
+
+@fused
+def shapley_pair_sums(values, means, coefficients, nodes, weights, sums):
+    """Add the Shapley interactions of all pairs of players, equation (61), to both triangles of sums."""
+    # as in `shapley_sums`; sums (rows, players, players, outputs)
+    players, terms = values.shape[1:]
+    mixed, before = np.empty((players, PRODUCTS)), np.empty((players, PRODUCTS))
+    after, apart = np.empty((players + 1, PRODUCTS)), np.empty((players, PRODUCTS))
+    between = np.empty(PRODUCTS)
+    for i in range(values.shape[0]):
+        for r in range(means.shape[0]):
+            for begin in range(0, terms, PRODUCTS):
+                end = min(begin + PRODUCTS, terms)
+                size = end - begin
+                if is_silent(values[i], means[r], begin, end):
+                    continue
+                for p in range(players):
+                    for k in range(size):
+                        apart[p, k] = values[i, p, begin + k] - means[r, p, begin + k]
+                for q in range(nodes.size):
+                    between[:] = weights[q]
+                    for p in range(players):
+                        for k in range(size):
+                            mixed[p, k] = means[r, p, begin + k] + nodes[q] * apart[p, k]
+                            before[p, k] = between[k]
+                            between[k] *= mixed[p, k]
+                    after[players] = 1.0
+                    for p in range(players - 1, -1, -1):
+                        for k in range(size):
+                            after[p, k] = after[p + 1, k] * mixed[p, k]
+                    for p in range(players):
+                        for k in range(size):
+                            between[k] = before[p, k] * apart[p, k]
+                        for other in range(p + 1, players):
+                            gap, rest, own = apart[other], after[other + 1], mixed[other]
+                            for o in range(coefficients.shape[1]):
+                                part = 0.0
+                                for k in range(size):
+                                    part += between[k] * gap[k] * rest[k] * coefficients[begin + k, o]
+                                sums[i, p, other, o] += part
+                                sums[i, other, p, o] += part
+                            for k in range(size):
+                                between[k] *= own[k]
+
+
+@fused
+def local_enclosures(coefficients, centres, rates, low, high, middles, halves, sums):
+    """Add first-order enclosures of Laplace kernels in boxes over regions, equation (63), to sums.
+
+    A kernel e^g with g = −Σ_j rate_j·|x_j − c_j| differs over a region from its linear part at the middle by
+    no more than |v|·(Σ_j 2·rate_j·max(half_j − |m_j − c_j|, 0) + e^ρρ²/2), where ρ = Σ_j rate_j·half_j. Where
+    that is more than half of what it varies by, it is enclosed by a constant.
+    """
+    # coefficients (terms,), centres, low and high (terms, inputs), rates (inputs,), middles and halves
+    # (regions, inputs); sums (regions, inputs + 3): value, slopes, remainder, sum of absolute values
+    inputs = rates.size
+    for r in range(middles.shape[0]):
+        reach = 0.0
+        for j in range(inputs):
+            reach += rates[j] * halves[r, j]
+        growth = np.exp(min(reach, 600.0))
+        curved = growth * reach * reach / 2
+        for k in range(coefficients.size):
+            distance, nearest, kinked, meets, inside = 0.0, 0.0, 0.0, True, True
+            for j in range(inputs):
+                m, h = middles[r, j], halves[r, j]
+                if m + h <= low[k, j] or m - h > high[k, j]:
+                    meets = False
+                    break
+                if m - h <= low[k, j] or m + h > high[k, j]:
+                    inside = False
+                apart = abs(m - centres[k, j])
+                distance += rates[j] * apart
+                if apart < h:
+                    kinked += 2 * rates[j] * (h - apart)
+                else:
+                    nearest += rates[j] * (apart - h)
+            if not meets:
+                continue
+            value = coefficients[k] * np.exp(-distance)
+            rest = abs(value) * (kinked + curved)
+            sums[r, inputs + 2] += growth * abs(value)
+            if not inside or kinked + curved > LINEAR:
+                most = coefficients[k] * np.exp(-nearest)  # where the region is nearest to the centre
+                least = coefficients[k] * np.exp(-distance - reach) if inside else 0.0
+                if not inside or rest > abs(most - least) / 2:  # a far region: all between the two
+                    sums[r, 0] += (most + least) / 2
+                    sums[r, inputs + 1] += abs(most - least) / 2
+                    continue
+            sums[r, 0] += value
+            for j in range(inputs):
+                if middles[r, j] > centres[k, j]:
+                    sums[r, 1 + j] -= rates[j] * value
+                elif middles[r, j] < centres[k, j]:
+                    sums[r, 1 + j] += rates[j] * value
+            sums[r, inputs + 1] += rest

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,6 +13,7 @@ from scipy.special import softmax
 
 from atlas_splines.estimators.base import AtlasEstimator
 from atlas_splines.estimators.classifier import AtlasClassifier
+from atlas_splines.estimators.contributions import Why, why
 from atlas_splines.estimators.table_model import TableModel
 from atlas_splines.memory.kept_rows import HeldRows
 from atlas_splines.model.atlas import Atlas, model_in, state_of
@@ -59,6 +61,8 @@ class Difference:
     parts
         What of the models differs, in words: coefficients, effects of levels, local terms, what predicts
         beyond the end of a clock, charts, and the rows that they keep.
+    compared
+        The two estimators and the rows that were given, from which `why` follows.
     """
 
     same: bool
@@ -70,6 +74,16 @@ class Difference:
     mean: float = 0.0
     worst: float = 0.0
     parts: tuple[str, ...] = ()
+    compared: tuple[AtlasEstimator, AtlasEstimator, ArrayLike] | None = field(
+        default=None, repr=False, compare=False
+    )
+
+    @cached_property
+    def why(self) -> Why:
+        """Why predictions of the given rows differ, by columns and by updates; it is found when asked for."""
+        if self.compared is None:
+            raise ValueError("only rows tell why predictions differ; give some to diff, and two estimators")
+        return why(*self.compared)
 
     def __bool__(self) -> bool:
         """Whether any prediction can differ."""
@@ -124,7 +138,16 @@ def diff(first: Versioned, second: Versioned, *, rows: ArrayLike | None = None) 
         differing=int((gaps > 0).sum()),
         mean=float(gaps.mean()) if len(gaps) else 0.0,
         worst=float(gaps.max(initial=0.0)),
+        compared=compared_on(first, second, rows),
     )
+
+
+def compared_on(
+    first: Versioned, second: Versioned, rows: ArrayLike | None
+) -> tuple[AtlasEstimator, AtlasEstimator, ArrayLike] | None:
+    """Two estimators and rows, from which it follows why these are predicted otherwise; None without any."""
+    pair = estimator_of(first), estimator_of(second)
+    return None if rows is None or pair[0] is None or pair[1] is None else (pair[0], pair[1], rows)
 
 
 def check_comparable(first: Versioned, second: Versioned) -> None:
