@@ -604,6 +604,20 @@ def test_a_table_that_was_learned_is_not_learned_again(work):
     assert len(estimator_of("m.atlas").update_log_) == 2
 
 
+def test_a_category_that_no_row_has_is_not_known(work):
+    rows = homes(60, seed=1)
+    write_csv("more.csv", HEADER, [*rows, (50, 3, "Cadiz", "no", ""), (50, 3, "Oslo", "no", 300)])
+    ok("update", "m.atlas", "more.csv", "--skip-missing")
+    model = load("m.atlas")
+    assert [column.others for column in model.encoding.columns] == [(), (), ("Oslo",), ()]
+    write_csv("rows.csv", HEADER, [*rows, (50, 3, "Oslo", "no", 300)])
+    ok("update", "m.atlas", "rows.csv", "--accept")
+    ok("revert", "m.atlas", "2")
+    assert load("m.atlas").estimator.model_.fingerprint() == model.estimator.model_.fingerprint()
+    ok("revert", "m.atlas", "1")
+    assert all(column.others == () for column in load("m.atlas").encoding.columns)
+
+
 def with_garage(path, seed, rows=60, names=("size", "garage", "price")):
     random = np.random.default_rng(seed)
     size, garage = random.uniform(20, 200, rows), random.integers(3, size=rows)

@@ -71,10 +71,13 @@ def test_new_categories_are_learned(model):
     assert model.update_log_[0].rows == 60
     model.revert(1)
     assert (model.predict(FRAME) == before).all()
-    assert model.fit_more(FRAME[:9].assign(city="Essen"), PRICE[:9]).encoding_.columns[1].others == (
-        "Dover",
-        "Essen",
-    )
+    assert [column.others for column in model.encoding_.columns] == [()] * 7
+    model.fit_more(FRAME[:9].assign(city="Essen"), PRICE[:9])
+    assert model.encoding_.columns[1].others == ("Essen",)
+    model.fit_more(FRAME[9:19].assign(city="Dover"), PRICE[9:19])
+    assert model.encoding_.columns[1].others == ("Dover", "Essen")  # all of them are of the fit
+    model.forget(FRAME[:9].assign(city="Essen"), PRICE[:9])
+    assert model.encoding_.columns[1].others == ("Dover",)
 
 
 def test_what_fails_leaves_the_categories_as_they_were(model):

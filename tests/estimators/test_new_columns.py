@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -9,7 +10,10 @@ import pytest
 
 from atlas_splines import AtlasClassifier, AtlasRegressor, load, save
 from atlas_splines import versions as V
-from atlas_splines.tables.encoding import Column
+from atlas_splines.estimators.table_model import TableModel
+from atlas_splines.memory.random_effects import LATER
+from atlas_splines.tables.encoding import Column, frame
+from atlas_splines.tables.frames import encode_frame
 from atlas_splines.tables.new_columns import NewColumn, column_of, decoded, encoded
 
 SMALL = {"members": 1, "features": 40, "max_iter": 3, "random_state": 0, "missing": "learn"}
@@ -222,3 +226,116 @@ def test_a_domain_reaches_rows_that_lack_a_column():
     assert model.reach(far).in_domain(far.assign(number=np.nan)).all()
     with pytest.raises(ValueError, match=r"^X lacks the column .*, which missing='error' refuses"):
         fitted(missing="error").reach(far.drop(columns=far.columns[0]))
+
+
+# --- categories that came after the fit -----------------------------------------------------------------
+
+
+def coded(seed, count, few=("u", "v"), many=range(22), two=("m", "n")):
+    """Rows with columns of two categories, of some, and of more than have inputs of their own."""
+    random = np.random.default_rng(seed)
+    level, place = random.choice(many, size=count), random.integers(len(few), size=count)
+    X = pd.DataFrame(
+        {
+            "a": random.random(count),
+            "few": np.array(few)[place],
+            "many": [f"level {k}" for k in level],
+            "two": random.choice(two, size=count),
+        }
+    )
+    return X, (np.sin(5 * X.a) + place + 0.1 * level).to_numpy()
+
+
+FIRST = coded(0, 150, ("u", "v", "w"))
+LATER_ROWS = [
+    coded(1, 60, ("u", "q"), range(15, 26), ("m", "o")),
+    coded(2, 60, ("p", "v", "q"), range(18, 30), ("k", "n")),
+    coded(3, 60, ("u", "a"), range(30, 33)),
+]
+
+
+def others(model):
+    return [column.others for column in model.encoding_.columns]
+
+
+@pytest.mark.parametrize("gone", [0, 1])
+def test_categories_go_with_the_rows_that_brought_them(gone):
+    base = AtlasRegressor(**SMALL).fit(*FIRST)
+    model, expected = copy.deepcopy(base), copy.deepcopy(base)
+    for k, table in enumerate(LATER_ROWS):
+        model.partial_fit(*table)
+        if k != gone:
+            expected.partial_fit(*table)
+    forgotten = copy.deepcopy(model).forget(*LATER_ROWS[gone])
+    model.revert(gone + 1)
+    every = pd.concat([FIRST[0], *(X for X, _ in LATER_ROWS)])
+    for each in (model, forgotten):
+        assert others(each) == others(expected) != others(base)
+        assert same(each, expected, every)
+    assert model.model_.fingerprint() == expected.model_.fingerprint()
+    assert same(pickle.loads(pickle.dumps(model)), expected, every)
+
+
+def test_categories_that_no_row_has_are_not_in_the_file(tmp_path):
+    model = AtlasRegressor(**SMALL).fit(*FIRST).partial_fit(*LATER_ROWS[0])
+    save(model, tmp_path / "m.atlas")
+    loaded = load(tmp_path / "m.atlas").partial_fit(*LATER_ROWS[1])
+    model.partial_fit(*LATER_ROWS[1])
+    assert others(loaded) == others(model)
+    assert loaded.model_.fingerprint() == model.model_.fingerprint()
+    X, y = LATER_ROWS[1]
+    model.forget(X[X.few == "p"], y[X.few == "p"])
+    assert others(model)[1] == ("q",)
+    save(model.revert(1).revert(2), tmp_path / "m.atlas")
+    assert others(load(tmp_path / "m.atlas")) == [(), (), (), ()]
+
+
+def test_sides_with_categories_of_their_own_are_merged():
+    base = AtlasRegressor(**SMALL).fit(*FIRST)
+    ours = copy.deepcopy(base).partial_fit(*LATER_ROWS[0]).partial_fit(*LATER_ROWS[2])
+    theirs = copy.deepcopy(base).partial_fit(*LATER_ROWS[1])
+    merged = V.merge(base, ours, theirs)
+    assert V.version(merged) == V.version(V.merge(base, theirs, ours))
+    expected = copy.deepcopy(base)
+    for k in (0, 2, 1):
+        expected.partial_fit(*LATER_ROWS[k])
+    assert others(merged) == others(expected)
+    assert same(merged, expected, pd.concat([X for X, _ in LATER_ROWS]))
+    assert V.version(V.apply(base, V.patch(base, merged))) == V.version(merged)
+    assert V.replay(merged, LATER_ROWS)
+
+
+def test_rows_that_were_learned_as_codes_keep_these():
+    base = AtlasRegressor(**SMALL).fit(*FIRST)
+    table = TableModel.of(base)
+    inner, inputs = table.estimator, table.encoding.inputs
+    X, y = coded(1, 60)
+    numbers = frame(inputs, list(encode_frame(X, table.encoding, None).T)).to_pandas()
+    numbers.loc[:9, "many"] = LATER + 3.0  # whoever gives codes has the names
+    inner.partial_fit(numbers, y)
+    assert inner.ledger_.is_coded
+    later, ys = numbers.assign(many=LATER + 1.0), y + 1
+    inner.partial_fit(later, ys)
+    before = inner.predict(numbers)
+    inner.partial_fit(numbers[:20], y[:20] + 0.1).revert(3)
+    assert (inner.predict(numbers) == before).all()
+    assert inner.forget(later, ys).ledger_.numbers == [1]
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [({"input": 1, "categories": None}, "has no categories"), ({"input": -1}, "'input' of"), ({"x": 1}, "x")],
+)
+def test_wrong_columns_of_files(change, sentence):
+    column = NewColumn("few", np.array([0.0, np.nan]), ("q",), input=1)
+    assert NewColumn.from_json(column.to_json(), column.values).input == 1
+    with pytest.raises(ValueError, match=sentence):
+        NewColumn.from_json(column.to_json() | change, column.values)
+
+
+def test_a_file_with_categories_of_a_number_is_refused():
+    model = AtlasRegressor(**SMALL).fit(*FIRST).partial_fit(*LATER_ROWS[2])
+    own = model.ledger_.contributions[1]
+    wrong = replace(own, columns=tuple(replace(each, input=0) for each in own.columns))
+    with pytest.raises(ValueError, match="categories of a column that has none"):
+        replace(model.ledger_, contributions=(model.ledger_.fit, wrong)).encoding_of(model.encoding_)

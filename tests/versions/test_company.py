@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from atlas_splines import Atlas, AtlasRegressor, load, save, update
+from atlas_splines import Atlas, AtlasClassifier, AtlasRegressor, load, save, update
 from atlas_splines import versions as V
 from atlas_splines.model.atlas import state_of
 
@@ -351,6 +351,18 @@ def test_a_domain_reached_by_hand_outlives_a_chart(tmp_path):
     assert (model.predict(GRID) == predicted).all()
 
 
+@pytest.mark.parametrize("way", ["forget", "revert"])
+def test_a_domain_reached_by_hand_outlives_an_update_that_goes(way):
+    model = learn(fitted("sums"), "pool", rows(60, 1))
+    model.reach(np.array([[1.5, 0.5]]))
+    reached = model.in_domain(GRID)
+    if way == "forget":
+        model.forget(*rows(60, 1))
+    else:
+        model.revert(1)
+    assert (model.in_domain(GRID) == reached).all()
+
+
 def test_a_patch_that_takes_back_tells_of_errors_as_the_merge_does():
     base = learn(fitted("sums"), "pool", rows(30, 1, 0.2, 0.9, shift=3))
     ours, theirs = copy.deepcopy(base).revert(1), copy.deepcopy(base)
@@ -380,3 +392,26 @@ def test_intervals_hold_the_prediction_where_all_errors_lean_to_one_side():
     low, high = model.predict_interval(GRID, [0.01, 0.5])
     predicted = model.predict(GRID)[:, None]
     assert ((low <= predicted) & (predicted <= high)).all()
+
+
+@pytest.mark.filterwarnings("ignore:y has new classes")
+def test_classes_that_come_above_a_chart_leave_announced_ones_in_their_place():
+    def labelled(count, seed, highest=1):
+        X, y = rows(count, seed)
+        return X, np.digitize(y, [0.8]) + (X[:, 0] > 0.7) * (highest - 1)
+
+    model = AtlasClassifier(**FEW).fit(*labelled(150, 0))
+    learn(model, "pool", labelled(60, 1))
+    model.add_classes([2])
+    learn(model, "pool", labelled(60, 2, 2))
+    learn(model, "chart", labelled(40, 3, 2))
+    learn(model, "pool", labelled(60, 4, 3))  # brings class 3, and has rows of class 2
+    assert V.replay(model, [])
+
+
+def test_known_levels_are_never_far():
+    numbers = np.arange(150) % 30
+    frame = pd.DataFrame({"a": np.linspace(0, 1, 150), "shop": [f"shop {k:02}" for k in numbers]})
+    model = AtlasRegressor(**FEW).fit(frame, frame.a - 0.3 * numbers)
+    learn(model, "chart", (frame[:40], frame.a[:40] + 3))
+    assert model.model_.updates[-1].kind == "chart"

@@ -150,6 +150,9 @@ def update_model(
                 done = learn(rows, plan, seed, accept, message, author)
         if done.id != new_id:
             return report_known(model, path, output, plan, done, echo)
+        if not came:  # no category is known that no row has
+            model = model.with_estimator(model.estimator)
+            rows = replace(rows, row_reader=replace(rows.row_reader, encoding=model.encoding, unknown=None))
         report_reason(done, echo)
         if not came:
             report_extension(model.estimator, model.encoding, old_domain, echo)

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from atlas_splines.estimators.footprints import ColumnFootprint, seen_through
 from atlas_splines.estimators.predict import Uncertain
-from atlas_splines.estimators.reaching import given_back, growth_of, needed_domain
+from atlas_splines.estimators.reaching import domain_by_hand, given_back, growth_of, joint, needed_domain
 from atlas_splines.model.atlas import model_in, snapshot_of, state_of, take_state
 from atlas_splines.model.log import Record
 from atlas_splines.model.resize import reaching, reduced
@@ -144,8 +144,10 @@ class Accountable(Uncertain):
         before = next(record.before for record in model.updates if record.id == id)
         earlier = [r.footprint.domain for r in model.updates if isinstance(r, Update) and r.id != id]
         unit = np.tile([0.0, 1.0], (model.inputs, 1))
-        needed = needed_domain(state_of(model), model.updates)
-        state = given_back(state_of(model), before, [needed, *reversed(earlier), unit])
+        needed = needed_domain(self.model_, state_of(model), model.updates)
+        by_hand = domain_by_hand(state_of(self.model_), self.model_.updates)
+        domains = (joint([each, by_hand]) for each in (needed, *reversed(earlier), unit))
+        state = given_back(state_of(model), before, domains)
         if state is state_of(model):
             state = reduced(state, needed)
         take_state(model, state)

@@ -389,16 +389,16 @@ class AtlasEstimator(Explained, Accountable):
         return draft
 
     def _with_columns_of(self: Self, ledger: Ledger) -> Self:
-        """The estimator, or a draft, whose columns are those of the fit of a ledger, and those since."""
-        base, columns = ledger.base, ledger.columns
-        if (len(self._input_names) == base and not columns) or not hasattr(self, "feature_names_in_"):
+        """The estimator, or a draft, with the columns of the fit of a ledger, and what came since."""
+        base, columns, is_coded = ledger.base, ledger.columns, hasattr(self, "encoding_")
+        if not hasattr(self, "feature_names_in_"):
+            return self
+        if len(self._input_names) == base and not columns and not is_coded:
             return self
         draft, inputs = copy.copy(self), [name for column in columns for name in column.inputs]
         draft._came = len(columns)
-        if hasattr(self, "encoding_"):
-            from atlas_splines.tables.new_columns import grown
-
-            draft.encoding_ = grown(self.encoding_, base, columns)
+        if is_coded:
+            draft.encoding_ = ledger.encoding_of(self.encoding_)
             names = draft.encoding_.names
         else:
             names = [*self.feature_names_in_[:base].tolist(), *inputs]
@@ -423,21 +423,16 @@ class AtlasEstimator(Explained, Accountable):
         return draft._with_encoding()._with_columns_of(ledger)._encoding_if_needed()
 
     def _hashes_of(self, X: Array, y: Array, weights: Array) -> list[bytes]:
-        """Hash of each row, by the names of columns that came after the fit."""
+        """Hash of each row, by the names of columns and categories that came after the fit."""
         ledger = self._current_ledger
         if ledger is None:
             return row_hashes(X, y, weights)
-        return ledger.row_hashes(X, y, weights, self._columns_since(ledger))
+        return ledger.row_hashes(X, y, weights, self._columns)
 
-    def _columns_since(self, ledger: Ledger) -> Sequence[Column]:
-        """How columns that came after the fit are encoded: an update may bring further categories of them."""
-        if not ledger.columns:
-            return ()
-        names = [column.name for column in ledger.columns]
-        known: Sequence[Column] = (
-            self.encoding_.columns if hasattr(self, "encoding_") else self._table_columns
-        )
-        return [column for column in known if column.name in names] or ledger.columns
+    @property
+    def _columns(self) -> Sequence[Column]:
+        """How columns of a table are encoded, if that is known: an update may bring further categories."""
+        return self.encoding_.columns if hasattr(self, "encoding_") else self._table_columns
 
     def _digest_of(self, X: Array, y: Array, weights: Array) -> RowDigest:
         """The digest of rows."""
@@ -857,7 +852,7 @@ class AtlasEstimator(Explained, Accountable):
         if not far:
             self._refuse_far(known)
         seed = self._seed() if random_state is None else seed_of(random_state)
-        base, came = ledger.split(X, [*self._columns_since(ledger), *columns])
+        base, came = ledger.split(X, [*self._columns, *columns])
         id, clock = next_id(self.model_.updates), self._clock()
         own = Contribution(
             id,
@@ -953,6 +948,19 @@ class AtlasEstimator(Explained, Accountable):
                 origin = self._origin(X[counted], y[counted])
                 refuse_faulty(state_of(self.model_), origin, local=retention != "chart")
         id, clock, ledger = next_id(self.model_.updates), self._clock(), self._current_ledger
+        base, came = (X, ()) if ledger is None else ledger.split(X, self._columns)
+        own = Contribution(
+            id,
+            clock,
+            np.array(base),  # copies: whoever gave them may change them
+            np.array(y),
+            np.array(weights),
+            "update",
+            self._update_options(retention, far, seed),
+            classes=self._all_classes(y),
+            columns=came,
+        )
+        X = X if ledger is None else ledger.canonical(X, own)
         # a ledger has what was reached; where there is none the log tells
         by_hand = "" if ledger else reached_by_hand(state_of(self.model_), self.model_.updates)
         reached = {REACHED: by_hand} if by_hand else {}
@@ -994,18 +1002,6 @@ class AtlasEstimator(Explained, Accountable):
         if not extend and model is not self.model_:  # the domain grew first, as a part of the update
             self._note_growth(model, done)
         self.model_ = model
-        base, came = (X, ()) if ledger is None else ledger.split(X, self._columns_since(ledger))
-        own = Contribution(
-            id,
-            clock,
-            np.array(base),  # copies: whoever gave them may change them
-            np.array(y),
-            np.array(weights),
-            "update",
-            self._update_options(retention, far, seed),
-            classes=self._all_classes(y),
-            columns=came,
-        )
         return self._noted(done, None if further else ledger, own)
 
     def _noted(self: Self, done: Update, ledger: Ledger | None, own: Contribution) -> Self:
@@ -1013,12 +1009,13 @@ class AtlasEstimator(Explained, Accountable):
         self.ledger_ = self._noting(ledger, own)
         if self.ledger_ is None:
             return self
-        draft = framed_anew(self, self.ledger_)
-        if draft is not self:
+        named = self._with_columns_of(self.ledger_)  # no category is known that no row has
+        draft = framed_anew(named, self.ledger_)
+        if draft is not named:
             done.reason += f"; features and length scales chosen anew from {self.ledger_.rows:,} rows"
             done.after = draft.model_.fingerprint()
             draft.ledger_ = self.ledger_.remembering(draft._learned)
-        return draft
+        return self._become(draft)
 
     def _known_update(self, digest: RowDigest) -> Record | None:
         """The entry of an update that has learned the same rows, if there is one; few may well come twice."""
@@ -1097,7 +1094,8 @@ class AtlasEstimator(Explained, Accountable):
             taken = list(_up_to(room, pieces))
             if count <= room:
                 X, y, weights = (np.concatenate(parts) for parts in zip(*taken, strict=True))
-                more = fit.joined(X[weights > 0], y[weights > 0], weights[weights > 0].astype(np.float64))
+                base, came = ledger.split(X[weights > 0], draft._columns)
+                more = fit.joined(base, y[weights > 0], weights[weights > 0].astype(np.float64), came)
                 return self._become(draft._derived(ledger.with_fit(more)))
             pieces = itertools.chain(taken, pieces)
         state = add_first_rows(state_of(self.model_), (draft._rows(*piece) for piece in pieces))
@@ -1158,7 +1156,7 @@ class AtlasEstimator(Explained, Accountable):
         state, log = forget_sums(
             state, self.model_.updates, digest.text, lambda domain: self._rows(*checked, domain)
         )
-        reached = reduced(state, needed_domain(state, log))
+        reached = reduced(state, needed_domain(self.model_, state, log))
         self.model_, self.ledger_ = model_in(reached, log), None
         return self
 
@@ -1177,7 +1175,7 @@ class AtlasEstimator(Explained, Accountable):
         draft = copy.copy(self)
         draft.model_ = model_in(state, self.model_.updates)
         ledger, nothing = self._current_ledger, (self._no_targets(len(X)), np.zeros(len(X)))
-        base, came = (X, ()) if ledger is None else ledger.split(X)
+        base, came = (X, ()) if ledger is None else ledger.split(X, self._columns)
         own = Contribution(0, self._clock(), np.array(base), *nothing, "reach", {}, columns=came)
         draft.ledger_ = draft._noting(ledger, own)
         return self._become(draft)

@@ -34,8 +34,8 @@ from atlas_splines.updates.update import state_after
 
 if TYPE_CHECKING:
     from atlas_splines.estimators.base import AtlasEstimator
-    from atlas_splines.tables.encoding import Column
-    from atlas_splines.tables.new_columns import NewColumn
+    from atlas_splines.tables.encoding import Column, Encoding
+    from atlas_splines.tables.new_columns import LaterCategories, NewColumn
 
 __all__ = [
     *("FRAME_RULES", "Contribution", "FrameRules", "Ledger", "Removed"),
@@ -103,7 +103,7 @@ class Contribution(Recomputing):
     classes
         Classes that were announced, rows of them or not.
     columns
-        What the rows hold in columns that came after the fit, if they hold anything there.
+        What the rows hold in columns that came after the fit, and of categories that did, if they hold any.
     """
 
     number: int
@@ -175,10 +175,18 @@ class Contribution(Recomputing):
         found = gone - left
         return (self.take(stays) if found else self), found
 
-    def joined(self, X: Array, y: Array, weights: Array) -> Contribution:
-        """The contribution with further rows of the same fit."""
+    def joined(
+        self, X: Array, y: Array, weights: Array, categories: Sequence[NewColumn] = ()
+    ) -> Contribution:
+        """The contribution with further rows of the same fit, which may have categories of their own."""
+        columns = self.columns
+        if self.columns or categories:
+            from atlas_splines.tables.new_columns import appended  # it loads pyarrow
+
+            columns = appended(self.columns, len(self), categories, len(X))
         return replace(
             self,
+            columns=columns,
             X=np.vstack([self.X, X]),
             y=np.concatenate([self.y, y]),
             weights=np.concatenate([self.weights, weights]),
@@ -265,45 +273,103 @@ class Ledger(Recomputing):
         parts: dict[str, list[NewColumn]] = {}
         for each in self.contributions:
             for column in each.columns:
-                parts.setdefault(column.name, []).append(column)
+                if column.input is None:
+                    parts.setdefault(column.name, []).append(column)
         if not parts:
             return ()
         from atlas_splines.tables.new_columns import column_of  # it loads pyarrow
 
         return tuple(map(column_of, parts.values()))
 
+    @cached_property
+    def later(self) -> dict[int, LaterCategories]:
+        """Categories of columns of the fit that came after it, by the (first) inputs of these.
+
+        They stand in the order of the first contributions that have them.
+        """
+        names: dict[int, str] = {}
+        found: dict[int, dict[str, None]] = {}
+        for each in self.contributions:
+            for column in each.columns:
+                if column.input is not None:
+                    names.setdefault(column.input, column.name)
+                    found.setdefault(column.input, {}).update(dict.fromkeys(column.categories or ()))
+        if not found:
+            return {}
+        if not found.keys() <= self._blanks.keys():
+            raise ValueError("the ledger has categories of a column that has none")
+        from atlas_splines.tables.new_columns import LaterCategories  # it loads pyarrow
+
+        return {j: LaterCategories(names[j], tuple(known), self._blanks[j]) for j, known in found.items()}
+
+    @property
+    def _blanks(self) -> dict[int, float]:
+        """Values of the (first) inputs of columns of categories where these are missing."""
+        return {j: blank for j, _, blank in self.fit.options["levels"]}
+
+    @cached_property
+    def is_coded(self) -> bool:
+        """Whether rows have codes of categories that came after the fit, without the names of these.
+
+        So have files from before contributions had names, and rows that were learned as bare numbers.
+        """
+        coded = [j for j, *_ in self.fit.options["levels"]]
+        return bool(coded) and any((each.X[:, coded] >= LATER).any() for each in self.contributions)
+
     def until(self, count: int) -> Ledger:
         """The ledger of the first contributions alone."""
         return Ledger(self.contributions[:count], self.parameters)
 
-    def split(self, X: Array, columns: Sequence[Column] | None = None) -> tuple[Array, tuple[NewColumn, ...]]:
-        """Inputs of the columns of the fit, and what the columns that came later hold.
+    def split(self, X: Array, columns: Sequence[Column] = ()) -> tuple[Array, tuple[NewColumn, ...]]:
+        """Inputs of the columns of the fit, and what rows hold of columns and categories that came later.
 
-        These may be more, or know more categories, than those of the ledger.
+        The columns of the table may be more, or know more categories, than those of the ledger, which count
+        if none are given.
         """
-        columns = self.columns if columns is None else columns
-        if not columns:
+        begins = np.cumsum([0, *(len(column.inputs) for column in columns)]).tolist()
+        placed = list(zip(begins, columns, strict=False))
+        since = [column for j, column in placed if j >= self.base] or self.columns
+        named = not self.is_coded and (any(column.others for column in columns) or self.later)
+        if not since and not named:
             return X, ()
-        from atlas_splines.tables.new_columns import split
+        from atlas_splines.tables.new_columns import LaterCategories, split
 
-        return split(X, self.base, columns)
+        later: Mapping[int, LaterCategories] = self.later if named and not columns else {}
+        if named and columns:
+            later = {
+                j: LaterCategories(column.name, column.others, self._blanks[j])
+                for j, column in placed
+                if j in self._blanks and j < self.base
+            }
+        return split(X, self.base, since, later)
 
-    def row_hashes(
-        self, X: Array, y: Array, weights: Array, columns: Sequence[Column] | None = None
-    ) -> list[bytes]:
+    def canonical(self, X: Array, contribution: Contribution) -> Array:
+        """Inputs of rows that become the last contribution: their categories may have had other codes."""
+        if all(column.input is None for column in contribution.columns):
+            return X
+        return replace(self, contributions=(*self.contributions, contribution)).wide(contribution).X
+
+    def encoding_of(self, encoding: Encoding) -> Encoding:
+        """An encoding of the fit with the columns and the categories that came later, and no others."""
+        from atlas_splines.tables.new_columns import grown  # it loads pyarrow
+
+        return grown(encoding, self.base, self.columns, None if self.is_coded else self.later)
+
+    def row_hashes(self, X: Array, y: Array, weights: Array, columns: Sequence[Column] = ()) -> list[bytes]:
         """Hash of each row of inputs, as contributions have them; columns are as in `split`."""
         base, held = self.split(X, columns)
         return hashes_with(held, base, y, weights)
 
     def wide(self, contribution: Contribution) -> Contribution:
         """A contribution with the inputs of all columns; what rows have not is missing."""
-        if not self.columns:
+        if not self.columns and not contribution.columns:
             return contribution
-        from atlas_splines.tables.new_columns import encoded, levels_of, trends_of
+        from atlas_splines.tables.new_columns import encoded, levels_of, trends_of, with_codes
 
         held = {each.name: each for each in contribution.columns}
         inputs = [encoded(each, held.get(each.name), len(contribution)) for each in self.columns]
-        X = np.column_stack([contribution.X, *(part for parts in inputs for part in parts)])
+        X = with_codes(contribution.X, contribution.columns, self.later)
+        X = np.column_stack([X, *(part for parts in inputs for part in parts)])
         options = dict(contribution.options)
         if contribution.kind == "fit":
             options["levels"] = [*options["levels"], *levels_of(self.columns, self.base)]
@@ -485,13 +551,16 @@ def knowing_before(estimator: Estimator, ledger: Ledger, classes: Array) -> Esti
         return estimator._knowing_classes(classes)
     fit = ledger.fit
     nothing = fit.take(np.zeros(len(fit), np.bool_))
-    announced = replace(nothing, kind="classes", groups=None, options={}, classes=classes)
+    # those that are known come where they came: whoever gives them too must not move them
+    new = np.setdiff1d(classes, known)
+    announced = replace(nothing, kind="classes", groups=None, options={}, classes=new)
     return derive(estimator, Ledger((fit, announced, *ledger.contributions[1:]), ledger.parameters))
 
 
 def _fitted(estimator: Estimator, ledger: Ledger) -> Estimator:
     """An estimator that was fitted to contribution 0, with the parameters of then."""
-    return _with_parameters(estimator._with_columns_of(ledger.until(1)), ledger, ledger.fit)
+    alone = ledger.until(1)
+    return _with_parameters(estimator._with_columns_of(alone), ledger, alone.wide(ledger.fit))
 
 
 def _with_parameters(estimator: Estimator, ledger: Ledger, fit: Contribution) -> Estimator:

@@ -25,7 +25,8 @@ from atlas_splines.updates.plan import BY_EVIDENCE, Retention
 
 __all__ = [
     *("REACHED", "FarRowError", "Reaching"),
-    *("far_outside", "given_back", "growth_of", "needed_domain", "reached_by_hand"),
+    *("domain_by_hand", "far_outside", "given_back", "growth_of", "joint", "needed_domain"),
+    "reached_by_hand",
 ]
 
 Array = NDArray[Any]
@@ -145,12 +146,16 @@ class Reaching(Inputs):
         """
         far = far_outside(self.domain_.to_unit(X), self.model_.domain)
         first, width = self.domain_.knots[:, 0], np.ptp(self.domain_.knots, axis=1)
-        ends = [self.domain_.to_raw(j, self.model_.domain[j]) for j in range(len(width))]
         values = np.where(np.isnan(X), first, X)  # nothing is far of a missing one
-        for j, levels in self.domain_.levels.items():  # nor of a category
-            values[:, j] = np.where(np.isnan(levels(X[:, j])), values[:, j], first[j])
+        ends = first[:, None] + width[:, None] * UNIT  # of codes, which are no distance apart
+        for j in range(len(width)):
+            levels = self.domain_.levels.get(j)
+            if levels is None or not len(levels.known):
+                ends[j] = self.domain_.to_raw(j, self.model_.domain[j])
+            if levels is not None:  # nor of a category
+                values[:, j] = np.where(np.isnan(levels(X[:, j])), values[:, j], first[j])
         far[:, : len(width)] |= far_outside(
-            (values - first) / width, (np.array(ends) - first[:, None]) / width[:, None]
+            (values - first) / width, (ends - first[:, None]) / width[:, None]
         )
         return far
 
@@ -228,16 +233,19 @@ def given_back(state: State, before: str, domains: Iterable[Domain]) -> State:
     return state
 
 
-def needed_domain(state: State, log: Sequence[Record]) -> Domain:
+def needed_domain(before: Atlas, state: State, log: Sequence[Record]) -> Domain:
     """The domain that the updates of a log need which stand: that of a life without those taken back.
 
     Where a chart has extended the domain, that is as far as its entry says; where it had been extended by an
-    update that is gone, it is as far as the box of the chart reaches. Whatever else has extended it stays.
+    update that is gone, it is as far as the box of the chart reaches. Whatever else has extended it stays,
+    also what `reach` added to the model as it was before, of which no entry tells yet.
     """
     now = state.lattice.domain
     if state.pooled is None and folded_of(log) is not None:  # entries that trained it may be gone
         return now
-    low, high = joint([lasting_domain(log, len(now)), *(chart.window.box for chart in state.charts)]).T
+    by_hand = domain_by_hand(state_of(before), before.updates)
+    boxes = (chart.window.box for chart in state.charts)
+    low, high = joint([lasting_domain(log, len(now)), by_hand, *boxes]).T
     return np.stack([np.maximum(low, now[:, 0]), np.minimum(high, now[:, 1])], axis=1)
 
 
@@ -251,10 +259,15 @@ def lasting_domain(log: Sequence[Record], inputs: int) -> Domain:
 
 def reached_by_hand(state: State, log: Sequence[Record]) -> str:
     """The part of a domain that no entry of the log has extended, for the next entry to tell; often none."""
+    ends = domain_by_hand(state, log)
+    return " ".join(map(repr, ends.ravel().tolist())) if (ends != UNIT).any() else ""
+
+
+def domain_by_hand(state: State, log: Sequence[Record]) -> Domain:
+    """The same as a domain, which is the unit cube where nothing is left to explain."""
     now = state.lattice.domain
-    beyond = np.sign(now - lasting_domain(log, len(now))) == (-1, 1)
-    ends = np.where(beyond, now, UNIT)
-    return " ".join(map(repr, ends.ravel().tolist())) if beyond.any() else ""
+    known = joint([lasting_domain(log, len(now)), *(chart.window.box for chart in state.charts)])
+    return np.where(np.sign(now - known) == (-1, 1), now, UNIT)
 
 
 def reached_before(log: Sequence[Record], inputs: int) -> list[Domain]:
@@ -279,14 +292,16 @@ class Growth:
 def growth_of(log: Sequence[Record]) -> list[Growth]:
     """How the domain has grown: each update found it as those had left it that stood then."""
     found: list[Growth] = []
+    grown: list[Growth] = []  # few: to join all took a fifth of an update of one row
     for record in log:
         if isinstance(record, Update):
             domain = record.footprint.domain
             unit = np.broadcast_to(UNIT, domain.shape)
-            standing = [each.own for each in found if stands(each.update, record)]
+            standing = [each.own for each in grown if stands(each.update, record)]
             known = joint([unit, *standing, *reached_before([record], len(domain))])
             beyond = (np.sign(domain - known) == (-1, 1)) & (record.after != record.before)
             found.append(Growth(record, known, np.where(beyond, domain, unit)))
+            grown += found[-1:] if beyond.any() else []
     return found
 
 

@@ -10,7 +10,6 @@ import numpy as np
 from atlas_splines.estimators.classifier import AtlasClassifier
 from atlas_splines.estimators.regressor import AtlasRegressor
 from atlas_splines.tables.encoding import Encoding
-from atlas_splines.tables.new_columns import grown
 
 __all__ = ["Estimator", "TableModel"]
 
@@ -64,11 +63,11 @@ class TableModel:
         return cls(plain, encoding)
 
     def with_estimator(self, estimator: Estimator) -> TableModel:
-        """Another estimator in its place, with the columns that are in the ledger of that."""
-        ledger = estimator.ledger_
+        """Another estimator in its place, with the columns and categories in the ledger of that."""
+        ledger = estimator._current_ledger
         encoding = self.encoding
         if ledger is not None:
-            encoding = grown(encoding, ledger.base, ledger.columns)
+            encoding = ledger.encoding_of(encoding)
         return TableModel(estimator, encoding)
 
     def for_frames(self) -> Estimator:

@@ -223,7 +223,8 @@ def read_ledger(
         base = len(archive.tensors[f"{NAME}.inputs"])
     contributions = read_contributions(archive, rest, base, targets, labels, NAME)
     found = Ledger(contributions, parameters(fields.value["parameters"]), fields.text("fingerprint", HASH))
-    if base + sum(len(column.inputs) for column in found.columns) != columns:
+    widths = [len(column.inputs) for column in found.columns]
+    if base + sum(widths) != columns or max(found.later, default=0) >= base:
         raise ValueError("the columns of the ledger are not those of the model")
     return found
 
@@ -300,14 +301,16 @@ def _read_came(
     found: dict[int, tuple[NewColumn, ...]] = {}
     for k, item in enumerate(fields.items(CAME)):
         is_pair = isinstance(item, list) and len(item) == 2 and type(item[0]) is int
-        if not is_pair or not first <= item[0] < len(table):
-            raise ValueError(f"{CAME!r} of the ledger must be columns of contributions after the fit")
+        if not is_pair or not 0 <= item[0] < len(table):
+            raise ValueError(f"{CAME!r} of the ledger must be columns of contributions")
         rows = int(table[item[0], 2])
         values = np.array(_numbers(archive, f"{name}.came.{k}", (rows,)), np.float64)
         if f"{name}.came.{k}.missing" in archive.tensors:
             bits = archive.tensor(f"{name}.came.{k}.missing", "uint8", (-(-rows // 8),))
             values[np.unpackbits(bits, count=rows).astype(np.bool_)] = np.nan
         column, before = NewColumn.from_json(item[1], values), found.get(item[0], ())
+        if column.input is None and item[0] < first:
+            raise ValueError(f"{CAME!r} of the ledger has a column of the fit as one that came later")
         if column.is_blank or column.name in [each.name for each in before]:
             raise ValueError(f"a column in {CAME!r} of the ledger comes twice, or holds nothing")
         found[item[0]] = (*before, column)

@@ -88,7 +88,7 @@ class ExpertRules:
 EXPERT_RULES = ExpertRules()
 
 
-def products_of(residuals: Array, weights: Array) -> Array:
+def products_of(residuals: Array, weights: Array, lasting: slice = slice(None)) -> Array:
     """Mean products of the errors of candidates on rows that none of them has learned.
 
     Rows count by the inverse of the least error that a candidate has there, but not more than a usual row, so
@@ -102,6 +102,9 @@ def products_of(residuals: Array, weights: Array) -> Array:
         Errors of each candidate, shape (candidates, rows, outputs).
     weights
         Of the rows, shape (rows,).
+    lasting
+        Candidates of which the least error counts. A first model that is dropped one day is none of them:
+        what an update teaches would depend on whether it was still there.
 
     Returns
     -------
@@ -115,7 +118,7 @@ def products_of(residuals: Array, weights: Array) -> Array:
            [0., 4.]])
     """
     residuals = np.nan_to_num(residuals, nan=FARTHEST).clip(-FARTHEST, FARTHEST)
-    counts = weights * robust_counts(residuals)
+    counts = weights * robust_counts(residuals[lasting])
     counts /= counts.sum()
     products = np.einsum("iro,r,jro->ij", residuals, counts, residuals) / residuals.shape[2]
     return np.asarray((products + products.T) / 2)

@@ -283,10 +283,19 @@ class Pool(Candidates, Contribution):
             statistics.add(phi, targets[rows], None if counted is None else counted[rows], levels)
         every = np.ones(len(points)) if weights is None else weights
         none = np.zeros((self.candidates, self.candidates))
-        products = none if of_classes else products_of(np.concatenate(residuals, axis=1), every)
+        products = (
+            none if of_classes else products_of(np.concatenate(residuals, axis=1), every, self._lasting)
+        )
         log_loss = self.log_loss_on(points, targets, counted)
         seen = self._residuals(points, targets, counted)
         return Batch(update, self._apart(statistics), products, seen=seen, log_loss=log_loss)
+
+    @property
+    def _lasting(self) -> slice:
+        """Candidates that no later update drops: all but the first model, which is the last of sums."""
+        return (
+            slice(None) if self.fitted is None or self.memory is not None else slice(1 + len(self.half_lives))
+        )
 
     @property
     def _usual_products(self) -> Array:

@@ -1,14 +1,14 @@
-"""Columns that came after the fit: what they hold in the rows of an update, and how that becomes inputs.
+"""Columns and categories that came after the fit: what rows of an update hold, and how that becomes inputs.
 
-Values are kept as they came, so that the column can be encoded again when the update that brought it is gone.
+Values are kept as they came, so that they can be encoded again when the update that brought them is gone.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +29,9 @@ from atlas_splines.tables.encoding import Column, Encoding
 from atlas_splines.tables.source import Piece, TableError
 
 __all__ = [
+    "LaterCategories",
     "NewColumn",
+    "appended",
     "column_of",
     "decoded",
     "encoded",
@@ -38,6 +40,7 @@ __all__ = [
     "new_columns",
     "split",
     "trends_of",
+    "with_codes",
 ]
 
 Array = NDArray[np.float64]
@@ -45,7 +48,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class NewColumn:
-    """Values of a column that the fit did not have, in some rows.
+    """Values of a column that the fit did not have, in some rows, or new categories of one that it had.
 
     Attributes
     ----------
@@ -59,6 +62,9 @@ class NewColumn:
     layout, zone
         How texts write a date, and whose clock counts, as in `Calendar`; the layout is None if there are no
         dates.
+    input
+        The (first) input of a column that the fit had: its values are missing where a row has a category of
+        the fit. None for a column that came later.
 
     Examples
     --------
@@ -72,6 +78,7 @@ class NewColumn:
     categories: tuple[str, ...] | None = None
     layout: str | None = None
     zone: str | None = None
+    input: int | None = None
 
     @property
     def kind(self) -> str:
@@ -108,17 +115,19 @@ class NewColumn:
 
     def to_json(self) -> dict[str, Any]:
         """All but the values, as JSON has it."""
-        return {
+        own = {
             "name": self.name,
             "categories": None if self.categories is None else list(self.categories),
             "layout": self.layout,
             "zone": self.zone,
         }
+        return own if self.input is None else own | {"input": self.input}
 
     @classmethod
     def from_json(cls, value: object, values: Array) -> NewColumn:
         """Read `to_json`, or raise a ValueError that says what is wrong."""
-        fields = Fields(value, "a column that came later", ("name", "categories", "layout", "zone"))
+        names = ("name", "categories", "layout", "zone")
+        fields = Fields.with_optional(value, "a column that came later", names, "input")
         categories = None if fields.is_null("categories") else tuple(fields.items("categories"))
         if categories is not None:
             if any(type(text) is not str for text in categories) or [*categories] != sorted({*categories}):
@@ -132,7 +141,28 @@ class NewColumn:
             raise ValueError(f"{fields.name} has both categories and dates")
         if layout is not None and (np.abs(values) > 2**58).any():
             raise ValueError(f"the values of {fields.name} must be microseconds since 1970")
-        return cls(fields.text("name"), values, categories, layout, zone)
+        place = fields.whole("input", least=0, most=2**20) if "input" in fields.value else None
+        if place is not None and categories is None:
+            raise ValueError(f"{fields.name} is one of the fit, and has no categories")
+        return cls(fields.text("name"), values, categories, layout, zone, place)
+
+
+class LaterCategories(NamedTuple):
+    """Categories of a column of the fit that came after it.
+
+    Attributes
+    ----------
+    name
+        Name of the column.
+    categories
+        The categories, each coded by its place.
+    blank
+        Value of the (first) input of the column where its category is missing.
+    """
+
+    name: str
+    categories: tuple[str, ...]
+    blank: float
 
 
 def new_columns(found: Encoding, piece: Piece, known: Encoding) -> tuple[Column, ...]:
@@ -233,20 +263,93 @@ def decoded(column: Column, inputs: Array) -> NewColumn:
     return whole.take(np.arange(len(ranked)))
 
 
-def split(X: Array, base: int, columns: Sequence[Column]) -> tuple[Array, tuple[NewColumn, ...]]:
-    """The first inputs of rows, and what the columns behind them hold, if they hold anything."""
-    found, begin = [], base
+def split(
+    X: Array, base: int, columns: Sequence[Column], later: Mapping[int, LaterCategories]
+) -> tuple[Array, tuple[NewColumn, ...]]:
+    """The first inputs of rows, and what they hold that came later, if they hold anything of that.
+
+    Columns are those behind the first inputs; categories that came later are by the (first) inputs of their
+    columns, where they count as missing.
+    """
+    first, found, begin = np.array(X[:, :base]), [], base
     for column in columns:
         end = begin + len(column.inputs)
         found.append(decoded(column, X[:, begin:end]))
         begin = end
-    return np.array(X[:, :base]), tuple(each for each in found if not each.is_blank)
+    for j, each in later.items():
+        if (came := first[:, j] >= LATER).any():
+            found.append(_named(each, j, first[:, j]))
+            first[came, j] = each.blank
+    return first, tuple(each for each in found if not each.is_blank)
 
 
-def grown(encoding: Encoding, base: int, columns: Sequence[Column]) -> Encoding:
-    """An encoding whose columns beyond so many inputs are others."""
-    ends = np.cumsum([len(column.inputs) for column in encoding.columns])
-    kept = encoding.columns[: int(np.searchsorted(ends, base)) + 1]
+def _named(later: LaterCategories, place: int, inputs: Array) -> NewColumn:
+    """What rows hold of categories that came later, by the codes in the (first) input of their column."""
+    names = later.categories
+    order = sorted(range(len(names)), key=names.__getitem__)
+    rank = np.append(np.argsort(order), -1).astype(np.float64)
+    codes = np.where(inputs >= LATER, inputs - LATER, -1).astype(np.int64)
+    ranked = np.where(codes < 0, np.nan, rank[codes])
+    whole = NewColumn(later.name, ranked, tuple(names[k] for k in order), input=place)
+    return whole.take(np.arange(len(ranked)))
+
+
+def with_codes(X: Array, held: Sequence[NewColumn], later: Mapping[int, LaterCategories]) -> Array:
+    """Inputs of the columns of the fit, with the codes of categories that came later.
+
+    The k-th of a column has the number 2²⁰ + k, as `Column` has it.
+    """
+    found = X.copy()
+    for each in held:
+        if each.input is not None:
+            there = ~np.isnan(each.values)
+            places = [later[each.input].categories.index(name) for name in each.categories or ()]
+            found[there, each.input] = LATER + np.array(places)[each.values[there].astype(np.int64)]
+    return found
+
+
+def appended(
+    columns: Sequence[NewColumn], rows: int, more: Sequence[NewColumn], more_rows: int
+) -> tuple[NewColumn, ...]:
+    """Categories that some rows hold, and further rows behind them."""
+    found = []
+    for name in sorted({each.name for each in (*columns, *more)}):
+        one, other = (next((e for e in side if e.name == name), None) for side in (columns, more))
+        known = sorted({c for each in (one, other) if each is not None for c in each.categories or ()})
+        parts = [
+            np.full(count, np.nan) if each is None else _places_among(known, each)
+            for each, count in ((one, rows), (other, more_rows))
+        ]
+        like = one or other
+        assert like is not None
+        found.append(replace(like, values=np.concatenate(parts), categories=tuple(known)))
+    return tuple(found)
+
+
+def _places_among(categories: Sequence[str], column: NewColumn) -> Array:
+    """Places of what rows hold among more categories."""
+    places = np.array([*(categories.index(name) for name in column.categories or ()), np.nan])
+    return places[np.where(np.isnan(column.values), -1, column.values).astype(np.int64)]
+
+
+def grown(
+    encoding: Encoding,
+    base: int,
+    columns: Sequence[Column],
+    later: Mapping[int, LaterCategories] | None = None,
+) -> Encoding:
+    """An encoding whose columns beyond so many inputs are others.
+
+    Where it is given which categories of the columns before these came later, no others did.
+    """
+    first = np.cumsum([0, *(len(column.inputs) for column in encoding.columns)]).tolist()
+    kept = [column for j, column in zip(first, encoding.columns, strict=False) if j < base]
+    if later is not None:
+        names = {j: each.categories for j, each in later.items()}
+        kept = [
+            column if column.categories is None else replace(column, others=names.get(j, ()))
+            for j, column in zip(first, kept, strict=False)
+        ]
     return replace(encoding, columns=(*kept, *columns))
 
 

@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from atlas_splines.estimators.ledger import Ledger, framed_rows
-from atlas_splines.estimators.reaching import needed_domain
+from atlas_splines.estimators.reaching import domain_by_hand, needed_domain
 from atlas_splines.memory.local_memory import LocalMemory
 from atlas_splines.memory.pool import FEWEST_ROWS
 from atlas_splines.model.atlas import Atlas, can_revert, model_in, snapshot_of, state_of
 from atlas_splines.model.linear_algebra import ONE_THREAD_EACH
 from atlas_splines.model.log import Record
-from atlas_splines.model.resize import reduced
+from atlas_splines.model.resize import reaching, reduced
 from atlas_splines.updates.incremental import NOT_THERE, dependences, less, subtracted
 from atlas_splines.updates.routing import as_doubles, memory_in, needed_pool
 from atlas_splines.versions.delta import ledger_of
@@ -66,7 +66,7 @@ DROPPED = "taken out of the kept rows and of the sums"
 REMOVED = "removed, and the model derived from all others"
 AGAIN_FRAME = "encodings, features and length scales were chosen again without them"
 SAME_FRAME = "encodings, features and length scales were not chosen from them, and stay"
-NAMES_OF_CATEGORIES = "names of categories, and of columns"
+NAMES_OF_CATEGORIES = "names of columns, and of their categories in the fit"
 
 
 @dataclass(frozen=True)
@@ -349,7 +349,7 @@ def without_rows_of(thing: Versioned, affected: Affected) -> tuple[Versioned, st
         raise ValueError(f"{reason}; {MAKE_AGAIN}") from None
     log = [without_in(entry, affected) if entry.id == record.id else entry for entry in model.updates]
     if estimator_of(thing) is not None:
-        state = reduced(state, needed_domain(state, log))
+        state = reduced(state, needed_domain(model, state, log))
     return with_model(thing, model_in(state, log)), f"{TAKEN_BACK}, and {SUBTRACTED}" if own else SUBTRACTED
 
 
@@ -408,7 +408,16 @@ def made_again(
             learn_again(built, record, rest)
         else:
             skip(model_of(built), record)
-    return built, taken
+    return reached_as(thing, built), taken
+
+
+def reached_as(thing: Versioned, built: Versioned) -> Versioned:
+    """A model that was built again, with the domain that `reach` has made since the last entry of the log."""
+    if estimator_of(thing) is None:
+        return built
+    model, log = model_of(built), model_of(thing).updates
+    domain = domain_by_hand(state_of(model_of(thing)), log)
+    return with_model(built, model_in(reaching(state_of(model), domain.T), model.updates))
 
 
 def refuse_other_start(thing: Versioned, start: Versioned, tables: Mapping[str, Learned]) -> None:

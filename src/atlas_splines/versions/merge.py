@@ -169,14 +169,14 @@ def check_columns(base: Versioned, ours: Versioned, theirs: Versioned) -> None:
 
 
 def columns_of_fit(thing: Versioned) -> tuple[tuple[str, ...], Encoding | None]:
-    """Names of the inputs, and the encoding, without the columns that came after the fit."""
+    """Names of the inputs, and the encoding, without the columns and categories that came after the fit."""
     estimator, ledger, encoding = estimator_of(thing), ledger_of(thing), encoding_of(thing)
     assert estimator is not None
     assert ledger is not None
     names = estimator._input_names[: ledger.base]
     if encoding is None:
         return names, None
-    found = grown(encoding, ledger.base, ())
+    found = grown(encoding, ledger.base, (), {})
     is_own = isinstance(thing, TableModel) or not found.is_plain  # or else it is there for what came
     return names, found if is_own else None
 
@@ -277,7 +277,7 @@ def without_updates(thing: Versioned, times: Mapping[int, datetime]) -> Versione
     state = taken_back(state_of(model), [id for id in times if id in standing])
     log = [replace(record, reverted=times.get(record.id, record.reverted)) for record in model.updates]
     if estimator_of(thing) is not None:
-        state = reduced(state, needed_domain(state, log))
+        state = reduced(state, needed_domain(model, state, log))
     return with_model(thing, model_in(state, log))
 
 
