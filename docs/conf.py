@@ -8,12 +8,14 @@ All of it works without a network: formulas become MathML here, which browsers d
 import re
 from html import escape
 from importlib.util import find_spec
+from pathlib import Path
 
 from docutils import nodes
 from latex2mathml.converter import convert
 from sphinx.application import Sphinx
 
 from atlas_splines import __version__
+from atlas_splines.play.bundle import write_page
 
 project = "atlas-splines"
 author = copyright = "The atlas-splines authors"
@@ -32,7 +34,7 @@ templates_path = ["_templates"]
 exclude_patterns = ["**/*.ipynb", "**/*.py", "**/GALLERY_HEADER.rst", "arena/table.md"]
 html_theme = "pydata_sphinx_theme"
 html_title = f"atlas-splines {version}"
-html_static_path = ["_static", "../src/atlas_splines/play/page.html"]  # the playground, for its page
+html_static_path = ["_static"]
 html_css_files = ["manual.css"]
 html_math_renderer = "mathml"
 html_show_sourcelink = False
@@ -99,8 +101,15 @@ def link_pages(app: Sphinx, what: str, name: str, thing: object, options: object
     lines[:] = [re.sub(r"\bdocs/(\w+)\.md\b", r":doc:`/\1`", line) for line in lines]
 
 
+def add_playground(app: Sphinx, failure: Exception | None) -> None:
+    """The playground is embedded in its page."""
+    if failure is None and app.builder.format == "html":
+        write_page(Path(app.outdir) / "_static" / "page.html")
+
+
 def setup(app: Sphinx) -> None:
     """Tell Sphinx of the functions above."""
     app.connect("builder-inited", check_extras)
+    app.connect("build-finished", add_playground)
     app.add_html_math_renderer("mathml", (formula, None), (formula, None))
     app.connect("autodoc-process-docstring", link_pages)

@@ -102,7 +102,8 @@ def check_playground(atlas: Path, folder: Path) -> None:
                 page = answer.read()
         finally:
             server.terminate()
-    assert page == (ROOT / "src" / "atlas_splines" / "play" / "page.html").read_bytes()
+    run(folder, sys.executable, ROOT / "src" / "atlas_splines" / "play" / "bundle.py", folder / "page.html")
+    assert page == (folder / "page.html").read_bytes()
 
 
 def run(folder: Path, *command: object) -> str:

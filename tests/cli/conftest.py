@@ -3,6 +3,7 @@ from command import HEADER, SMALL, app, homes, run, write_csv
 
 from atlas_splines.cli import rows
 from atlas_splines.tables import source as reading
+from atlas_splines.tables.sample import SampleRules
 
 
 @pytest.fixture(scope="session")
@@ -30,4 +31,4 @@ def work(tmp_path, fitted, monkeypatch):
 def streams(monkeypatch):
     """As if memory were small: pieces of about a hundred rows, and a sample of 500."""
     monkeypatch.setattr(reading, "BLOCK", 4096)
-    monkeypatch.setattr(rows, "SAMPLE_ROWS", 500)
+    monkeypatch.setattr(rows, "SAMPLE_RULES", SampleRules(rows=500))

@@ -11,7 +11,7 @@ import pytest
 from command import app, run
 
 from atlas_splines.cli.experiments import PlayServer
-from atlas_splines.play.bundle import PAGE
+from atlas_splines.play.bundle import assembled_page
 
 COMMAND = ["-c", "from atlas_splines.cli.entry import main; main()", "play", "--no-browser"]
 
@@ -40,7 +40,7 @@ def get(server, path, method="GET", **headers):
 def test_it_serves_the_page_and_the_model_and_nothing_else(server):
     assert server.server_address[0] == "127.0.0.1"
     assert server.address.endswith("/#tab=file&model=my%20model.atlas")
-    assert get(server, "/") == (200, PAGE.read_bytes())
+    assert get(server, "/") == (200, assembled_page().encode())
     assert get(server, "/model") == (200, b"a model")
     for path in ("/page.css", "/../pyproject.toml", "/model/.."):
         assert get(server, path)[0] == 404
@@ -71,7 +71,7 @@ def test_the_command_says_where_it_is_and_ends_with_ctrl_c():
     ) as process:
         first, second = process.stdout.readline(), process.stdout.readline()
         assert re.fullmatch(r"The playground is at http://127\.0\.0\.1:\d+/\n", first)
-        assert second == f"Without a server: open {PAGE} in a browser. Ctrl-C ends.\n"
+        assert second == "As a file: python -m atlas_splines.play.bundle playground.html. Ctrl-C ends.\n"
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate()
     assert process.returncode == 0

@@ -360,12 +360,12 @@ def test_a_large_table_and_a_model_that_must_not_extrapolate(work, streams, monk
         (
             "a,y\n" + "".join(f"n{k},{k}\n" for k in range(30)),
             ["-t", "y"],
-            "bad.csv, column 'a': nearly every text is different, so they tell nothing; leave the column out with --ignore",
+            "bad.csv, column 'a': nearly every string is distinct, so the column carries no information; leave the column out with --ignore",
         ),
         (
             "a,y\n1,2024-01-05\n",
             ["-t", "y"],
-            "bad.csv, column 'y': dates and times are no target; turn them into numbers, such as days since a start",
+            "bad.csv, column 'y': dates and times are not a target; turn them into numbers, such as days since a start",
         ),
         (
             "a=x,a,y\n1,x,1\n1,z,1\n1,w,1\n",

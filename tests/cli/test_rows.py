@@ -54,7 +54,7 @@ def test_parts_of_dates_are_chosen(work):
     write_csv("shop.csv", ["when", "sales"], shop_hours(range(3), layout="%m/%d/%Y %I:%M %p"))
     fit_it = ["fit", "shop.csv", "-t", "sales", "-o", "s.atlas", *SMALL]
     assert refused(*fit_it) == (
-        "shop.csv, column 'when': each date can be read with day or month first; say which, with "
+        "shop.csv, column 'when': each date can be read with day or month first; choose with "
         "--date when=day-first or --date when=month-first"
     )
     ok(*fit_it, "--date", "when=month-first,trend,hour", "--increasing", "when.trend")

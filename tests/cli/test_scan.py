@@ -144,9 +144,7 @@ def test_no_scheduler_is_named(work, streams, monkeypatch):
 def test_what_is_no_address_is_named(work, streams, address):
     write_csv("large.csv", HEADER, homes(1000))
     line = refused("fit", "large.csv", "-t", "price", "-o", "l.atlas", *SIZES, "--scheduler", address)
-    assert (
-        line == f"{address!r} is no address of a scheduler; give one such as tcp://host:8786, or use --jobs"
-    )
+    assert line == f"{address!r} is not a scheduler address; give one such as tcp://host:8786, or use --jobs"
 
 
 def test_one_kind_of_workers(work):

@@ -268,7 +268,7 @@ def test_what_is_no_table_of_these_columns_is_refused_at_once(fitted):
         fitted.predict(lazy_X[:, :2])
     with pytest.raises(ValueError, match="X has 1 dimensions; give rows and columns"):
         fitted.predict(lazy_X[:, 0])
-    with pytest.raises(TypeError, match=r"numpy\.ndarray is no Dask array or data frame; make one of it"):
+    with pytest.raises(TypeError, match=r"numpy\.ndarray is not a Dask array or data frame; make one of it"):
         fitted.predict(X)
     with pytest.raises(ValueError, match="y is missing, or infinite, in some rows; leave these out"):
         fitted.score(lazy_X, da.where(lazy_y > 1, np.nan, lazy_y))
@@ -290,7 +290,7 @@ def test_no_client_is_named(monkeypatch):
             {"validation": "last"},
             'validation="last" needs an order or groups, which rows of partitions do not',
         ),
-        ({"features": 0}, "features=0 keeps no evidence"),
+        ({"features": 0}, "features=0 keeps no statistics"),
         ({"warm_start": True}, "warm_start=True trains on all rows at once; use partial_fit"),
         ({"sample": 0}, "sample must be"),
         ({"tolerance": -0.1}, "tolerance must be a finite number of at least 0"),

@@ -36,5 +36,5 @@ def test_classes_that_are_announced(client):
 
 
 def test_numbers_are_no_classes(client):
-    with pytest.raises(ValueError, match="y has numbers that are no classes; use DaskAtlasRegressor"):
+    with pytest.raises(ValueError, match="y has numbers that are not classes; use DaskAtlasRegressor"):
         DaskAtlasClassifier(**SMALL).fit(*in_chunks(X, Y, 3000))

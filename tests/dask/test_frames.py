@@ -98,7 +98,7 @@ def test_charts_of_frames_that_do_not_meet(fitted):
 
 def test_texts_that_are_too_many_are_refused(client, monkeypatch):
     monkeypatch.setattr("atlas_splines.tables.inference.MOST_CATEGORIES", 3)
-    with pytest.raises(TableError, match="X, column 'kind': there are more than 3 different texts; "):
+    with pytest.raises(TableError, match="X, column 'kind': there are more than 3 distinct strings; "):
         fit_to(sales().drop(columns="district").assign(district=1.0))
 
 

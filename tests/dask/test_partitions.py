@@ -10,24 +10,24 @@ from atlas_splines.dask.partitions import Partitions, as_numbers, each, tree
 FRAME = pd.DataFrame({"a": np.arange(10.0), "b": np.arange(10.0) ** 2})
 
 
-def told(X, y, weights=None, *, asked):
-    return [asked, np.asarray(X).sum(), np.asarray(y).sum(), weights is None]
+def told(X, y, weights=None, *, task):
+    return [task, np.asarray(X).sum(), np.asarray(y).sum(), weights is None]
 
 
 def added(answers):
     return [sum(answer[k] for answer in answers) for k in range(4)]
 
 
-def computed(partitions, asked=1):
-    return dask.compute(tree(partitions.map(told, asked), added), scheduler="synchronous")[0]
+def computed(partitions, task=1):
+    return dask.compute(tree(partitions.map(told, task), added), scheduler="synchronous")[0]
 
 
 @pytest.mark.parametrize("chunks", [(3, 1), (10, 2), (1, 2)])
 def test_each_block_of_rows_is_asked_once(chunks):
     X, y = da.from_array(FRAME.to_numpy(), chunks=chunks), da.from_array(np.arange(10.0), chunks=4)
-    asked, inputs, targets, _ = computed(Partitions(X, (y, None)))
+    task, inputs, targets, _ = computed(Partitions(X, (y, None)))
     assert (inputs, targets) == (45 + 285, 45)
-    assert asked >= len(Partitions(X))  # blocks of y begin elsewhere
+    assert task >= len(Partitions(X))  # blocks of y begin elsewhere
 
 
 @pytest.mark.parametrize("parts", [1, 3, 10])
@@ -47,7 +47,7 @@ def test_parts_of_unknown_size():
 
 def test_what_does_not_match_is_refused():
     frame, array = dd.from_pandas(FRAME, npartitions=3), da.from_array(FRAME.to_numpy(), chunks=(5, 2))
-    with pytest.raises(TypeError, match=r"numpy\.ndarray is no Dask array or data frame; make one of it"):
+    with pytest.raises(TypeError, match=r"numpy\.ndarray is not a Dask array or data frame; make one of it"):
         Partitions(FRAME.to_numpy())
     with pytest.raises(
         ValueError, match="X, y and sample_weight have 3 and 2 partitions; they must have the"
@@ -61,8 +61,8 @@ def test_what_does_not_match_is_refused():
         Partitions(array[:, 0]).columns  # noqa: B018
 
 
-def doubled(X, *, asked):
-    return asked * np.asarray(X)
+def doubled(X, *, task):
+    return task * np.asarray(X)
 
 
 def test_lazy_arrays_of_what_is_said_of_rows():

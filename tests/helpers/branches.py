@@ -10,7 +10,7 @@ import numpy as np
 
 from atlas_splines import Atlas, AtlasRegressor, update
 
-# more rows than may be kept, so that versions are of sums: those of rows are in test_ledgers.py
+# more rows than may be kept, so that versions are of sums: those of rows are in test_kept_rows.py
 FEW = {
     "density": 0,
     "terms": 1,

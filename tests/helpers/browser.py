@@ -3,6 +3,7 @@
 import json
 import shutil
 import time
+from urllib.parse import urljoin
 
 import pytest
 
@@ -27,15 +28,16 @@ def open_browser(folder):
 
 
 class Page:
-    """A page in a browser."""
+    """The playground in a browser."""
 
-    def __init__(self, browser):
+    def __init__(self, browser, address):
         self.browser = browser
+        self.address = address
 
-    def open(self, address):
-        """Load the playground, also if only what follows # is new, until it listens."""
+    def open(self, address=""):
+        """Load the playground, from a server or its own file, also if only the fragment is new, until it is ready."""
         self.browser.get("about:blank")
-        self.browser.get(address)
+        self.browser.get(urljoin(self.address, address))
         self.wait("document.getElementById('choice').options.length")
 
     def script(self, code, *values):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from atlas_splines import Atlas
 from atlas_splines.model import splines
 from atlas_splines.model.atlas import state_of, take_state
-from atlas_splines.model.charts import Chart, Window, pack, seen_charts, window_around, within
+from atlas_splines.model.charts import Chart, Window, pack, visible_charts, window_around, within
 from atlas_splines.model.kernels import MANY
 
 
@@ -175,5 +175,5 @@ def test_charts_that_change_nothing_are_those_wholly_where_a_newer_one_speaks_al
         )
     ]
     assert 0 < len(hidden) < 60
-    assert seen_charts(charts, domain) == [chart for chart in charts if chart not in hidden]
-    assert seen_charts([], domain) == []
+    assert visible_charts(charts, domain) == [chart for chart in charts if chart not in hidden]
+    assert visible_charts([], domain) == []

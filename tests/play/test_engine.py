@@ -6,7 +6,6 @@ from oracle import evaluate, randomize
 
 from atlas_splines import Atlas
 from atlas_splines.model.charts import Window
-from atlas_splines.play.bundle import PAGE
 
 pytestmark = pytest.mark.slow
 
@@ -20,7 +19,7 @@ const slopes = (parameters, output) => Array.from(parameters, (value, k) => {
 
 @pytest.fixture(scope="module")
 def engine(page):
-    page.open(PAGE.as_uri() + "#tab=file")
+    page.open("#tab=file")
     return page
 
 

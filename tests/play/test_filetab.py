@@ -12,7 +12,6 @@ from float64_arithmetic import float64_arithmetic
 from atlas_splines import AtlasClassifier, AtlasRegressor, TableModel, save
 from atlas_splines.cli.experiments import PlayServer
 from atlas_splines.files.archive import Archive, write_archive
-from atlas_splines.play.bundle import PAGE
 from atlas_splines.tables.encoding import Column, Encoding, frame
 
 CITIES = ("Bergen", "Cadiz", "Dublin")
@@ -40,7 +39,7 @@ def homes():
 @pytest.fixture
 def tab(page):
     """The page with the tab of files, which complains of nothing."""
-    page.open(PAGE.as_uri() + "#tab=file")
+    page.open("#tab=file")
     yield page
     assert page.errors() == []
 
@@ -104,7 +103,7 @@ def test_a_file_of_python_has_the_same_predictions_on_the_page(tab, homes, path)
 
 def test_a_file_can_be_dropped_anywhere(page, homes, path):
     save(homes, path)
-    page.open(PAGE.as_uri())  # another tab is open at first
+    page.open()  # another tab is open at first
     page.script(
         """
         const transfer = new DataTransfer();

@@ -11,7 +11,6 @@ from float64_arithmetic import evaluate, float64_arithmetic
 
 from atlas_splines import Atlas, AtlasClassifier, AtlasRegressor, TableModel, load, save
 from atlas_splines.model.atlas import state_of
-from atlas_splines.play.bundle import PAGE
 from atlas_splines.tables.dates import LAYOUTS, Calendar
 from atlas_splines.tables.dialects import Dialect
 from atlas_splines.tables.encoding import Column, Encoding
@@ -37,7 +36,7 @@ PREDICT = f"""async (file, rows) => {{
 
 @pytest.fixture(scope="module", autouse=True)
 def opened(page):
-    page.open(PAGE.as_uri() + "#tab=file")
+    page.open("#tab=file")
 
 
 def ask(page, function, *values):

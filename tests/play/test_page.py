@@ -4,9 +4,6 @@ import re
 
 import pytest
 
-from atlas_splines.play.bundle import PAGE
-
-ADDRESS = PAGE.as_uri()
 LEARNERS = ["charts", "pooled", "plain", "mlp", "kan", "boosting", "neighbours"]
 
 
@@ -38,7 +35,7 @@ def pictures(page):
 
 
 def open_page(page, state=""):
-    page.open(f"{ADDRESS}#{state}")
+    page.open(f"#{state}")
     learned(page)
 
 
@@ -183,7 +180,7 @@ def test_the_keyboard_does_all_of_it(page):
 
 
 def test_the_parts_of_the_model_are_shown(page):
-    page.open(f"{ADDRESS}#f=sine&tab=inside")
+    page.open("#f=sine&tab=inside")
     page.wait("document.querySelectorAll('#parts canvas').length === 10")
     page.set("#basis-density", "1")
     page.set("#basis-place", "0.05")
@@ -218,7 +215,7 @@ def test_the_parts_of_the_model_are_shown(page):
     ],
 )
 def test_an_address_that_cannot_be_read_is_told_in_a_sentence(page, state, sentence):
-    page.open(f"{ADDRESS}#{state}&tab=file")  # where nothing has to be learned
+    page.open(f"#{state}&tab=file")  # where nothing has to be learned
     page.wait("!document.getElementById('error').hidden")
     assert page.text("#error") == sentence
     page.keys("#truth", "ArrowLeft")  # whoever goes on has read it
@@ -230,7 +227,7 @@ def test_it_fits_in_light_and_dark_and_on_phones(page):
     for scheme in ("light", "dark"):
         feature = {"name": "prefers-color-scheme", "value": scheme}
         page.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
-        page.open(f"{ADDRESS}#tab=file")
+        page.open("#tab=file")
         colours.add(page.script("return getComputedStyle(document.body).backgroundColor"))
     page.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
     assert len(colours) == 2
@@ -238,7 +235,7 @@ def test_it_fits_in_light_and_dark_and_on_phones(page):
     page.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
     try:
         for tab in ("inside", "teach"):
-            page.open(f"{ADDRESS}#f=sine&tab={tab}")
+            page.open(f"#f=sine&tab={tab}")
             assert page.script("return document.documentElement.scrollWidth") == 360
         page.one("#teach").click()
         page.wait(

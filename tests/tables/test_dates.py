@@ -75,12 +75,14 @@ def test_the_order_of_day_and_month_is_found_from_all_rows(table, monkeypatch):
     with pytest.raises(TableError) as caught:
         calendar_of(table(texts(*early)))
     assert str(caught.value) == (
-        "t.csv, column 'a': each date can be read with day or month first; say which, with "
+        "t.csv, column 'a': each date can be read with day or month first; choose with "
         "--date a=day-first or --date a=month-first"
     )
     assert calendar_of(table(texts(*early)), choice=DateChoice.of("day-first")).start == "2024-05-01"
     assert calendar_of(table(texts(*early)), choice=DateChoice.of("month-first")).start == "2024-01-05"
-    with pytest.raises(TableError, match=r"row 42, column 'a': '05/13/2024' is no date or time that is"):
+    with pytest.raises(
+        TableError, match=r"row 42, column 'a': '05/13/2024' is not a recognised date or time"
+    ):
         calendar_of(table(texts(*early, "13/05/2024", "05/13/2024")))
     assert calendar_of(table(texts("05.06.2024"))).layout == "%d.%m.%Y"  # with points the day is first
 
@@ -90,7 +92,7 @@ def test_dates_among_other_texts(table):
     assert survey(table(texts("20240105", "20240106")), "a").column("a").calendar is None
     assert calendar_of(table(texts("20240105", "20240106")), choice=DateChoice()).layout == COMPACT
     with pytest.raises(
-        TableError, match=r"row 2, column 'a': 'soon' is no date or time that is understood; correct it"
+        TableError, match=r"row 2, column 'a': 'soon' is not a recognised date or time; correct it"
     ):
         calendar_of(table(texts("2024-01-01", "soon")), choice=DateChoice())
 
@@ -181,7 +183,7 @@ def test_wrong_choices(words, says):
 
 
 def test_times_have_hours_only(table):
-    with pytest.raises(TableError, match=r"column 'a': times of day have an hour only; say --date a=hour"):
+    with pytest.raises(TableError, match=r"column 'a': times of day have an hour only; use --date a=hour"):
         calendar_of(table(texts("12:30")), choice=DateChoice.of("trend"))
 
 

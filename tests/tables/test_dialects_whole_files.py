@@ -41,7 +41,7 @@ def test_excel(tmp_path):
     assert columns["c"].spellings() == {}
     assert columns["d"].is_temporal
     assert set(columns["m"].spellings()) == {"1", "x"}
-    assert list(columns_of(path, PLAIN.told(header=False))) == ["1", "2", "3", "4"]
+    assert list(columns_of(path, PLAIN.with_options(header=False))) == ["1", "2", "3", "4"]
     path.write_bytes(b"no book")
     with pytest.raises(TableError, match=r"t.xlsx cannot be read: .*; check the file"):
         columns_of(path)

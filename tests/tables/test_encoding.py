@@ -127,13 +127,13 @@ def test_an_encoding_comes_back_from_json():
         ({"columns": [{}], "target": "y", "classes": None}, "'name' of a column of the table is missing"),
         (
             {"columns": [], "target": "y", "classes": ["a", "a"]},
-            "'classes' of the table must be different texts",
+            "'classes' of the table must be distinct strings",
         ),
         (
             {"columns": [], "target": "y", "classes": [1, True]},
-            "'classes' of the table must be different texts, or numbers, or true and false",
+            "'classes' of the table must be distinct strings, or numbers, or true and false",
         ),
-        ({"columns": [], "target": "y", "classes": [[1], [2]]}, "'classes' of the table must be different"),
+        ({"columns": [], "target": "y", "classes": [[1], [2]]}, "'classes' of the table must be distinct"),
     ],
 )
 def test_a_wrong_encoding_is_refused(value, says):

@@ -97,11 +97,11 @@ def test_rows_that_are_dictionaries():
         ),
         (
             {"a": [str(k) for k in range(50)]},
-            "X, column 'a': nearly every text is different, and each is a number; give the column as numbers, or leave the column out",
+            "X, column 'a': nearly every string is distinct, and each is a number; give the column as numbers, or leave the column out",
         ),
         (
             {"a": ["01/02/2024", "02/03/2024", "03/04/2024"]},
-            "X, column 'a': each date can be read with day or month first; say which, with dates={'a': 'day-first'} or 'month-first'",
+            "X, column 'a': each date can be read with day or month first; choose with dates={'a': 'day-first'} or 'month-first'",
         ),
         (
             {"a": ["x", "y", "z"], "a=x": ["u", "v", "u"]},

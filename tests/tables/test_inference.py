@@ -26,13 +26,13 @@ def test_a_survey_tells_numbers_from_categories(table):
         (["abc", "2"], "row 1, column 'a': 'abc' is not a number, as other cells are"),
         (
             ["2024-01-31", "2024-02-31"],
-            "row 2, column 'a': '2024-02-31' is no date or time that is understood",
+            "row 2, column 'a': '2024-02-31' is not a recognised date or time",
         ),
         (
             ["31.12.2024 10:00 o'clock"],
-            "row 1, column 'a': \"31.12.2024 10:00 o'clock\" is no date or time",
+            "row 1, column 'a': \"31.12.2024 10:00 o'clock\" is not a recognised date or time",
         ),
-        (["12:30-14:00", "1:00-2:00"], "row 1, column 'a': '12:30-14:00' is no date or time"),
+        (["12:30-14:00", "1:00-2:00"], "row 1, column 'a': '12:30-14:00' is not a recognised date or time"),
         (
             ["3", "NA", "3,5"],
             "row 3, column 'a': '3,5' has a comma; write numbers without commas and with a decimal point, such as "
@@ -53,7 +53,7 @@ def test_mixtures_across_pieces_are_refused(table, monkeypatch):
     with pytest.raises(TableError, match=r"row 101, column 'a': 'word' is not a number, as other cells are"):
         survey(table("a\n" + "\n".join(digits + words) + "\n"), "a")
     with pytest.raises(
-        TableError, match=r"row 101, column 'a': '12.5' is a number among texts; .* --category a"
+        TableError, match=r"row 101, column 'a': '12.5' is a number among strings; .* --category a"
     ):
         survey(table("a\n" + "\n".join(words * 1 + digits) + "\n"), "a")
 
@@ -71,7 +71,7 @@ def test_commas_in_numbers(table):
 def test_too_many_texts_are_refused(table):
     source = table("a\n" + "\n".join(f"t{k}" for k in range(MOST_CATEGORIES + 1)) + "\n")
     with pytest.raises(
-        TableError, match=r"column 'a': there are more than 10,000 different texts; leave the column"
+        TableError, match=r"column 'a': there are more than 10,000 distinct strings; leave the column"
     ):
         survey(source, "a")
 
@@ -96,7 +96,7 @@ def test_surveys_that_were_made_apart_are_joined_or_made_again(table, first, sec
         table("a;b\n" + ";\n".join(cells) + ";\n", f"{k}.csv") for k, cells in enumerate((first, second))
     ]
     one, other = (survey(part, "a") for part in parts)
-    assert one.followed_by(other) == is_joined
+    assert one.merge(other) == is_joined
     if is_joined:
         whole = survey(table("a;b\n" + ";\n".join([*first, *second]) + ";\n"), "a")
         assert one.column("a") == whole.column("a")
@@ -105,5 +105,5 @@ def test_surveys_that_were_made_apart_are_joined_or_made_again(table, first, sec
 
 def test_forced_categories_are_joined_however_they_look(table):
     one, other = (survey(table(f"a\n{cell}\n", f"{cell}.csv"), "a", category=True) for cell in ("x", "1"))
-    assert one.followed_by(other)
+    assert one.merge(other)
     assert one.column("a").categories == ("1", "x")

@@ -1,4 +1,4 @@
-"""Change detection: the two p-values of the test, and estimators that open charts by it; see also test_pooling.py."""
+"""Change detection: the two p-values of the test, and estimators that open charts by it; see also test_incremental.py."""
 
 import numpy as np
 import pytest

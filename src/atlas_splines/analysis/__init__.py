@@ -1,6 +1,6 @@
-"""The theory as functions: the paper's three properties, the representation theorem, sources of variance.
+"""The theory as functions: the paper's three properties, the representation theorem, Sobol indices.
 
-Imports `core` only.
+May import `model` only.
 """
 
 from atlas_splines.analysis.properties import (

@@ -20,10 +20,10 @@ from atlas_splines.model.evaluate import evaluate
 
 __all__ = ["from_polynomial"]
 
-MAX_DENSITY = 12  # log x on [0.1, 1] is then exact to about 1e-14: finer cells would meet rounding
+MAX_DENSITY = 12  # log x on [0.1, 1] is then exact to about 1e-14: in finer cells rounding dominates
 MAX_EXPONENT = 1000  # polynomials of one input are stored densely
-SAMPLES_PER_CELL = 16  # the error is a smooth bump in each cell: its top is missed by less than 0.4 percent
-SAFETY = 1.01  # factor that makes up for a top that was missed between samples
+SAMPLES_PER_CELL = 16  # the error has one smooth maximum in each cell, missed by less than 0.4 percent
+SAFETY = 1.01  # factor for the maximum between samples
 
 Array: TypeAlias = NDArray[np.floating]
 Function: TypeAlias = Callable[[Array], Array]
@@ -185,13 +185,13 @@ def build(polynomial: SplitPolynomial, edges: Array, density: int, dtype: DTypeL
 
 
 def spline_errors(theta: Array, phi: Function, edge: Array) -> tuple[Array, Array]:
-    """Points of one input's side of the box, and the spline's error at each: measured, and a little more."""
+    """Points of one input's side of the box, and a bound on the spline's error around each."""
     x = np.linspace(edge[0], edge[1], SAMPLES_PER_CELL * theta.size + 1)
     return x, SAFETY * np.abs(splines.spline(theta, x) - phi(x))
 
 
 def power_errors(theta: Array, edge: Array, exponents: NDArray[np.int64]) -> Array:
-    """D of each exponent i: how far exp(i·spline) can be from x^i on one input's side of the box.
+    """D of each exponent i: the largest error of exp(i·spline) as x^i on one input's side of the box.
 
     Examples
     --------
@@ -202,7 +202,7 @@ def power_errors(theta: Array, edge: Array, exponents: NDArray[np.int64]) -> Arr
     x, errors = spline_errors(theta, np.log, edge)
     log = np.log(np.append(x[1:], x[-1]))  # an error counts up to the next point, where the power is largest
     powers, where = np.unique(exponents, return_inverse=True)
-    # x^i (exp(i·error) − 1), written so that zero never meets infinity
+    # x^i (exp(i·error) − 1), written without 0·∞
     largest = [(np.exp(i * (log + errors)) * np.abs(np.expm1(-i * errors))).max() for i in powers]
     return np.array(largest)[where]
 
@@ -227,7 +227,7 @@ def error_bound(polynomial: SplitPolynomial, edges: Array, density: int) -> floa
 
 
 def rounding_error(model: Atlas, polynomial: SplitPolynomial, edges: Array) -> float:
-    """How far rounding takes the model's outputs from those of its splines: measured, and doubled."""
+    """Rounding error of the model's outputs relative to those of its splines: measured, and doubled."""
     random = np.random.default_rng(0)
     low, high = edges.T
     # crowded towards the upper corner, where every product is largest and so is its rounding
@@ -246,7 +246,7 @@ def evaluate_splines(polynomial: SplitPolynomial, edges: Array, density: int, X:
 
 
 def check_number(name: str, value: SupportsFloat) -> float:
-    """Return a finite float, or say what is wrong with it."""
+    """Return a finite float, or raise."""
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
@@ -257,7 +257,7 @@ def check_number(name: str, value: SupportsFloat) -> float:
 
 
 def check_exponents(exponents: tuple[int, ...], inputs: int) -> tuple[int, ...]:
-    """Return one whole number for each input, or say what is wrong."""
+    """Return one whole number for each input, or raise."""
     if not isinstance(exponents, tuple) or len(exponents) != inputs:
         raise ValueError(f"exponents must be a tuple of {inputs}, one for each input, not {exponents!r}")
     return tuple(
@@ -267,7 +267,7 @@ def check_exponents(exponents: tuple[int, ...], inputs: int) -> tuple[int, ...]:
 
 
 def check_box(box: ArrayLike, inputs: int) -> Array:
-    """Return the (low, high) of each input, shape (inputs, 2), or say what is wrong with the box."""
+    """Return the (low, high) of each input, shape (inputs, 2), or raise."""
     try:
         edges = np.asarray(box, np.float64)
     except (TypeError, ValueError):

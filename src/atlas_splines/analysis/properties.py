@@ -86,7 +86,7 @@ def gradient_bound(model: Atlas) -> NDArray[np.floating]:
 
 
 def orthogonality_distance(density: int) -> float:
-    """Inputs that differ by this much in every coordinate have orthogonal gradients, property (14).
+    """Least distance in every coordinate at which gradients are orthogonal, property (14).
 
     The paper's 2^−r is not enough.
 

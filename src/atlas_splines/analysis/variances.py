@@ -1,4 +1,4 @@
-"""Shares of variance of columns and of pairs of them, exact or by a pick-freeze estimate.
+"""Variance-based sensitivity analysis: Sobol indices of inputs and pairs, by quadrature or pick-freeze.
 
 Sobol' (1993); Saltelli et al. (2010).
 """
@@ -35,7 +35,7 @@ Both = tuple[Array, Array]  # outputs at the first and at the second point of ea
 
 @dataclass(frozen=True)
 class PickFreezeRules:
-    """How many points variances are estimated with.
+    """Numbers of points for estimates of variances.
 
     Attributes
     ----------
@@ -104,12 +104,12 @@ class PickFreeze:
 
     @cached_property
     def _moved(self) -> list[Both]:
-        """Outputs where each input in turn is exchanged."""
+        """Outputs where one input is exchanged, for each input."""
         return [self._exchanged([j]) for j in range(self.state.lattice.inputs)]
 
     @cached_property
     def _differences(self) -> list[Both]:
-        """By how much outputs at the own coordinate along each input exceed those at the other one.
+        """Differences of outputs between the own and the exchanged coordinate along each input.
 
         All other inputs are those of the first point, and then those of the second.
         """
@@ -118,7 +118,7 @@ class PickFreeze:
 
     @cached_property
     def whole(self) -> float:
-        """The variance; 0 if outputs differ by rounding alone."""
+        """The variance; 0 if outputs differ by rounding only."""
         outputs = np.concatenate(self._outputs)
         whole = float(outputs.var(axis=0).sum())
         rounding = 8 * float(np.finfo(self.state.dtype).eps) * np.abs(outputs).max()
@@ -126,12 +126,12 @@ class PickFreeze:
 
     @cached_property
     def total(self) -> Array:
-        """What vanishes, on average, once an input is known besides all others, shape (inputs,)."""
+        """Unnormalised total effects, shape (inputs,): mean conditional variances given all other inputs."""
         return np.array([mean_product(a, a) + mean_product(b, b) for a, b in self._differences]) / 4
 
     @cached_property
     def pairs(self) -> Array:
-        """What two inputs add to what each does alone, and on the diagonal each alone: (inputs, inputs)."""
+        """Unnormalised second-order effects, with main effects on the diagonal: (inputs, inputs)."""
         main = np.array([mean_product(a, b) for a, b in self._differences]) / 2
         found = np.diag(main.clip(0))
         # of an input it is the mean square of (a − b)/2, and so has no noise where there are no interactions
@@ -142,7 +142,7 @@ class PickFreeze:
         return found
 
     def _together(self, i: int, j: int, pairs: int) -> float:
-        """The variance of two inputs together, from differences of differences."""
+        """Second-order effect of two inputs, from differences of differences."""
         both, back = self._exchanged([i, j], pairs)
         first, second = (outputs[:pairs] for outputs in self._outputs)
         (moved_i, back_i), (moved_j, back_j) = (
@@ -161,7 +161,7 @@ Active = tuple[NDArray[np.intp], NDArray[np.floating]]  # cells and weights of p
 LEAST_POINTS, MOST_POINTS = 4, 16  # of a Gauss-Legendre rule in each cell: the wider, the more
 BLOCK = 2**20  # numbers in an array that is worked on at once
 ROUNDING = 1e-13  # functions that vary by a smaller share of their size are constant
-LEAST = 1e-17  # correlations below it are rounding errors, and must not be divided by
+LEAST = 1e-17  # correlations below it are rounding errors, by which must not be divided
 
 
 class VarianceShares(NamedTuple):
@@ -170,11 +170,11 @@ class VarianceShares(NamedTuple):
     Attributes
     ----------
     total
-        What vanishes, on average, once an input is known besides all others, shape (inputs,): the total
-        effects of Sobol. They sum to more than one if inputs interact.
+        Total-effect indices, shape (inputs,): the expected share of variance that remains when all other
+        inputs are fixed. They sum to more than one if inputs interact.
     pairs
-        What two inputs add together to what each does alone, shape (inputs, inputs); on the diagonal, what
-        an input does alone. Diagonal and one triangle sum to one if no three inputs interact.
+        Second-order indices, shape (inputs, inputs), with main effects on the diagonal. Diagonal and one
+        triangle sum to one if no three inputs interact.
     """
 
     total: Array
@@ -217,11 +217,11 @@ class Variances(NamedTuple):
 def variance_shares(model: Atlas) -> VarianceShares:
     """Shares of the variance of a model that come from single inputs and from pairs of them.
 
-    Inputs are independent and uniform on [0, 1], whatever data the model has learned and however far it was
-    extended. Charts are left out: it is the model outside of them. Several outputs count by their variances.
-    If nothing varies, all shares are zero.
+    Inputs are independent and uniform on [0, 1], whatever the training data and the domain. Charts are left
+    out: it is the model outside of them. Outputs are weighted by their variances. If all are constant, all
+    shares are zero.
 
-    Of a table of coefficients no points are drawn: all follows from integrals along single inputs, found by a
+    For a table of coefficients no points are drawn: all follows from integrals along single inputs, by a
     quadrature that is exact to four digits or more. A model with local terms is evaluated at up to a million
     points of a Sobol sequence, the same each time; standard errors are below 0.01 (`PickFreeze`).
 
@@ -270,7 +270,7 @@ def total_shares(model: Atlas) -> Array:
 
 
 def is_estimated(state: State) -> bool:
-    """Whether a state is more than its table of coefficients, below its charts."""
+    """Whether a state has parts besides its coefficient table, below its charts."""
     return bool(state.local) or state.later is not None
 
 
@@ -308,7 +308,7 @@ def quadrature(density: int) -> tuple[Array, Array]:
 
 
 def sums_along(state: State, output: int, input: int, active: dict[int, Active]) -> Array:
-    """What one input adds to G, H and F of an output, shape (points, 2M + 1); see `splines.active`."""
+    """Contribution of one input to G, H and F of an output, shape (points, 2M + 1); see `splines.active`."""
     channels = state.table[:, output * state.width : (output + 1) * state.width]
     sums: Array = np.zeros(state.width)
     for density, (cells, weights) in active.items():
@@ -357,7 +357,7 @@ def variances(product: Product) -> Variances:
 
 
 def term_variances(product: Product, term_means: Array) -> tuple[Array, Array, float]:
-    """What the exponentials add to the total of each input, to each pair of inputs, and to the whole.
+    """Contributions of the exponentials to the total effects, to each pair of inputs, and to the variance.
 
     These are the double sums of equations (33) and (34), one tile of pairs of terms after the other.
     """
@@ -381,7 +381,7 @@ def term_variances(product: Product, term_means: Array) -> tuple[Array, Array, f
 
 
 def tiles(length: int, size: int) -> Iterator[tuple[slice, slice]]:
-    """Squares of a matrix that together are its upper triangle."""
+    """Square blocks that tile the upper triangle of a matrix."""
     starts = range(0, length, max(1, size))
     parts = [slice(start, min(start + starts.step, length)) for start in starts]
     return combinations_with_replacement(parts, 2)

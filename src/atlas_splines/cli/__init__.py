@@ -1,5 +1,5 @@
-"""The `atlas` command: its options in `app`, and a file for each command that says what it does.
+"""The `atlas` command: its options in `app`, and a module for each command.
 
-May import every folder; nothing imports it. The only folder that imports typer. `app` and `messages` load
-nothing heavy, and `app` imports a command's file when that command runs.
+May import every folder; nothing imports it. The only folder that imports typer. `app` and `output` load
+nothing heavy, and `app` imports a command's module when that command runs.
 """

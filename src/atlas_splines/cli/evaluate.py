@@ -22,11 +22,10 @@ from atlas_splines.tables.cells import Cells, as_names
 from atlas_splines.tables.encoding import UNKNOWN
 from atlas_splines.tables.source import Located, Source, Table, TableError
 from atlas_splines.tables.wording import counted
-from atlas_splines.updates.intervals import error_model_of
+from atlas_splines.updates.intervals import COVERAGE, error_model_of
 
 __all__ = ["evaluate_model"]
 
-COVERAGE = 0.9  # of the intervals, or sets of classes, that rows are looked for in
 MOST_GROUPS = 100
 HEADS = {  # of facts that are not called so in tables
     "accuracy": "right",
@@ -65,7 +64,7 @@ def evaluate_model(
     with Located(data) as located:
         found = []
         for model in models:
-            source = located.read(model.encoding.dialect.told(**told))
+            source = located.read(model.encoding.dialect.with_options(**told))
             found.append(graded(model, source, by, skip_missing, refuse_unknown, progress))
         name = source.name
     rows = found[0][ALL].score.rows + found[0][ALL].score.outside

@@ -23,7 +23,7 @@ from atlas_splines.cli.output import Facts, Say, fail
 from atlas_splines.experiments.arena.competition import compete, make_competition
 from atlas_splines.experiments.arena.report import findings, text_table
 from atlas_splines.experiments.jobs import RunError, without_bars
-from atlas_splines.play.bundle import PAGE
+from atlas_splines.play.bundle import assembled_page
 from atlas_splines.plots import save_maps
 from atlas_splines.tables.encoding import frame
 from atlas_splines.tables.writing import TableWriter
@@ -211,7 +211,7 @@ class PlayServer(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self, port: int = 0, model: Path | None = None) -> None:
-        self.model = model
+        self.model, self.page = model, assembled_page().encode()
         try:
             super().__init__((LOOPBACK, port), Answer)
         except OSError as error:
@@ -237,25 +237,29 @@ class Answer(BaseHTTPRequestHandler):
             return
         path = urlsplit(self.path).path
         if path == "/":
-            self.send_file(PAGE, "text/html; charset=utf-8")
+            self.send_content(self.server.page, "text/html; charset=utf-8")
         elif path == "/model" and self.server.model is not None:
-            self.send_file(self.server.model, "application/octet-stream")
+            self.send_model(self.server.model)
         else:
             self.send_error(HTTPStatus.NOT_FOUND)
 
-    do_HEAD = do_GET  # the same answer, of which `send_file` leaves out the content
+    do_HEAD = do_GET  # the same answer, of which `send_content` leaves out the content
 
     def own_names(self) -> list[str]:
         """Names under which a browser of this machine asks."""
         return [f"{name}:{self.server.server_port}" for name in (LOOPBACK, "localhost")]
 
-    def send_file(self, path: Path, kind: str) -> None:
-        """Send a file as it is now."""
+    def send_model(self, path: Path) -> None:
+        """Send the model file as it is now."""
         try:
             content = path.read_bytes()
         except OSError:
             self.send_error(HTTPStatus.NOT_FOUND)
             return
+        self.send_content(content, "application/octet-stream")
+
+    def send_content(self, content: bytes, kind: str) -> None:
+        """Send some bytes of a media type."""
         self.send_response(HTTPStatus.OK)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(content)))
@@ -288,7 +292,7 @@ def play(port: int, model: Path | None, *, browser: bool, echo: Say, report: Cal
         raise FileNotFoundError(f"there is no file {model}; check the name")
     with PlayServer(port, model) as server, contextlib.suppress(KeyboardInterrupt):
         echo(f"The playground is at {server.address}")
-        echo(f"Without a server: open {PAGE} in a browser. Ctrl-C ends.")
+        echo("As a file: python -m atlas_splines.play.bundle playground.html. Ctrl-C ends.")
         report({"address": server.address})
         if browser:
             webbrowser.open(server.address)

@@ -121,7 +121,7 @@ def read_rows(
 
 def pieces_of(model: TableModel, rows: str, told: Mapping[str, Any], note: Say | None) -> Iterator[Rows]:
     """Rows of a table, piece by piece."""
-    with opened(rows, model.encoding.dialect.told(**told)) as source:
+    with opened(rows, model.encoding.dialect.with_options(**told)) as source:
         source.need(model.encoding.names)
         if note is not None:
             note_unused_columns(source, model.encoding, note)

@@ -82,8 +82,8 @@ def fit_table(
         check_replaceable(output)
     if groups == target:
         raise TableError(f"--groups and --target both name {target!r}; give another column to one of them")
-    with workers, opened(data, PLAIN.told(**told)) as source:
-        if source.looks_headless:
+    with workers, opened(data, PLAIN.with_options(**told)) as source:
+        if source.lacks_header:
             echo(f"{source.name}: the first row, taken as names, looks like data; if it is, add --no-header.")
         ways = column_directions_of(named(source, increasing), named(source, decreasing))
         columns, ignore, category = (named(source, given) for given in (columns, ignore, category))

@@ -38,6 +38,7 @@ from atlas_splines.tables.sample import Reservoir
 from atlas_splines.tables.source import TableError, opened
 from atlas_splines.tables.wording import counted, listed
 from atlas_splines.updates.intervals import (
+    COVERAGE,
     Coverage,
     coverage_before_learning,
     coverage_of_charts,
@@ -48,7 +49,6 @@ from atlas_splines.updates.routing import memory_of
 
 __all__ = ["inspect_model", "write_log"]
 
-COVERAGE = 0.9  # of the intervals that are told of
 DRAWN_ROWS = 5000  # of a table, at most
 UNDOING = "and older ones stay until the latest updates can no longer be taken back"
 

@@ -215,7 +215,7 @@ def predict_table(
         check_has_intervals(path, model.estimator, support)
     if output != "-" and not to_folder and not force:
         check_predictions(Path(output), predicted_name(model))
-    with workers, opened(rows, model.encoding.dialect.told(**told)) as source:
+    with workers, opened(rows, model.encoding.dialect.with_options(**told)) as source:
         source.need(model.encoding.names)
         note_unused_columns(source, model.encoding, note)
         asked = Task(model, probabilities, tuple(coverages), support, refuse_unknown, explain)

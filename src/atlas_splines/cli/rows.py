@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from atlas_splines.cli.output import Say
 from atlas_splines.estimators.table_model import TableModel
 from atlas_splines.tables.encoding import Encoding, frame
+from atlas_splines.tables.sample import SAMPLE_RULES
 from atlas_splines.tables.source import Piece, Source, Table, TableError, opened
 from atlas_splines.tables.wording import listed
 
@@ -29,19 +30,13 @@ __all__ = [
 
 Labels = NDArray[Any]
 
-# Rows that are held in memory and learned from at once, at most.
-SAMPLE_ROWS = 50_000
-
-# Cells of these rows, at most: there are fewer rows if they are long.
-SAMPLE_CELLS = 8_000_000
-
 # Texts that often stand for missing values, in small letters, and are not read as such unasked.
 PLACEHOLDERS = ("?", "-", "--", ".", "na", "n/a", "nan", "<na>", "null")
 
 
 def sample_size(columns: int) -> int:
     """Rows that a sample of a table with so many columns has at most."""
-    return min(SAMPLE_ROWS, SAMPLE_CELLS // columns)
+    return SAMPLE_RULES.size(columns)
 
 
 @dataclass(frozen=True)

@@ -89,10 +89,10 @@ class Workers:
         what: str,
     ) -> Answer:
         """What is said of each share by a worker that reads it, combined in their order."""
-        from atlas_splines.dask.clusters import tasks_of_each, told
+        from atlas_splines.dask.clusters import combined, tasks_of_each
 
         with self.progress.watched(what, len(shares)) as watch:
-            return told(self._client, tasks_of_each(asked, shares), combine, watch)
+            return combined(self._client, tasks_of_each(asked, shares), combine, watch)
 
     def told(
         self,
@@ -159,7 +159,7 @@ class Surveyed:
 
     def __add__(self, later: Surveyed) -> Surveyed:
         both = copy.deepcopy(self.survey)  # the answer of a worker may be needed again
-        if not both.followed_by(later.survey):
+        if not both.merge(later.survey):
             raise TableError("parts of the table differ")
         return Surveyed(both, Counts(self.counts | later.counts))
 

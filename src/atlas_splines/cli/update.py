@@ -203,7 +203,7 @@ def open_both(
 ) -> tuple[TableModel, Source]:
     """The model and the table; the model gets room for what is new there, except if `unknown` is None."""
     model = load_table_model(path)
-    source = located.read(model.encoding.dialect.told(**told))
+    source = located.read(model.encoding.dialect.with_options(**told))
     known = [name for name in model.encoding.names if name in source.columns]
     if model.estimator.missing != "learn" or not known:
         source.need(model.encoding.names)

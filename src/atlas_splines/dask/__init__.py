@@ -1,6 +1,6 @@
-"""Tables larger than a machine: fit, update and predict on a Dask cluster, with the same bits.
+"""Tables larger than a machine: fit, update and predict on a Dask cluster, with the bits of one process.
 
-Imports `core` to `versions`, but neither `nn` nor `plots`. The only folder that imports Dask, besides the
+May import `model` to `versions`, but neither `nn` nor `plots`. The only folder that imports Dask, besides the
 experiments.
 """
 

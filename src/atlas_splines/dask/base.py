@@ -1,4 +1,4 @@
-"""What estimators on a cluster share, and updates in disjoint charts at the same time."""
+"""The base class of estimators on a cluster, and parallel updates in disjoint charts."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import copy
 import itertools
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
 from functools import reduce
 from operator import add
@@ -22,6 +23,7 @@ from atlas_splines.dask.partitions import each as each_part
 from atlas_splines.dask.tasks import Scored, Sketching, errors_of, predicted, predictor, sketched, summed_rows
 from atlas_splines.estimators.base import AtlasEstimator
 from atlas_splines.estimators.classifier import AtlasClassifier
+from atlas_splines.estimators.fit import LEAST_ROWS
 from atlas_splines.estimators.footprints import ColumnFootprint
 from atlas_splines.estimators.inputs import Parameters, holds_more_than_numbers
 from atlas_splines.estimators.out_of_core import RowsToSum
@@ -33,6 +35,7 @@ from atlas_splines.model.linear_algebra import ONE_THREAD_EACH
 from atlas_splines.model.log import Record, next_id
 from atlas_splines.model.state import State
 from atlas_splines.tables.frames import as_categories
+from atlas_splines.tables.sample import SAMPLE_RULES
 from atlas_splines.updates.assess import warn_known, warn_of
 from atlas_splines.updates.footprint import BoxFootprint
 from atlas_splines.updates.log import Update
@@ -58,7 +61,7 @@ def windows_of(estimator: AtlasEstimator, X: Any) -> tuple[Window, ...] | None:
 
 
 def waves(footprints: Sequence[tuple[Window, ...] | None]) -> Iterator[list[int]]:
-    """Numbers of the updates that can be trained at once: one wave after the other, in their order."""
+    """Waves of updates that can be trained in parallel, in their order."""
     wave: list[int] = []
     for k, windows in enumerate(footprints):
         if wave and not all(are_apart(windows, footprints[other]) for other in wave):
@@ -70,7 +73,7 @@ def waves(footprints: Sequence[tuple[Window, ...] | None]) -> Iterator[list[int]
 
 
 def are_apart(one: Iterable[Window] | None, other: Iterable[Window] | None) -> bool:
-    """Whether no box of the one meets a box of the other."""
+    """Whether the boxes of the one are disjoint from those of the other."""
     if one is None or other is None:
         return False
     return all(is_apart(a.box, b.box) for a, b in itertools.product(one, other))
@@ -91,9 +94,9 @@ def is_apart(one: Array, other: Array) -> bool:
 
 
 def trained_apart(client: Client, estimator: Any, updates: Sequence[Rows], accept: bool = False) -> Any:
-    """The estimator with several updates, each trained on a worker: they come together as versions do.
+    """The estimator with several updates, each trained on a worker, and merged as versions are.
 
-    Warnings of workers stay there, so what they are of is told here.
+    Warnings raised on workers do not reach the client, so they are raised here again.
     """
     if len(updates) == 1:
         return learned(estimator, updates[0], accept)
@@ -115,31 +118,28 @@ def trained_apart(client: Client, estimator: Any, updates: Sequence[Rows], accep
 
 
 def handed_on(estimator: Any) -> Any:
-    """What all tasks share: a result of a task, which can be computed again if a worker dies."""
+    """The estimator as the result of a task, which can be computed again if a worker dies."""
     return estimator
 
 
 def learned(estimator: Any, rows: Rows, accept: bool) -> Any:
-    """An estimator that has learned an update; the one that was given stays as it is."""
+    """A copy of an estimator after an update."""
     own: Any = with_model(estimator, snapshot_of(estimator.model_))
     return own._update(*rows, accept=accept)
 
 
 Self = TypeVar("Self", bound="DaskEstimator")
 
-SAMPLE_ROWS = 50_000  # that are learned at once
-TOLERANCE = 0.002  # share by which errors may grow for the sake of fewer features
+TOLERANCE = 0.002  # relative increase of the error that is accepted for fewer features
 OWN = ("client", "sample", "tolerance")  # parameters that estimators without Dask do not have
-SAMPLE_CELLS = 8_000_000  # of these rows, at most
-LEAST_SAMPLE = 40  # rows; with fewer none can be kept aside
 MOST_ROWS = 2**31 - 1  # that statistics hold the sums of
 DECIDING_ROWS = 10_000  # of an update larger than a sample, by which it is decided what to do
 
 
 class DaskEstimator(Parameters):
-    """What both estimators share.
+    """Base of both estimators.
 
-    The sample, the model and sums of rows are all that ever comes to the client: rows stay where they are.
+    The client receives the sample, the model and sums of rows only: rows stay on the workers.
     """
 
     _kind: ClassVar[type[AtlasEstimator]]
@@ -148,7 +148,7 @@ class DaskEstimator(Parameters):
         self,
         *,
         client: Client | None = None,
-        sample: int = SAMPLE_ROWS,
+        sample: int = SAMPLE_RULES.rows,
         tolerance: float = TOLERANCE,
         **parameters: Any,
     ) -> None:
@@ -162,7 +162,7 @@ class DaskEstimator(Parameters):
         return sorted([*OWN, *cls._kind._get_param_names()])
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        """The parameters that are not at their defaults, as other estimators show them."""
+        """The parameters that are not at their defaults, as scikit-learn prints them."""
         usual = type(self)().get_params(deep=False)
         given = {name: repr(value) for name, value in self.get_params(deep=False).items()}
         changed = [f"{name}={text}" for name, text in given.items() if text != repr(usual[name])]
@@ -182,7 +182,7 @@ class DaskEstimator(Parameters):
 
     @property
     def client_(self) -> Client:
-        """The client that is used: the one that was given, or else the current one."""
+        """The given client, or else the current one."""
         if self.client is not None:
             return self.client
         try:
@@ -197,7 +197,7 @@ class DaskEstimator(Parameters):
         return copy.copy(self._estimator())
 
     def _estimator(self) -> Any:
-        """The estimator without Dask, fitted or not, with the parameters of now."""
+        """The estimator without Dask, fitted or not, with the current parameters."""
         own = self.get_params(deep=False)
         for name in OWN:
             del own[name]
@@ -210,7 +210,7 @@ class DaskEstimator(Parameters):
         return self
 
     def __getattr__(self, name: str) -> Any:
-        """What was learned, such as `model_` or `classes_`: attributes of the estimator without Dask."""
+        """Fitted attributes, such as `model_` or `classes_`, of the estimator without Dask."""
         if name.endswith("_") and not name.startswith("_"):
             return getattr(self._estimator(), name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -220,7 +220,7 @@ class DaskEstimator(Parameters):
     def fit(self: Self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from data: features from a sample of the rows, and their weights from all rows.
 
-        The result is the same to the bit for any number of workers, partitions and order of rows.
+        The result is the same bit for bit for any number of workers, partitions and order of rows.
 
         Parameters
         ----------
@@ -248,9 +248,9 @@ class DaskEstimator(Parameters):
             return self._take(self._fitted(local, data, sketch, classes))
 
     def _check(self, local: Any) -> None:
-        """Refuse parameters that make no sense here."""
+        """Raise for parameters that a cluster cannot honour."""
         local._check_parameters()
-        check_size("sample", self.sample, least=LEAST_SAMPLE)
+        check_size("sample", self.sample, least=LEAST_ROWS)
         check_number("tolerance", self.tolerance, least=0)
         if local.validation not in ("auto", "random"):
             raise ValueError(
@@ -259,14 +259,14 @@ class DaskEstimator(Parameters):
             )
         if not local.features:
             raise ValueError(
-                "features=0 keeps no evidence, which is all that is learned of most rows; give some"
+                "features=0 keeps no statistics, which are all that is learned of most rows; give some"
             )
         if local.warm_start:
             raise ValueError("warm_start=True trains on all rows at once; use partial_fit")
 
     def _size(self, data: Partitions) -> int:
         """Rows of a sample of the data."""
-        return max(min(self.sample, SAMPLE_CELLS // data.columns), LEAST_SAMPLE)
+        return max(replace(SAMPLE_RULES, rows=self.sample).size(data.columns), LEAST_ROWS)
 
     def _sketch(self, data: Partitions, kept: int, of_classes: bool, of_cells: bool) -> Sketch:
         """The sketch of all rows, made where they are, of which so many are to be kept."""
@@ -277,16 +277,16 @@ class DaskEstimator(Parameters):
             sketch = self._drawn(data, Sketching(size, seed, None, of_classes, of_cells))
         if not sketch.rows:
             raise ValueError("X has no rows; give some")
-        if sketch.rows > MOST_ROWS:  # told before they are summed, and not after hours of it
+        if sketch.rows > MOST_ROWS:  # raised before they are summed, which can take hours
             raise OverflowError(
                 f"X has {sketch.rows:,} rows, and sums of more than {MOST_ROWS:,} do not fit into 64-bit "
                 "integers; give a part of them"
             )
         return sketch
 
-    def _drawn(self, data: Partitions, asked: Sketching) -> Sketch:
-        answers = data.map(sketched, asked)
-        return self._computed(tree(answers, lambda sketches: merged(sketches, asked.size)))
+    def _drawn(self, data: Partitions, task: Sketching) -> Sketch:
+        answers = data.map(sketched, task)
+        return self._computed(tree(answers, lambda sketches: merged(sketches, task.size)))
 
     def _computed(self, answer: Any) -> Any:
         return self.client_.compute(answer, sync=True)
@@ -306,8 +306,8 @@ class DaskEstimator(Parameters):
         local.set_params(**given)
         if sample.is_whole:
             return local
-        asked = RowsToSum(local, confined=not isinstance(local.domain, str))
-        sums = summed(self.client_, data.map(summed_rows, asked)).sums
+        task = RowsToSum(local, confined=not isinstance(local.domain, str))
+        sums = summed(self.client_, data.map(summed_rows, task)).sums
         assessment = sample.take(sample.assessment)
         assessed = local._rows(*self._checked(local, assessment, data))
         held = self._held(local, sketch, data)
@@ -359,7 +359,7 @@ class DaskEstimator(Parameters):
         return self._update(X, y, sample_weight, accept, message=message, author=author)
 
     def _update(self: Self, X: Any, y: Any, sample_weight: Any, accept: bool = False, **notes: str) -> Self:
-        """Learn new rows: by a sample it is decided what to do, and then the sums of all rows are added."""
+        """Learn new rows: a sample decides where they belong, then the sums of all rows are added."""
         data = Partitions(X, (y, sample_weight))
         local, sketch = self._knowing(self._estimator(), data)
         sample = sketch.sample(self._size(data))
@@ -376,10 +376,10 @@ class DaskEstimator(Parameters):
         return self._take(local)
 
     def partial_fit_each(self: Self, updates: Sequence[tuple[Any, Any]], *, accept: bool = False) -> Self:
-        """Learn several updates; charts that do not meet are trained at the same time, and merged.
+        """Learn several updates; disjoint charts are trained in parallel, and merged.
 
-        That is for ``retention="chart"`` and updates no larger than a sample; others take turns. What is
-        predicted is what `partial_fit` with each of them in this order would predict, to the bit.
+        That is for ``retention="chart"`` and updates no larger than a sample; others are sequential. The
+        predictions are bit for bit those after `partial_fit` with each of them in this order.
 
         Parameters
         ----------
@@ -393,7 +393,7 @@ class DaskEstimator(Parameters):
         the estimator itself
         """
         local = self._estimator()
-        local._now()  # or it says that it is not fitted
+        local._now()  # raises if it is not fitted
         if local.retention != "chart":
             kept = self._local
             try:
@@ -416,7 +416,7 @@ class DaskEstimator(Parameters):
         return self._take(local)
 
     def _knowing(self, local: Any, data: Partitions) -> tuple[Any, Sketch]:
-        """The estimator with new categories, and the sketch of rows; sums tell of those beyond a sample."""
+        """The estimator with new categories, and the sketch of rows; other rows are known by their sums."""
         local._check_columns(data.without_rows)
         kept = rows_kept(state_of(local.model_))
         sketch = self._sketch(data, kept, of_classes=False, of_cells=hasattr(local, "encoding_"))
@@ -440,7 +440,7 @@ class DaskEstimator(Parameters):
         checked: tuple[Array, Array, Array],
         accept: bool,
     ) -> Update | None:
-        """Let all rows but those of the sample join the newest update; or the earlier one with these rows."""
+        """Add all other rows than the sample to the newest update, or to an earlier one with these rows."""
         assessed, model = local._rows(*checked), local.model_
         every, digest = digested(self.client_, data.map(summed_rows, RowsToSum(local, hashed=True)))
         others, held = every.sums - Summer(state_of(model))(assessed), self._held(local, sketch, data)
@@ -455,7 +455,7 @@ class DaskEstimator(Parameters):
         return log
 
     def footprint(self, X: Any) -> ColumnFootprint:
-        """Tell which predictions `partial_fit` with inputs X could change, without any training.
+        """The predictions that `partial_fit` with inputs X could change, without any training.
 
         Parameters
         ----------
@@ -468,7 +468,7 @@ class DaskEstimator(Parameters):
         return area
 
     def revert(self: Self, id: int) -> Self:
-        """Take back the update of this number in `update_log_`, exactly; see `AtlasRegressor.revert`.
+        """Revert the update of this number in `update_log_`, exactly; see `AtlasRegressor.revert`.
 
         Parameters
         ----------
@@ -499,25 +499,25 @@ class DaskEstimator(Parameters):
         """Shape and dtype of the prediction for one row."""
 
     def _learned(self, X: Any) -> Any:
-        """What predicts such inputs: the fitted estimator without Dask and without sums."""
+        """The fitted estimator without Dask and without sums, which predicts such inputs."""
         local = self._estimator()
         local._check_columns(Partitions(X).without_rows)
         return predictor(local)
 
-    def _lazily(self, asked: Any, method: str, X: Any, shape: tuple[int, ...], dtype: Any) -> da.Array:
-        """What a method of the estimator says of all rows, computed where they are, once it is asked for."""
-        return each_part(predicted, (asked, method, shape, dtype), X, shape, dtype)
+    def _lazily(self, task: Any, method: str, X: Any, shape: tuple[int, ...], dtype: Any) -> da.Array:
+        """Lazy results of a method of the estimator for all rows, computed on their workers."""
+        return each_part(predicted, (task, method, shape, dtype), X, shape, dtype)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """R² of the predictions, averaged over targets, or the share of rows whose class is right.
+        """R² of the predictions, averaged over targets, or the accuracy of classes.
 
         Parameters
         ----------
         X, y, sample_weight
             As in `fit`.
         """
-        asked = self._learned(X), self._kind is AtlasClassifier
-        answers = Partitions(X, (y, sample_weight)).map(errors_of, asked)
+        task = self._learned(X), self._kind is AtlasClassifier
+        answers = Partitions(X, (y, sample_weight)).map(errors_of, task)
         return self._score_of(self._computed(tree(answers, added)))
 
     @abstractmethod

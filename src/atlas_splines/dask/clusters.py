@@ -1,4 +1,4 @@
-"""Clusters: clients, workers, and the shares of files that workers read."""
+"""Clusters: connections, waiting for results, lost workers, and reductions over shares of files."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from atlas_splines.updates.log import Hashes
 __all__ = [
     "MOST_DIGESTED",
     "awaited",
+    "combined",
     "connected",
     "digest_on_workers",
     "digested",
     "summed",
     "tasks_of_each",
-    "told",
 ]
 
 PATIENCE = 10  # seconds to wait for a scheduler, and for its first worker
@@ -45,7 +45,7 @@ Watch = Callable[[int], None]
 
 
 class LostWorkersError(RuntimeError):
-    """The workers, or the way to them, are gone; the message says what to do."""
+    """Workers, or the connection to them, were lost; the message has the remedy."""
 
 
 @contextlib.contextmanager
@@ -86,12 +86,12 @@ def connected(jobs: int | None, scheduler: str | None) -> Iterator[Client]:
 
 
 def checked_address(scheduler: str) -> str:
-    """An address that a scheduler can have."""
+    """A validated scheduler address."""
     try:
         resolve_address(scheduler)
     except ValueError:
         raise LostWorkersError(
-            f"{scheduler!r} is no address of a scheduler; give one such as tcp://host:8786, or use --jobs"
+            f"{scheduler!r} is not a scheduler address; give one such as tcp://host:8786, or use --jobs"
         ) from None
     except OSError:
         raise none_answers(scheduler) from None
@@ -99,7 +99,7 @@ def checked_address(scheduler: str) -> str:
 
 
 def none_answers(scheduler: str | None) -> LostWorkersError:
-    """What to do where no scheduler is found."""
+    """Advice if no scheduler is found."""
     return LostWorkersError(
         f"no Dask scheduler answers at {scheduler}; start one with `dask scheduler`, or use --jobs"
     )
@@ -107,7 +107,7 @@ def none_answers(scheduler: str | None) -> LostWorkersError:
 
 @contextlib.contextmanager
 def silence() -> Iterator[None]:
-    """Keep Dask from logging what is said in one sentence anyway."""
+    """Suppress Dask's logging of errors that are raised as one sentence anyway."""
     logger = logging.getLogger("distributed")
     level = logger.level
     logger.setLevel(logging.CRITICAL + 1)
@@ -119,7 +119,7 @@ def silence() -> Iterator[None]:
 
 @contextlib.contextmanager
 def naming_losses() -> Iterator[None]:
-    """Say in one sentence what to do where workers, or the way to them, are lost."""
+    """Raise `LostWorkersError` where workers, or the connection to them, are lost."""
     try:
         yield
     except LOST as lost:
@@ -135,7 +135,7 @@ def naming_losses() -> Iterator[None]:
 
 
 def none_left(client: Client, what: str) -> LostWorkersError:
-    """What to do where a scheduler has no workers."""
+    """Advice if a scheduler has no workers."""
     address = client.scheduler.address
     return LostWorkersError(
         f"the Dask scheduler at {address} {what}, and nothing was written; start some with "
@@ -146,7 +146,7 @@ def none_left(client: Client, what: str) -> LostWorkersError:
 def awaited(
     client: Client, future: Future, leaves: Sequence[Delayed] = (), watch: Watch | None = None
 ) -> Any:
-    """The result of a future; refuses to wait for ever for workers that are all gone.
+    """The result of a future; raises if all workers are gone for too long.
 
     Parameters
     ----------
@@ -155,9 +155,9 @@ def awaited(
     future
         What is waited for.
     leaves
-        Tasks that tell how far it is.
+        Tasks whose completion is counted.
     watch
-        Is told, again and again, how many of them are done.
+        Called repeatedly with the number of them that are done.
     """
     keys, seen = [leaf.key for leaf in leaves], time.monotonic()
     while True:
@@ -189,7 +189,7 @@ RANGE_ROWS = 1_000_000
 # Rows of which there is a digest: ranges times partitions are tasks of the scheduler.
 MOST_DIGESTED = 100_000_000
 
-LEADING = 2**32  # values of the first four bytes of a hash, by which ranges are told apart
+LEADING = 2**32  # values of the first four bytes of a hash, by which rows are partitioned into ranges
 
 
 def digest_on_workers(client: Client, hashed: Sequence[Future], rows: int) -> str:
@@ -202,7 +202,7 @@ def digest_on_workers(client: Client, hashed: Sequence[Future], rows: int) -> st
 
 
 def in_range(hashes: Hashes, k: int, count: int) -> Hashes:
-    """Those of some sorted hashes that are in one of so many ranges.
+    """The sorted hashes in one of so many ranges.
 
     Examples
     --------
@@ -230,7 +230,7 @@ def tasks_of_each(function: Callable[[Iterable[Piece]], Answer], shares: Sequenc
 
 
 def read_by(function: Callable[[Iterable[Piece]], Answer], share: Share) -> Answer:
-    """What is said of a share, on a worker."""
+    """The result of a function for a share, on a worker."""
     if not share.file.path.is_file():
         raise FileNotFoundError(
             f"the Dask workers do not find {share.file.path}; put it where they see it under this name, "
@@ -239,13 +239,13 @@ def read_by(function: Callable[[Iterable[Piece]], Answer], share: Share) -> Answ
     return function(share.pieces())
 
 
-def told(
+def combined(
     client: Client,
     answers: Sequence[Delayed],
     combine: Callable[[Answer, Answer], Answer],
     watch: Watch | None = None,
 ) -> Answer:
-    """All answers combined, in their order."""
+    """Reduction of all answers, in their order."""
     future = client.compute(tree(answers, partial(reduce, combine)))
     answer: Answer = awaited(client, future, answers, watch)
     return answer
@@ -253,7 +253,7 @@ def told(
 
 def summed(client: Client, answers: Sequence[Delayed], watch: Watch | None = None) -> SummedRows:
     """The sums of all `SummedRows`, and the rows to be kept, without hashes."""
-    return told(client, without_hashes(answers), add, watch)
+    return combined(client, without_hashes(answers), add, watch)
 
 
 def digested(
@@ -270,5 +270,5 @@ def digested(
 
 
 def without_hashes(answers: Sequence[Delayed]) -> list[Delayed]:
-    """What comes to the client of each `SummedRows`."""
+    """Each `SummedRows` without hashes, which stay on the workers."""
     return [delayed(attrgetter("without_hashes"), pure=False)(answer) for answer in answers]

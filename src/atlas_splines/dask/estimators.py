@@ -22,19 +22,19 @@ class DaskAtlasRegressor(DaskEstimator):
     """`AtlasRegressor` for tables larger than a machine.
 
     Features are chosen, and a model is fitted, on a sample of the rows; then one pass over all rows gives
-    their evidence, exactly, and its weights speak if they predict better. Only the sample and sums of rows
-    leave the workers. The result depends neither on workers, nor on partitions, nor on the order of rows.
+    their sufficient statistics, exactly, whose posterior is used if it predicts better. Only the sample and
+    sums of rows leave the workers. The result is independent of workers, partitions and the order of rows.
 
     Parameters
     ----------
     client
         A `distributed.Client`; by default the current one.
     sample
-        Rows that are learned at once. A table that has no more is learned like `AtlasRegressor` does.
+        Rows of the sample. A table that has no more is learned as by `AtlasRegressor`.
     tolerance
-        Share by which the error may grow for the sake of fewer features, as the sample tells, or twice that
-        share of the target's standard deviation, which it may grow to: the work for each row is the square
-        of their number. 0 keeps as many as `features` says.
+        Relative increase of the error on the sample that is accepted for fewer features, or an error of twice
+        that fraction of the target's standard deviation: the work for each row grows with the square of their
+        number. 0 keeps as many as `features`.
     parameters
         As in `AtlasRegressor`.
 
@@ -74,7 +74,7 @@ class DaskAtlasRegressor(DaskEstimator):
         X
             Inputs, a Dask array or data frame.
         coverage
-            Share of rows whose target shall lie in their interval, between 0 and 1; or several.
+            Probability with which a target shall lie in its interval, between 0 and 1; or several.
 
         Returns
         -------

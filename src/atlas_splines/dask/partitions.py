@@ -31,20 +31,20 @@ BRANCHES = 8  # of a node in a tree of answers
 
 
 def is_frame(collection: Any) -> bool:
-    """Whether a Dask collection is a data frame or a series, and no array; others are refused."""
+    """Whether a Dask collection is a data frame or a series, not an array; others are refused."""
     if isinstance(collection, da.Array):
         return False
     if dask.is_dask_collection(collection) and hasattr(collection, "to_dask_array"):
         return True
     raise TypeError(
-        f"{type(collection).__module__}.{type(collection).__name__} is no Dask array or data frame; make one "
-        "of it, or use the estimator without Dask"
+        f"{type(collection).__module__}.{type(collection).__name__} is not a Dask array or data frame; make "
+        "one of it, or use the estimator without Dask"
     )
 
 
 @dataclass(frozen=True, eq=False)
 class Partitions:
-    """Inputs, and what else belongs to the same rows, in parts that match.
+    """Inputs with targets and weights of the same rows, in aligned partitions.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class Partitions:
 
     @property
     def _must_match(self) -> bool:
-        """Whether parts must match as they are, since nobody knows how many rows they have."""
+        """Whether parts must match as they are, since their numbers of rows are unknown."""
         return any(is_frame(part) or np.isnan(part.chunks[0]).any() for part in self._given)
 
     @property
@@ -104,14 +104,14 @@ class Partitions:
         """Number of the parts."""
         return count_parts(self.X)
 
-    def map(self, function: Callable[..., Answer], asked: Any) -> list[Delayed]:
-        """Ask each part: `function(X, *others, asked=asked)` of it, with None for what is not there."""
-        asked = delayed(asked, pure=False, traverse=False)  # once in the graph, not in each task
+    def map(self, function: Callable[..., Answer], task: Any) -> list[Delayed]:
+        """`function(X, *others, task=task)` of each part, with None for what is not there."""
+        task = delayed(task, pure=False, traverse=False)  # once in the graph, not in each task
         if len({is_frame(part) for part in self._given}) > 1:
-            return _map_parts(function, self.X, self.others, asked)
+            return _map_parts(function, self.X, self.others, task)
         if is_frame(self.X):
-            return _map_frames(function, self.X, self.others, asked)
-        return _map_arrays(function, self.X, self.others, asked, align=not self._must_match)
+            return _map_frames(function, self.X, self.others, task)
+        return _map_arrays(function, self.X, self.others, task, align=not self._must_match)
 
 
 def count_parts(collection: Any) -> int:
@@ -119,11 +119,11 @@ def count_parts(collection: Any) -> int:
     return int(collection.npartitions if is_frame(collection) else collection.numblocks[0])
 
 
-def _map_parts(function: Callable[..., Any], X: Any, others: Sequence[Any], asked: Delayed) -> list[Delayed]:
+def _map_parts(function: Callable[..., Any], X: Any, others: Sequence[Any], task: Delayed) -> list[Delayed]:
     """One task a part, where data frames and arrays come together."""
     nothing = [None] * count_parts(X)
     columns = [nothing if part is None else parts_of(part) for part in (X, *others)]
-    return [delayed(function, pure=False)(*parts, asked=asked) for parts in zip(*columns, strict=True)]
+    return [delayed(function, pure=False)(*parts, task=task) for parts in zip(*columns, strict=True)]
 
 
 def parts_of(collection: Any) -> list[Delayed]:
@@ -138,16 +138,16 @@ def whole_rows(array: da.Array) -> da.Array:
     return array.rechunk({1: -1}) if array.ndim > 1 and array.numblocks[1] > 1 else array
 
 
-def _map_frames(function: Callable[..., Any], X: Any, others: Sequence[Any], asked: Delayed) -> list[Delayed]:
+def _map_frames(function: Callable[..., Any], X: Any, others: Sequence[Any], task: Delayed) -> list[Delayed]:
     """One task a partition, which dask.dataframe fuses with the reading of it."""
     answers = X.map_partitions(
-        function, *others, asked=asked, meta=X._meta, enforce_metadata=False, align_dataframes=False
+        function, *others, task=task, meta=X._meta, enforce_metadata=False, align_dataframes=False
     )
     return list(answers.to_delayed())
 
 
 def _map_arrays(
-    function: Callable[..., Any], X: da.Array, others: Sequence[da.Array | None], asked: Delayed, align: bool
+    function: Callable[..., Any], X: da.Array, others: Sequence[da.Array | None], task: Delayed, align: bool
 ) -> list[Delayed]:
     """One task a block of rows, which dask.array fuses with what made the block."""
     given = [(other, None if other is None else "ik"[: other.ndim]) for other in others]
@@ -157,7 +157,7 @@ def _map_arrays(
         X,
         "ij",
         *(part for pair in given for part in pair),
-        asked=asked,
+        task=task,
         concatenate=True,
         align_arrays=align,
         adjust_chunks={"i": lambda rows: 1},
@@ -168,7 +168,7 @@ def _map_arrays(
 
 
 def tree(answers: Sequence[Delayed], combine: Callable[[list[Answer]], Answer]) -> Delayed:
-    """All answers combined, some at a time, near where they are."""
+    """Tree reduction of all answers."""
     nodes = list(answers)
     while len(nodes) > 1:
         nodes = [
@@ -178,19 +178,19 @@ def tree(answers: Sequence[Delayed], combine: Callable[[list[Answer]], Answer]) 
     return nodes[0]
 
 
-def each(function: Callable[..., Array], asked: Any, X: Any, shape: tuple[int, ...], dtype: Any) -> da.Array:
-    """A lazy array of `function(X, asked=asked)` of each part, which has this shape for each row."""
-    asked = delayed(asked, pure=False, traverse=False)
+def each(function: Callable[..., Array], task: Any, X: Any, shape: tuple[int, ...], dtype: Any) -> da.Array:
+    """A lazy array of `function(X, task=task)` of each part, which has this shape for each row."""
+    task = delayed(task, pure=False, traverse=False)
     if is_frame(X):
         meta = np.empty((0, *shape), dtype)
-        return X.map_partitions(function, asked=asked, meta=meta, enforce_metadata=False)
+        return X.map_partitions(function, task=task, meta=meta, enforce_metadata=False)
     X = whole_rows(X)
     empty = np.empty((0,) * (1 + len(shape)), dtype)
     if not shape:
-        return X.map_blocks(function, asked=asked, dtype=dtype, drop_axis=1, meta=empty)
+        return X.map_blocks(function, task=task, dtype=dtype, drop_axis=1, meta=empty)
     further = list(range(2, 1 + len(shape)))
     return X.map_blocks(
-        function, asked=asked, dtype=dtype, chunks=(X.chunks[0], *shape), new_axis=further, meta=empty
+        function, task=task, dtype=dtype, chunks=(X.chunks[0], *shape), new_axis=further, meta=empty
     )
 
 
@@ -209,7 +209,7 @@ STARTS = (0x243F6A8885A308D3, 0x13198A2E03707344)  # of the two hashes of a row:
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Some rows, in an order that only the rows themselves decide.
+    """A sample of rows, ordered by their hashes.
 
     Attributes
     ----------
@@ -234,7 +234,7 @@ class Sample:
 
     @property
     def assessment(self) -> NDArray[np.bool_]:
-        """Which rows are those to judge by: each tenth."""
+        """Mask of the validation rows: each tenth."""
         return np.arange(len(self)) % 10 == 9
 
     def take(self, rows: NDArray[np.bool_] | slice) -> Sample:
@@ -244,12 +244,12 @@ class Sample:
 
 @dataclass(frozen=True, eq=False)
 class Sketch:
-    """The different rows with the smallest hashes, in the order of these, and how often each came.
+    """A bottom-k sketch: the distinct rows with the smallest hashes, in their order, with counts.
 
     Attributes
     ----------
     hashes
-        Two for each row, shape (rows, 2): the order, and what tells rows apart whose first ones are equal.
+        Two for each row, shape (rows, 2): the sort key, and a second one for ties.
     X, y, weights
         The rows.
     counts
@@ -261,7 +261,7 @@ class Sketch:
     classes
         All values of y that were seen, if these are classes.
     elsewhere
-        What is known of all rows that were seen, if X is a table.
+        Statistics of all rows that were seen, if X is a table.
     """
 
     hashes: Hashes
@@ -278,11 +278,11 @@ class Sketch:
         return len(self.counts)
 
     def suffices(self, size: int) -> bool:
-        """Whether it has so many different rows, or all that there are."""
+        """Whether it has so many distinct rows, or all that there are."""
         return self.limit == EVERY or len(self) >= size
 
     def sample(self, size: int) -> Sample:
-        """About so many rows, or all of them if there are fewer: each as often as its share is."""
+        """About so many rows, or all of them if there are fewer, each repeated in proportion to its count."""
         first = self.take(slice(0, size))
         seen = int(first.counts.sum())
         copies = first.counts
@@ -293,7 +293,7 @@ class Sketch:
         return Sample(some_rows(first.X, chosen), first.y[chosen], first.weights[chosen], self.rows)
 
     def take(self, rows: NDArray[np.bool_] | slice) -> Sketch:
-        """Some of the different rows."""
+        """A subset of the distinct rows."""
         return replace(
             self,
             hashes=self.hashes[rows],
@@ -336,7 +336,7 @@ def sketch_of(
     of_classes
         Whether y holds classes.
     elsewhere
-        What others have to know of the rows of a table.
+        Statistics of the rows of a table, for other processes.
 
     Examples
     --------
@@ -377,7 +377,7 @@ def merged(sketches: Sequence[Sketch], size: int) -> Sketch:
 
 
 def joined(one: Sketch, other: Sketch) -> Sketch:
-    """The sketch of the rows of two, as far as both know them all."""
+    """The union of two sketches, up to the smaller limit of the two."""
     limit = min(one.limit, other.limit)
     parts = [part.take(part.hashes[:, 0] <= np.uint64(limit - 1)) for part in (one, other)]
     hashes = np.concatenate([part.hashes for part in parts])
@@ -410,7 +410,7 @@ def joined_inputs(parts: Sequence[Array | Table]) -> Array | Table:
 
 
 def distinct(hashes: Hashes) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Rows in the order of their hashes, and where in this order each different one begins."""
+    """Rows sorted by their hashes, and the first position of each distinct one."""
     order = np.lexsort((hashes[:, 1], hashes[:, 0]))
     ordered = hashes[order]
     is_new = np.ones(len(order), np.bool_)
@@ -419,7 +419,7 @@ def distinct(hashes: Hashes) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
 
 
 def label_numbers(y: Array) -> Array:
-    """Targets as numbers, shape (rows, targets); other labels become hashes of what they are called."""
+    """Targets as numbers, shape (rows, targets); other labels become hashes of their names."""
     if y.dtype.kind in "biuf":
         return y[:, None] if y.ndim == 1 else y
     labels, places = np.unique(y.astype(str), return_inverse=True)

@@ -1,4 +1,4 @@
-"""What is asked of each part of the data, there: a sketch of its rows, sums of them, predictions, errors."""
+"""Tasks on each partition of the data: a sketch of its rows, sums of them, predictions, errors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MARGIN = 4  # a part of so many times the usual size still has enough rows below
 
 @dataclass(frozen=True)
 class Sketching:
-    """Which sketch is wanted.
+    """Parameters of a sketch.
 
     Attributes
     ----------
@@ -56,15 +56,15 @@ class Sketching:
     of_cells: bool = False
 
     def limit(self, rows: int) -> int:
-        """Hash from which on a part with so many rows leaves rows out: few of them are in the sample."""
+        """Hash threshold of a part with so many rows, above which few rows can be in the sample."""
         if self.parts is None or not rows:
             return EVERY
         return min(EVERY, EVERY * MARGIN * self.size // (rows * self.parts))
 
 
-def sketched(X: Any, y: Any = None, weights: Any = None, *, asked: Sketching) -> Sketch:
+def sketched(X: Any, y: Any = None, weights: Any = None, *, task: Sketching) -> Sketch:
     """The sketch of a part."""
-    table, elsewhere = cells_of(X, [*map(str, X.columns)]) if asked.of_cells else (as_numbers(X), None)
+    table, elsewhere = cells_of(X, [*map(str, X.columns)]) if task.of_cells else (as_numbers(X), None)
     targets = np.zeros(len(X)) if y is None else np.asarray(y)
     counted = np.ones(len(X)) if weights is None else np.asarray(weights, np.float64)
     if not len(X) == len(targets) == len(counted):
@@ -72,43 +72,43 @@ def sketched(X: Any, y: Any = None, weights: Any = None, *, asked: Sketching) ->
             f"a partition has {len(X)} rows of X, {len(targets)} of y and {len(counted)} of "
             "sample_weight; give each row one of each"
         )
-    if asked.of_classes and targets.dtype.kind == "f" and (targets != np.rint(targets)).any():
-        raise ValueError("y has numbers that are no classes; use DaskAtlasRegressor")
+    if task.of_classes and targets.dtype.kind == "f" and (targets != np.rint(targets)).any():
+        raise ValueError("y has numbers that are not classes; use DaskAtlasRegressor")
     return sketch_of(
         table,
         targets,
         counted,
-        size=asked.size,
-        limit=asked.limit(len(X)),
-        seed=asked.seed,
-        of_classes=asked.of_classes,
+        size=task.size,
+        limit=task.limit(len(X)),
+        seed=task.seed,
+        of_classes=task.of_classes,
         elsewhere=elsewhere,
     )
 
 
-def summed_rows(X: Any, y: Any, weights: Any = None, *, asked: RowsToSum) -> SummedRows:
+def summed_rows(X: Any, y: Any, weights: Any = None, *, task: RowsToSum) -> SummedRows:
     """Sums of the rows of a part."""
-    return asked(X, y, weights)
+    return task(X, y, weights)
 
 
 def predictor(estimator: AtlasEstimator) -> AtlasEstimator:
-    """The estimator without log, sums and ledger, which predicts the same: small."""
+    """A small estimator with the same predictions, without log, sums and ledger."""
     small = estimator._now()
     small.model_, small.ledger_ = model_in(without_sums(state_of(small.model_))), None
     return small
 
 
-def predicted(X: Any, *, asked: tuple[AtlasEstimator, str, tuple[int, ...], Any]) -> Array:
-    """What a method of the estimator says of the rows of a part."""
-    estimator, method, shape, dtype = asked
+def predicted(X: Any, *, task: tuple[AtlasEstimator, str, tuple[int, ...], Any]) -> Array:
+    """Results of a method of the estimator for the rows of a part."""
+    estimator, method, shape, dtype = task
     if not len(X):
         return np.empty((0, *shape), dtype)
     return np.asarray(getattr(estimator, method)(X), dtype)
 
 
-def interval_ends(X: Any, *, asked: tuple[AtlasEstimator, Any, tuple[int, ...]]) -> Array:
+def interval_ends(X: Any, *, task: tuple[AtlasEstimator, Any, tuple[int, ...]]) -> Array:
     """Low and high ends of the intervals of the rows of a part, along the last axis."""
-    estimator, coverage, shape = asked
+    estimator, coverage, shape = task
     if not len(X):
         return np.empty((0, *shape))
     return np.stack(estimator.predict_interval(X, coverage), axis=-1)
@@ -116,7 +116,7 @@ def interval_ends(X: Any, *, asked: tuple[AtlasEstimator, Any, tuple[int, ...]])
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """Sums that a score is made of.
+    """Sufficient statistics of a score.
 
     Attributes
     ----------
@@ -146,9 +146,9 @@ class Scored:
         )
 
 
-def errors_of(X: Any, y: Any, weights: Any = None, *, asked: tuple[AtlasEstimator, bool]) -> Scored:
+def errors_of(X: Any, y: Any, weights: Any = None, *, task: tuple[AtlasEstimator, bool]) -> Scored:
     """Errors on the rows of a part; of classes they are 0 or 1."""
-    estimator, of_classes = asked
+    estimator, of_classes = task
     targets = np.asarray(y)
     targets = targets[:, None] if targets.ndim == 1 else targets
     counted = np.ones(len(X)) if weights is None else np.asarray(weights, np.float64)
@@ -157,8 +157,8 @@ def errors_of(X: Any, y: Any, weights: Any = None, *, asked: tuple[AtlasEstimato
         return Scored(0.0, nothing, nothing, nothing)
     if not of_classes and not np.isfinite(targets.astype(np.float64)).all():
         raise ValueError("y is missing, or infinite, in some rows; leave these out")
-    said = estimator.predict(X).reshape(targets.shape)
-    wrong = (said != targets).astype(np.float64) if of_classes else (targets - said) ** 2
+    predictions = estimator.predict(X).reshape(targets.shape)
+    wrong = (predictions != targets).astype(np.float64) if of_classes else (targets - predictions) ** 2
     numbers = wrong if of_classes else targets.astype(np.float64)
     mean = np.average(numbers, axis=0, weights=counted)
     return Scored(float(counted.sum()), mean, counted @ (numbers - mean) ** 2, counted @ wrong)

@@ -1,5 +1,4 @@
-"""The scikit-learn estimators: columns of any scale, sizes found by themselves, updates in users' units.
+"""The scikit-learn estimators: inputs in the unit cube, targets, the fit, the ledger, intervals.
 
-Imports `core`, `analysis`, `memory` and `tables`. The only folder that imports scikit-learn, besides the
-experiments' opponents.
+May import `model` to `tables`. The only folder that imports scikit-learn, besides the experiments' opponents.
 """

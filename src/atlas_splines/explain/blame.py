@@ -28,7 +28,7 @@ from atlas_splines.memory.posterior import Posterior, sums_of
 from atlas_splines.memory.softmax import CLASS_RULES
 from atlas_splines.memory.statistics import UNIT, on_grid
 from atlas_splines.model.atlas import state_of
-from atlas_splines.model.charts import Chart, seen_charts
+from atlas_splines.model.charts import Chart, visible_charts
 from atlas_splines.model.evaluate import evaluate_anywhere
 from atlas_splines.model.state import State, levelled
 
@@ -128,7 +128,7 @@ def blamed(
         )
     else:
         _add_sums(pool, inside, found, FIT, np.ones(len(points)), np.ones(state.outputs))
-    for chart in seen_charts(state.charts, state.lattice.domain):
+    for chart in visible_charts(state.charts, state.lattice.domain):
         membership = chart.window.membership(inside).astype(np.float64)
         if chart.replaces:
             found.scale(1 - membership)

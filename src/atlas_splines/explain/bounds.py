@@ -26,7 +26,7 @@ from atlas_splines.explain.products import (
 )
 from atlas_splines.model import kernels, splines
 from atlas_splines.model.atlas import state_of
-from atlas_splines.model.charts import Chart, seen_charts
+from atlas_splines.model.charts import Chart, visible_charts
 from atlas_splines.model.state import Later, State, coordinates_of, inputs_of
 
 __all__ = ["BOUND_RULES", "Bound", "BoundRules", "Enclosure", "largest", "prepared"]
@@ -484,7 +484,7 @@ def prepared(
             if clock in steps:
                 steps[clock].append(end)
         part = ClockPart(part, beyond, state.later, free, point)
-    for chart in seen_charts(state.charts, state.lattice.domain):
+    for chart in visible_charts(state.charts, state.lattice.domain):
         box = chart.window.box_in(state.lattice.domain)
         origin, scale = (each.astype(np.float64) for each in chart.window.local_map(np.dtype(np.float64)))
         inner = (((np.array([low, high]).clip(*box.T)) - origin) * scale).clip(0, 1)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from atlas_splines.model import splines
 from atlas_splines.model.atlas import state_of
-from atlas_splines.model.charts import Chart, Window, seen_charts
+from atlas_splines.model.charts import Chart, Window, visible_charts
 from atlas_splines.model.local_terms import LEAF, Boxes, LocalTerms
 from atlas_splines.model.state import Later, Offsets, State, find_keys, inputs_of, level_keys, levelled
 
@@ -530,7 +530,7 @@ def products_of(state: State, is_later: bool = True) -> Products:
         others = _free(table_factors(later.state, beyond), state.lattice.inputs)
         before = NotLater(later, place)
         groups = [*_gated(groups, before, 1.0), *others, *_gated(others, before, -1.0)]
-    for chart in seen_charts(state.charts, state.lattice.domain):
+    for chart in visible_charts(state.charts, state.lattice.domain):
         groups = _with_chart(groups, chart, state, place)
         if len(groups) > MOST_GROUPS:
             raise TooManyWindows(

@@ -1,4 +1,4 @@
-"""Bytes on disk, whatever they mean: checked archives, one atomic writer, locks.
+"""Storage primitives: archives of a JSON header and arrays, an atomic writer, locks, checked fields.
 
-Imports the checks of `core` only, so that every other folder can write through it.
+May import `model` (its argument checks only), so that every other folder can write through it.
 """

@@ -1,4 +1,4 @@
-"""`save` and `load`: models, estimators and table models as the parts of an archive.
+"""Serialisation: `save` and `load`, the codecs of every type that a file holds, and upgrades of older files.
 
-Imports `files` and everything that can be saved. A new field of a file is written and read here.
+May import `model` to `estimators`. A new field of a file is written and read here.
 """

@@ -1,4 +1,4 @@
-"""Evidence that adds up: exact statistics of data, features they are of, and the weights that follow.
+"""Bayesian linear models on features: sufficient statistics, posteriors, local memory, and error models.
 
-Imports `core` only. `memory` pools the rows of updates here.
+Everything learned is a sum over rows or the rows themselves; weights are solved for. May import `model` only.
 """

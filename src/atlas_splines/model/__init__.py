@@ -1,4 +1,4 @@
-"""The model itself: splines, compiled kernels, losses, charts, `Atlas`, and the engine that trains it.
+"""The ATLAS function: B-splines, compiled kernels, charts, the immutable `State`, `Atlas`, and its training.
 
-Knows nothing of any other folder; all of them may import it. All numba code is in `kernels`.
+May import no other folder, and every folder may import it. All numba code is in `kernels`.
 """

@@ -1,4 +1,4 @@
-"""The model: configuration, predictions, growth, the log, and weighted sums of models."""
+"""The model: configuration, predictions, expansion, the log, and weighted sums of models."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ __all__ = [
     "take_state",
 ]
 
-FINGERPRINT = "known fingerprint"  # where a state remembers it, with checksums of the tables that it is of
+FINGERPRINT = "known fingerprint"  # key of a state's cached fingerprint, with the checksums of its tables
 
 
 class Atlas:
     """A(x) = F(x) + Σ k⁻²(exp G_k(x) − exp H_k(x)) on the unit cube, equation (6).
 
     F, G_k and H_k are sums over the inputs of mixed-density cubic splines. All coefficients start at zero,
-    and so does every output. `extend` takes the model beyond the unit cube: ``domain``, an array of shape
-    (inputs, 2), says how far.
+    and so does every output. `extend` takes the model beyond the unit cube, to ``domain``, an array of shape
+    (inputs, 2).
 
     Parameters
     ----------
@@ -150,11 +150,11 @@ class Atlas:
 
     @property
     def charts(self) -> tuple[Chart, ...]:
-        """What updates have added, oldest first; outside their boxes they add exactly nothing."""
+        """Charts of updates, oldest first; outside their boxes they are exactly zero."""
         return self._state.charts
 
     def _blocks(self, density: int) -> NDArray[np.floating]:
-        """View of a density as (outputs, 2M + 1, inputs, λ); along the second axis stand G, H and F."""
+        """View of a density as (outputs, 2M + 1, inputs, λ); the second axis is G, H and F."""
         check_size("density", density, least=0, most=self.density)
         if self.is_extended:
             raise ValueError(
@@ -210,7 +210,7 @@ class Atlas:
 
     @property
     def n_trainable(self) -> int:
-        """Number of coefficients that training may change.
+        """Number of trainable coefficients.
 
         Examples
         --------
@@ -290,7 +290,7 @@ class Atlas:
         >>> Atlas(inputs=1).fingerprint() == Atlas(inputs=1).fingerprint()
         True
         """
-        # deriving it takes as long as a tenth of an update, and each update asks for it five times
+        # computing it takes a tenth of the time of an update, which needs it five times
         state = self._state
         marks = [zlib.crc32(table.data) for table in _tables(state)]
         known: tuple[list[int], str] | None = vars(state).get(FINGERPRINT)
@@ -300,7 +300,7 @@ class Atlas:
         return known[1]
 
     def _content_hash(self) -> str:
-        """The fingerprint, derived anew."""
+        """The fingerprint, computed without the cache."""
         state, domain = self._state, self._state.lattice.domain
         sizes = (state.lattice.inputs, state.outputs, state.terms, state.density)
         configuration = (*sizes, state.trainable, state.damping)
@@ -324,11 +324,11 @@ class Atlas:
         return digest.hexdigest()
 
     def revert(self, id: int) -> Atlas:
-        """Take back an update that opened charts, or one of the latest that were pooled.
+        """Revert an update that opened charts, or one of the latest that were pooled.
 
-        If it was the newest, every prediction has again the bits it had before. If others were pooled later,
-        the exact memory is as if it had never come; where memories are mixed, their shares are those of later
-        updates. A chart under others that were trained on top of it is refused: revert these first.
+        If it was the newest, predictions are restored bit for bit. If others were pooled later, the
+        cumulative statistics are those of a life without it; expert weights are those of later updates. A
+        chart below others that were trained on top of it is refused: revert these first.
 
         Returns
         -------
@@ -357,7 +357,7 @@ class Atlas:
         above = [chart.update for chart in self.charts if chart.update > id and not chart.replaces]
         if above and self._state.has_contribution_of(id):
             warnings.warn(
-                f"update {id} is taken back below charts of {listed(sorted(set(above)))}, which were "
+                f"update {id} is reverted below charts of {listed(sorted(set(above)))}, which were "
                 "trained on top of it and stay as they are",
                 UpdateWarning,
                 stacklevel=2,
@@ -369,7 +369,7 @@ class Atlas:
         return self
 
     def _can_revert(self, record: Record) -> bool:
-        """Whether the update of a record has charts, or evidence that is kept, and nothing else."""
+        """Whether the update of a record has charts or statistics of its own, and nothing else."""
         return can_revert(self._state, record)
 
     # --- growth -------------------------------------------------------------------------------------
@@ -399,7 +399,7 @@ class Atlas:
         return self
 
     def extend(self, low: ArrayLike, high: ArrayLike) -> Atlas:
-        """Let the domain reach further, in place; inside the old one every output stays exactly as it was.
+        """Extend the domain in place; inside the old one every output stays exactly as it was.
 
         Beyond it each spline levels off within a few cells of the finest density, equation (28), so outputs
         are soon what they are at the nearest point of the old domain.
@@ -452,7 +452,7 @@ class Atlas:
         )
 
 
-# --- what other modules of the library ask a model for, and users do not need ----------------------------
+# --- access to a model's state for other modules of the library: not public -------------------------------
 
 
 def state_of(model: Atlas) -> State:
@@ -468,7 +468,7 @@ def model_in(state: State, updates: Iterable[Record] = ()) -> Atlas:
 
 
 def snapshot_of(model: Atlas) -> Atlas:
-    """The model of this moment, which no later change reaches: for reading while another thread writes.
+    """A snapshot of the model, unaffected by later changes: for reading while another thread writes.
 
     It costs next to nothing, for coefficients and charts are shared. Only `train` changes them in place.
 
@@ -487,34 +487,34 @@ def snapshot_of(model: Atlas) -> Atlas:
 
 
 def take_state(model: Atlas, state: State) -> None:
-    """Let a model be in another state; its log stays."""
+    """Replace the state of a model; its log stays."""
     model._state = state
 
 
 def commit(model: Atlas, state: State, record: Record) -> None:
-    """Let a model be in another state, and log what made it, in one step that nothing can interrupt.
+    """Replace the state of a model and append a log entry, atomically.
 
-    A long log is shortened: its oldest entries become one, `Folded`, unless they can be taken back.
+    A long log is shortened: its oldest entries are merged into one, `Folded`, unless they can be reverted.
     """
     log = shortened([*model.updates, record], partial(is_held, state))
     model.__dict__.update(_state=state, updates=log)
 
 
 def can_revert(state: State, record: Record) -> bool:
-    """Whether a state can do without all of an update: charts of some of its rows are not enough."""
+    """Whether all of an update can be removed from a state: charts of some of its rows are not enough."""
     is_apart = NOT_APART not in getattr(record, "reason", "")
     return record.kind in ("chart", "pool") and is_apart and is_held(state, record.id)
 
 
 def is_held(state: State, update: int) -> bool:
-    """Whether a state can do without an update: it has charts of its own, or evidence of it is kept."""
+    """Whether an update can be removed from a state: it has charts, or statistics that are kept apart."""
     states = (state, *(state_of(chart.content) for chart in state.charts))
     is_charted = any(chart.update == update for chart in state.charts)
     return is_charted or any(each.has_contribution_of(update) for each in states)
 
 
 def state_without(state: State, update: int) -> State:
-    """A state as if an update had not come."""
+    """The state without an update."""
     others = [chart for chart in state.charts if chart.update != update]
     remaining = state.with_charts(chart_without(chart, update) for chart in others)
     if state.pooled is None or not state.has_contribution_of(update):
@@ -523,7 +523,7 @@ def state_without(state: State, update: int) -> State:
 
 
 def chart_without(chart: Chart, update: int) -> Chart:
-    """A chart as if an update that joined it had not come."""
+    """A chart without an update that joined it."""
     state = state_of(chart.content)
     if not state.has_contribution_of(update):
         return chart
@@ -531,7 +531,7 @@ def chart_without(chart: Chart, update: int) -> Chart:
 
 
 def why_not(record: Record | None) -> str:
-    """Why an update cannot be reverted, if its entry tells."""
+    """Why an update cannot be reverted, as far as its log entry has a reason."""
     if record is not None and record.kind in TRAINED:
         return ", since it trained the coefficients themselves and no copy is kept"
     if NOT_APART in getattr(record, "reason", "") and record is not None and record.reverted is None:
@@ -545,21 +545,21 @@ def listed(updates: Sequence[int]) -> str:
 
 
 def _tables(state: State) -> list[NDArray[np.floating]]:
-    """All tables of coefficients of a state: whatever else it consists of never changes."""
+    """All coefficient tables of a state, its only mutable parts."""
     below = [] if state.later is None else _tables(state.later.state)
     charts = (table for chart in state.charts for table in _tables(state_of(chart.content)))
     return [np.ascontiguousarray(state.table), *below, *charts]
 
 
 def _without_padding(table: NDArray[np.floating], width: int) -> NDArray[np.floating]:
-    """A table with zeros after its channels: files do not keep what may stand there."""
+    """A table with zeros in its padding channels, whose values files do not hold."""
     clean = np.zeros(table.shape, table.dtype)
     clean[:, :width] = table[:, :width]
     return clean
 
 
 def check_sizes(inputs: int, outputs: int, terms: int, density: int) -> tuple[int, int, int, int]:
-    """Return the sizes of a model, or say what is wrong with them."""
+    """Return the sizes of a model, or raise for the first that is out of range."""
     return (
         check_size("inputs", inputs, least=1),
         check_size("outputs", outputs, least=1),
@@ -569,7 +569,7 @@ def check_sizes(inputs: int, outputs: int, terms: int, density: int) -> tuple[in
 
 
 def check_options(trainable: Trainable, damping: float) -> tuple[Trainable, float]:
-    """Return what else defines a model, or say what is wrong with it."""
+    """Return the other hyperparameters of a model, or raise for the first that is invalid."""
     if trainable not in ("finest", "all"):
         raise ValueError(f"trainable must be 'finest' or 'all', not {trainable!r}")
     return trainable, check_number("damping", damping, least=0)

@@ -1,6 +1,7 @@
-"""Charts: small models that speak inside a box, and change exactly nothing outside it.
+"""Charts: local models in a partition of unity, each with compact support; exactly zero outside its box.
 
-Equation numbers refer to docs/math.md.
+As in partition-of-unity methods (Babuška and Melenk 1997), a window of products of B-splines blends a local
+model with what lies below it. Equation numbers refer to docs/math.md.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ __all__ = [
     "on_top_of",
     "overlap",
     "pack",
-    "seen_charts",
+    "visible_charts",
     "window_around",
 ]
 
@@ -43,12 +44,12 @@ class Window:
     Attributes
     ----------
     density
-        Density of the lattice the fence stands on.
+        Density of the lattice of the window's basis functions.
     first, last
         Zero-based range of the basis functions that are open, for each input, shape (inputs,).
     domain
-        The model's domain when the fence was made, shape (inputs, 2). It fixes the local coordinates: should
-        the model be extended later, they stay, and the window fades out beyond the old face.
+        The model's domain when the window was made, shape (inputs, 2). It fixes the local coordinates: if the
+        model is extended later, they stay, and the window decays to zero beyond the old face.
     """
 
     density: int
@@ -77,7 +78,7 @@ class Window:
         return np.clip(edges, domain[:, :1], np.maximum(domain[:, 1:], edges[:, :1]))
 
     def spanning(self, inputs: NDArray[np.intp], domain: Domain, dtype: np.dtype[np.floating]) -> Window:
-        """The fence with a window that is the same along all of a domain of some inputs."""
+        """The window that is constant along some inputs, over all of a domain."""
         if not inputs.size:
             return self
         low, high = cell_range(domain, self.density, dtype).T
@@ -101,7 +102,7 @@ class Window:
         cells, weights = splines.active(points, self.density)
         functions = cells[:, :, None] + np.arange(splines.ACTIVE)
         is_open = (functions >= self.first[:, None]) & (functions <= self.last[:, None])
-        # where all four are open they sum to one; do not let rounding say otherwise
+        # where all four are open they sum to one, which rounding must not change
         return np.where(is_open.all(axis=2), 1, np.where(is_open, weights, 0).sum(axis=2)).prod(axis=1)
 
     def to_local(self, points: Points) -> Points:
@@ -121,7 +122,7 @@ def overlap(box: Domain, other: Domain) -> bool:
 
 
 def on_top_of(update: int, charts: Sequence[Chart], domain: Domain) -> list[int]:
-    """Numbers of later updates whose charts were trained on what those of an update say, oldest first."""
+    """Numbers of later updates whose charts are corrections of those of an update, oldest first."""
     own = [chart.window.box_in(domain) for chart in charts if chart.update == update]
     return sorted(
         {
@@ -135,11 +136,11 @@ def on_top_of(update: int, charts: Sequence[Chart], domain: Domain) -> list[int]
 
 
 def window_around(points: Points, density: int, cover: str, domain: Domain = UNIT) -> Window:
-    """Fence on the lattice of a density around the bounding box of some points.
+    """Window on the lattice of a density around the bounding box of some points.
 
-    "touch" opens every function whose support meets the bounding box: the window is one on all of it, and
-    ends three cells beyond. "inside" opens only functions whose support lies within the cells of the
-    bounding box: nothing changes outside them, and the window fades towards the rim.
+    "touch" opens every function whose support intersects the bounding box: the window is one on all of it,
+    and ends three cells beyond. "inside" opens only functions whose support lies within the cells of the
+    bounding box: nothing changes outside them, and the window decays towards the rim.
     """
     cells, _ = splines.active(points, density)
     low, high = cells.min(axis=0), cells.max(axis=0)
@@ -160,20 +161,20 @@ def window_around(points: Points, density: int, cover: str, domain: Domain = UNI
 
 @dataclass(frozen=True, eq=False)
 class Chart:
-    """A fence and the model inside it, in the fence's local coordinates.
+    """A window and the model inside it, in the window's local coordinates.
 
     Attributes
     ----------
     update
         Identifier of the update that made it.
     window
-        Where the chart counts.
+        Its weight at each point.
     content
         The model inside, on the unit cube of the local coordinates.
     size
         What its outputs are multiplied by, shape (outputs,).
     replaces
-        Whether it takes the place of what the model and older charts say, or is added to that.
+        Whether it replaces the output of the model and older charts, or is added to it.
     """
 
     update: int
@@ -202,8 +203,8 @@ def chart_densities(chart: Chart) -> NDArray[np.int64]:
     return chart.content._state.filled_densities(list(range(chart.content.density + 1)))
 
 
-def seen_charts(charts: Sequence[Chart], domain: Domain) -> list[Chart]:
-    """Charts without those that lie wholly where a newer one speaks alone: they change no prediction."""
+def visible_charts(charts: Sequence[Chart], domain: Domain) -> list[Chart]:
+    """Charts that affect predictions: not those whose box lies where a newer chart replaces them wholly."""
     if not charts:
         return []
     low, high = np.stack([chart.window.box_in(domain).T for chart in charts], axis=1)  # (charts, inputs)

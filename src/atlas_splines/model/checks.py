@@ -1,6 +1,6 @@
-"""Checks of arguments, each of which returns its argument in the form needed or raises a clear sentence.
+"""Argument validation: each check returns its argument in canonical form, or raises one clear sentence.
 
-Ends of intervals are written as text here too, rounded outwards.
+Interval bounds are formatted here too, with outward rounding as in interval arithmetic (Moore 1966).
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ __all__ = [
 ]
 
 LARGEST_WEIGHT = {"float32": 1e30, "float64": 1e200}  # sums of weights times losses are far from an overflow
-LONGEST_NOTE = 1000  # letters of a text in a log
+LONGEST_NOTE = 1000  # characters of a log message
 
 
 def check_size(name: str, value: SupportsIndex, *, least: int, most: int | None = None) -> int:
-    """Return a whole number within bounds, or say what is wrong with it."""
+    """Return a whole number within bounds, or raise."""
     try:
         size = operator.index(value)
     except TypeError:
@@ -43,14 +43,14 @@ def check_size(name: str, value: SupportsIndex, *, least: int, most: int | None 
 
 
 def check_number(name: str, value: Any, *, least: float) -> float:
-    """Return a finite number of at least so much, or say what is wrong with it."""
+    """Return a finite number that is at least `least`, or raise."""
     if not isinstance(value, Real) or not np.isfinite(float(value)) or value < least:
         raise ValueError(f"{name} must be a finite number of at least {least}, not {value!r}")
     return float(value)
 
 
 def as_array(name: str, values: ArrayLike) -> NDArray[Any]:
-    """Return an array, or say that the rows have different lengths."""
+    """Return an array, or raise if the rows have different lengths."""
     try:
         return np.asarray(values)
     except ValueError:
@@ -58,7 +58,7 @@ def as_array(name: str, values: ArrayLike) -> NDArray[Any]:
 
 
 def check_numbers(name: str, values: ArrayLike, dtype: np.dtype[Any]) -> NDArray[np.floating]:
-    """Return a contiguous array of finite real numbers, or say where it is not one."""
+    """Return a contiguous array of finite real numbers, or raise with the place of the first that is not."""
     array = as_array(name, values)
     if array.dtype.kind not in "fiub":
         raise TypeError(f"{name} has dtype {array.dtype}; give it as an array of real numbers")
@@ -102,9 +102,9 @@ def check_inputs(
 
 
 def check_note(name: str, text: str) -> str:
-    """Return a text for the log, or say what is wrong with it."""
+    """Return a string for the log: one line of bounded length, or raise."""
     if not isinstance(text, str):
-        raise TypeError(f"{name} must be a text, not {text!r}")
+        raise TypeError(f"{name} must be a string, not {text!r}")
     if len(text) > LONGEST_NOTE or not text.isprintable():
         raise ValueError(f"{name} must be one line of at most {LONGEST_NOTE:,} letters")
     return text
@@ -174,7 +174,7 @@ def inwards(interval: tuple[float, float], width: float, digits: int = DIGITS) -
 def _text(value: float, width: float, digits: int, rounding: str) -> str:
     """A number to as many digits of a width, without zeros at its end."""
     step = Decimal(1).scaleb(Decimal(repr(float(width))).adjusted() - digits)
-    # the shortest text of a float is in the order of the floats, and has no digits that nobody wrote
+    # the shortest representation of a float that round-trips: monotone in the value, with no spurious digits
     rounded = Decimal(repr(float(value))).quantize(step, rounding).normalize()
     if not rounded:
         return "0"

@@ -1,4 +1,4 @@
-"""Outputs of a state at points, and how they depend on its coefficients."""
+"""Evaluation of a state at points, and its Jacobian with respect to the coefficients."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def evaluate(state: State, points: Array) -> Array:
 
 
 def evaluate_anywhere(state: State, points: Array) -> NDArray[np.float64]:
-    """Outputs at the nearest points of the domain, and beyond it slopes of later rows: (rows, outputs)."""
+    """Outputs at projections onto the domain, plus the linear extrapolation in time: (rows, outputs)."""
     inside = points.clip(*state.lattice.domain.T).astype(state.dtype)
     out = evaluate(state, inside).astype(np.float64)
     return out if state.later is None else out + state.later.continued(points)
@@ -64,7 +64,7 @@ def add_charts(state: State, points: Array, out: Array) -> None:
 
 
 def share_kept(state: State, points: Array) -> Array:
-    """Share of the coefficient table's output that is left in the prediction, shape (rows,)."""
+    """Fraction of the coefficient table's output that remains under the charts, shape (rows,)."""
     share = np.ones(points.shape[0], state.dtype)
     if state.later is not None:
         share[state.later.includes(points)] = 0
@@ -94,9 +94,10 @@ def active_densities(state: State) -> NDArray[np.int64]:
 
 
 def ceilings(state: State) -> NDArray[np.float64]:
-    """No sum in a channel exceeds these, anywhere in the domain: shape (channels,).
+    """Upper bounds of the sums of all channels over the domain, shape (channels,).
 
-    A spline stays below its largest coefficient, equation (4), so the largest of each input add up.
+    A spline is bounded by its largest coefficient, equation (4) (the convex hull property), so the sum is
+    bounded by the sum of the largest of each input.
     """
     return np.maximum.reduceat(state.table, state.lattice.starts[:-1]).sum(axis=0, dtype=np.float64)
 
@@ -107,7 +108,7 @@ def is_bounded(state: State) -> bool:
 
 
 def gradient_matrix(state: State, points: Array) -> csr_matrix:
-    """Gradient of each output at each point, equation (10); `Atlas.gradient` says which column is which."""
+    """Gradient of each output at each point, equation (10); its columns are those of `Atlas.gradient`."""
     from scipy.sparse import csr_matrix
 
     slope = slopes(state, points)
@@ -145,6 +146,6 @@ def _spline_starts(state: State, density: int) -> NDArray[np.intp]:
 
 
 def _places(state: State, cells: NDArray[np.intp], density: int) -> NDArray[np.intp]:
-    """Where the four active functions stand within a spline family: (rows, 1, 1, inputs, 4)."""
+    """Indices of the four active functions within a spline family: (rows, 1, 1, inputs, 4)."""
     first = cells + state.lattice.origins[density] - state.lattice.rows(density).start
     return (first[:, :, None] + np.arange(splines.ACTIVE))[:, None, None]

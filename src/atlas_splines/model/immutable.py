@@ -1,4 +1,4 @@
-"""Values that never change, but remember what was computed from them."""
+"""Immutable values with cached properties, which can be copied and pickled while other threads read them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ __all__ = ["Recomputing", "Remembering"]
 
 
 class Remembering:
-    """Base of such values: they can be copied and pickled while another thread reads them.
+    """Base of immutable values whose caches are copied and pickled with them.
 
-    A cached property is one more entry of the dictionary that a copy is made of, and may come at any time.
+    A cached property is one more entry of ``__dict__``, which another thread may add during a copy: so the
+    dictionary is copied first, in one step.
     """
 
     def __getstate__(self) -> dict[str, Any]:
@@ -20,7 +21,7 @@ class Remembering:
 
 @dataclass(frozen=True, eq=False)
 class Recomputing(Remembering):
-    """Base of those whose pickles hold fields only: what follows from these is found again when asked for."""
+    """Base of immutable values whose pickles hold fields only; caches are computed again."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(self)}

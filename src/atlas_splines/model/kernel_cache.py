@@ -1,4 +1,4 @@
-"""Where compiled code is kept: on disk if that can be, in memory if not; and what is broken is compiled anew.
+"""On-disk cache of compiled code, in memory if no folder is writable; damaged entries are compiled anew.
 
 Numba looks for a folder: NUMBA_CACHE_DIR, beside the source, in the user's home. Left to itself it fails
 where none can be written, where the disk is full, and where a file of its cache was cut off.
@@ -23,11 +23,11 @@ DIGEST_SIZE = hashlib.sha256().digest_size
 
 
 class NotKept(UserWarning):
-    """Compiled code is not kept on disk."""
+    """Warning that compiled code is not cached on disk."""
 
 
 def compiled(**options: Any) -> Callable[[Function], Function]:
-    """Compile functions with these options of numba, and keep the code on disk where that can be."""
+    """Compile functions with these options of numba, and cache the code on disk if possible."""
 
     def compile(function: Function) -> Function:
         dispatcher = njit(**options)(function)
@@ -42,7 +42,7 @@ def compiled(**options: Any) -> Callable[[Function], Function]:
 
 @cache
 def warn_once(why: str) -> None:
-    """Warn that code is not kept, the first time that there is a reason."""
+    """Warn once that code is not cached, with the reason."""
     warnings.warn(
         f"compiled code is not kept, so each start compiles anew: {why}; set NUMBA_CACHE_DIR to a folder "
         "with space that can be written",
@@ -52,7 +52,7 @@ def warn_once(why: str) -> None:
 
 
 class ForgivingCache(FunctionCache):
-    """A cache without which things only take longer."""
+    """A cache whose failures only cost time."""
 
     def __init__(self, function: Function) -> None:
         super().__init__(function)
@@ -60,14 +60,14 @@ class ForgivingCache(FunctionCache):
         self._cache_file = CheckedFiles(self._cache_path, self._impl.filename_base, files._source_stamp)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The code for a signature; None if it is not there or of no use."""
+        """The code for a signature; None if it is absent or unusable."""
         try:
             return super().load_overload(sig, target_context)
         except Exception:  # whatever is wrong with a file, the function can be compiled, and saved over it
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep the code for a signature, if the disk lets us."""
+        """Store the code for a signature, if the disk permits."""
         try:
             super().save_overload(sig, data)
         except OSError as error:
@@ -76,7 +76,7 @@ class ForgivingCache(FunctionCache):
 
 
 class CheckedFiles(IndexDataCacheFile):
-    """Files of a cache that are used only if all their bytes are there: damaged code could do anything."""
+    """Cache files with checksums: damaged machine code must not be executed."""
 
     def _load_index(self) -> dict[Any, str]:
         try:

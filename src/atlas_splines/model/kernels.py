@@ -32,7 +32,7 @@ LAZY_ADAM, ADAM, SGD = 0, 1, 2  # optimisers
 LANES = 8  # channels are padded to a multiple of this
 BLOCK = 128  # points evaluated together: their sums stay in the first-level cache
 TASK = 8 * BLOCK  # points handed to a thread at a time
-MANY = 16 * TASK  # points from which threads are worth waking
+MANY = 16 * TASK  # points from which several threads are faster than one
 
 FIRST_DECAY = 0.9  # of Adam's mean of gradients, as usual
 SECOND_DECAY = 0.999  # of Adam's mean of squared gradients, as usual
@@ -64,7 +64,7 @@ class Lanes(types.Type):
 
 @register_model(Lanes)
 class LanesModel(models.PrimitiveModel):
-    """Tells numba that lanes are an LLVM vector."""
+    """Data model for numba: lanes are an LLVM vector."""
 
     def __init__(self, manager, lanes):
         scalar = ir.FloatType() if lanes.scalar == types.float32 else ir.DoubleType()
@@ -225,7 +225,7 @@ def lowest_bit(typing_context, word):
 
 
 class Layout(NamedTuple):
-    """What a kernel must know of a model besides its coefficients."""
+    """Layout of a model's coefficient table, and the slopes of its terms."""
 
     inputs: int
     outputs: int
@@ -242,7 +242,7 @@ class Charts(NamedTuple):
     index: NDArray[np.uint64]  # (inputs, BUCKETS, words) bit k: chart k may reach this part of the input
     low: NDArray[np.floating]  # (inputs,) lower end of the domain, where bucket 0 begins
     buckets: NDArray[np.floating]  # (inputs,) buckets on a unit of the input
-    window: NDArray[np.int64]  # (charts,) density of the fence
+    window: NDArray[np.int64]  # (charts,) density of the window
     first: NDArray[np.int32]  # (charts, inputs) first open function
     last: NDArray[np.int32]  # (charts, inputs) last open function
     origin: NDArray[np.floating]  # (charts, inputs) local coordinates are (x − origin)·scale
@@ -258,7 +258,7 @@ class Charts(NamedTuple):
 
 
 class Local(NamedTuple):
-    """Local terms, box after box: those of a box are neighbours, padded to whole lanes by weights of zero."""
+    """Local terms, contiguous by box, padded to whole lanes by weights of zero."""
 
     nodes: NDArray[np.int32]  # (nodes, 3) of the k-d tree: input and two children, or -1, box, -1
     cuts: NDArray[np.float32]  # (nodes,) up to and with which a point goes to the first child
@@ -292,7 +292,7 @@ class Samples(NamedTuple):
 
 
 class Step(NamedTuple):
-    """How a batch changes the coefficients."""
+    """Parameters of an optimiser step."""
 
     loss: int
     optimizer: int
@@ -422,8 +422,8 @@ def exponential32(x, result):
     for i in range(x.size):
         y = low if x[i] < low else x[i]
         y = high if y > high else y
-        # y = k·log 2 + r with |r| ≤ log(2)/2; adding the shift rounds to the whole number k, which then
-        # stands in the lowest bits; log 2 in two parts, the first short enough for k·log 2 to be exact
+        # y = k·log 2 + r with |r| ≤ log(2)/2 (Cody and Waite 1980); adding the shift rounds to the integer k,
+        # left in the lowest bits; log 2 is split in two parts, the first short enough for k·log 2 to be exact
         shifted = np.float32(y * real(1.4426950409) + shift)
         k = shifted - shift
         r = y - k * real(0.693359375) + k * real(2.12194440e-4)
@@ -446,19 +446,19 @@ def exponential64(x, result):
 
 @fused
 def gaussian_kernels(values, begin, point_squares, centre_squares):
-    """Bumps exp(a·c − a²/2 − c²/2), in place of the products a·c of points a and centres c.
+    """Gaussian radial basis functions exp(a·c − a²/2 − c²/2), in place of products a·c of points and centres.
 
     The exponential is that of `exponential32` with more terms, 2e-16 relative; NumPy's is many times slower.
     """
     # values (points, features) with products from column `begin` on, point_squares (points,),
-    # centre_squares (bumps,); columns of a whole array are neighbours, which lets the loop run in vectors
+    # centre_squares (functions,); columns of a whole array are contiguous, so that the loop is vectorised
     low, shift = -200.0, 1.5 * 2.0**52  # products of smaller ones with weights would be subnormal, and slow
     for i in range(values.shape[0]):
         row, half = values[i, begin : begin + centre_squares.size], 0.5 * point_squares[i]
         for j in range(row.size):
             y = row[j] - half - 0.5 * centre_squares[j]
             y = low if y < low else y
-            y = 0.0 if y > 0.0 else y  # no rounding makes a bump higher than 1
+            y = 0.0 if y > 0.0 else y  # rounding must not make the kernel larger than 1
             shifted = y * 1.4426950408889634 + shift
             k = shifted - shift
             r = y - k * 0.693145751953125 - k * 1.4286068203094172e-6
@@ -479,7 +479,7 @@ def gaussian_kernels(values, begin, point_squares, centre_squares):
 
 @exact
 def whole_multiples(values, root, unit, result):
-    """Values, levelled off at ±1, times the root of each row, in whole units; returns whether all are finite.
+    """Values clipped to ±1, times the root of each row's weight, quantised; returns whether all are finite.
 
     One pass over what is the largest array of all. Adding and taking away 1.5·2⁵² rounds as `rint` does.
     """
@@ -544,7 +544,7 @@ def spline_sums(column, targets, density, banded, moment):
 
 @exact
 def mix_rows(hashes, table):
-    """Go on with the hash of each row, 64 bits, by its numbers: SplitMix64; nothing is held besides."""
+    """Update 64-bit hashes of rows by their numbers (SplitMix64, Steele et al. 2014), in place."""
     # hashes (rows,), table (rows, columns)
     golden, missing = np.uint64(0x9E3779B97F4A7C15), np.uint64(0x7FF8000000000000)
     one, two = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -552,7 +552,7 @@ def mix_rows(hashes, table):
         state = hashes[i]
         for j in range(table.shape[1]):
             x = np.float64(table[i, j] + 0.0)  # -0.0 is 0.0
-            bits = missing if x != x else x.view(np.uint64)  # one NaN is like another
+            bits = missing if x != x else x.view(np.uint64)  # all NaN have one hash
             state = (state + golden) ^ bits
             state = (state ^ (state >> np.uint64(30))) * one
             state = (state ^ (state >> np.uint64(27))) * two
@@ -562,9 +562,9 @@ def mix_rows(hashes, table):
 
 @exact
 def place_between(table, knots, fill, values, points):
-    """Values at numbers that lie between knots: linear in between, and beyond as between the nearest two.
+    """Piecewise linear interpolation between knots, extrapolated by the outermost segments.
 
-    In between it is to the bit what `np.interp` says, in less time; a missing number is that of `fill`.
+    Between knots it equals `np.interp` bit for bit, in less time; a missing number becomes that of `fill`.
     """
     # table (rows, columns), knots (columns, knots), fill (columns,), values (knots,), points (rows, inputs)
     columns, count = knots.shape
@@ -602,7 +602,7 @@ def exponential(x, result):
 
 @fused
 def sums_to_outputs(layout, sums, points, exponentials, out):
-    """Turn sums F, G, H into exponentials and outputs, equation (6)."""
+    """Exponentials and outputs of the sums F, G, H, equation (6)."""
     # sums (≥ points·channels,), exponentials (≥ points·channels + LANES,), out (≥ points, outputs)
     channels, terms, width = layout.slope.size, layout.terms, 2 * layout.terms + 1
     exponential(sums[: points * channels], exponentials)
@@ -756,7 +756,7 @@ def enter_chart(charts, k, points, found, chosen, windows, x):
 
 @exact
 def apply_chart(charts, k, count, chosen, windows, x, scratch, out):
-    """Let chart k speak at the chosen points, equation (23)."""
+    """Blend chart k into the outputs of the chosen points, equation (23)."""
     # x (count·inputs,) local coordinates, out (points, outputs)
     rows, weights, sums, exponentials, result = scratch
     outputs, inputs = out.shape[1], charts.first.shape[1]
@@ -776,7 +776,7 @@ def apply_chart(charts, k, count, chosen, windows, x, scratch, out):
 
 @exact
 def add_charts_range(charts, points, out, start, stop):
-    """Let the charts speak at rows start … stop, a task at a time, always in the order of the charts.
+    """Blend all charts into rows start … stop, a task at a time, always in the order of the charts.
 
     A chart is entered once for each task, so a task has more points than a block.
     """
@@ -823,7 +823,7 @@ def add_charts_parallel(charts, points, out):
 
 
 def add_charts(charts: Charts, points: NDArray[np.floating], out: NDArray[np.floating]) -> None:
-    """Let the charts speak, in parallel when there are many rows; bits do not depend on the threads."""
+    """Blend all charts into outputs, in parallel for many rows; bits do not depend on the threads."""
     with use_threads(points.shape[0]) as parallel:
         (add_charts_parallel if parallel else add_charts_serial)(charts, points, out)
 
@@ -881,7 +881,7 @@ def laplace_sample(points, rates, variance, values, covariance):
 
 @fused
 def laplace_slopes(points, values, inverse, solved, along, sums):
-    """What the slopes of the marginal likelihood of a sample need, of the pairs below the diagonal.
+    """Sums over pairs below the diagonal for the gradient of the marginal likelihood of a sample.
 
     With W = aaᵀ − outputs·C⁻¹ and k the values of the kernel, `along` gets Σ_i W_ik·k_ik·|x_ij − x_kj| for
     each input j and point k, and `sums` Σ W·k and Σ W.
@@ -961,7 +961,7 @@ def add_local_terms(
 
 @exact
 def frozen_sums(table, layout, densities, inputs, sums):
-    """Sums of the densities that training leaves alone: computed once, so a step costs the same for all."""
+    """Sums of the frozen densities: computed once, so that a step costs the same at any density."""
     # inputs (points, inputs), sums (points, channels)
     rows = np.empty(BLOCK * layout.inputs, np.int32)
     weights = np.empty((4, BLOCK * layout.inputs), table.dtype)

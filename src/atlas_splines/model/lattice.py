@@ -1,4 +1,4 @@
-"""Lattices: which basis functions a domain has at each density, and where they stand in a coefficient table.
+"""Lattices: the uniform knot sequences of a domain at each density, and their rows in a coefficient table.
 
 Equation numbers refer to docs/math.md.
 """
@@ -18,7 +18,7 @@ __all__ = ["MAX_DENSITY", "MAX_FUNCTIONS", "MAX_WIDTH", "Domain", "Lattice", "ce
 
 Domain = NDArray[np.float64]  # lowest and highest coordinate of each input, shape (inputs, 2)
 
-MAX_DENSITY = 20  # four million functions an input: beyond it float32 cannot tell neighbouring cells apart
+MAX_DENSITY = 20  # four million functions an input: float32 does not resolve the cells of finer ones
 MAX_FUNCTIONS = splines.basis_size(MAX_DENSITY)  # of an input whose domain was extended, too
 MAX_WIDTH = 1000  # of an input's domain
 
@@ -49,7 +49,7 @@ class Lattice(Remembering):
 
     @classmethod
     def of_unit_cube(cls, inputs: int, density: int, dtype: np.dtype[np.floating]) -> Lattice:
-        """The lattice that every model starts with."""
+        """The lattice of a new model."""
         return cls(np.tile([0.0, 1.0], (inputs, 1)), density, dtype)
 
     @property
@@ -91,12 +91,12 @@ class Lattice(Remembering):
         return slice(int(self.starts[first]), int(self.starts[end]))
 
     def input_rows(self, density: int, input: int) -> NDArray[np.intp]:
-        """Rows of a density's functions of one input, rising."""
+        """Rows of a density's functions of one input, in increasing order."""
         family = density * self.inputs + input
         return np.arange(self.starts[family], self.starts[family + 1])
 
     def nearest_rows(self, smaller: Lattice) -> NDArray[np.intp]:
-        """For each row the same function's row in a smaller lattice, or the nearest one's of that input."""
+        """For each row that of the same function in a smaller lattice, or of the nearest one of its input."""
         densities = range(self.density + 1)
         return np.concatenate([self.nearest_rows_at(smaller, density) for density in densities])
 
@@ -118,7 +118,7 @@ class Lattice(Remembering):
         return np.concatenate(nearest)
 
     def shift(self, smaller: Lattice, density: int, input: int) -> int:
-        """How much further down the functions of an input stand than in a smaller lattice."""
+        """Offset of an input's rows from those in a smaller lattice."""
         return int(self.origins[density, input] - smaller.origins[density, input])
 
 

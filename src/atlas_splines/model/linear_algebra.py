@@ -1,6 +1,6 @@
-"""Linear algebra on one thread: matrices are small here, and bits depend on how many threads share them.
+"""Linear algebra on one thread, and packed storage of symmetric matrices.
 
-And symmetric matrices as files keep them.
+Matrices are small here, and the bits of a product depend on how many BLAS threads share it.
 """
 
 from __future__ import annotations
@@ -21,12 +21,11 @@ Number = TypeVar("Number", bound=np.generic)
 
 
 class OneThreadEach(ContextDecorator):
-    """While anyone is inside, linear algebra works on the thread that calls it and on no other.
+    """A reentrant context in which BLAS uses the calling thread only.
 
-    Threads that wait for their share of a small matrix keep a core busy with waiting, so that more of them
-    take longer, and many times as long where others need the cores too. The limit holds for the whole
-    process. So those inside are counted, and the last one to leave takes it away: each on its own would put
-    back what it found, which may be the limit of another.
+    Idle BLAS threads spin, so that more of them take longer for a small matrix, and many times as long where
+    others need the cores too. The limit holds for the whole process: entries are counted, and the last exit
+    restores the limits, since each on its own would restore those that it found, which may be another's.
     """
 
     def __init__(self) -> None:
@@ -48,7 +47,7 @@ class OneThreadEach(ContextDecorator):
 
 @cache
 def libraries() -> ThreadpoolController:
-    """Libraries of linear algebra in this process; to look for them takes longer than many predictions."""
+    """BLAS libraries of this process, cached: the search takes longer than many predictions."""
     return ThreadpoolController()
 
 
@@ -56,7 +55,7 @@ ONE_THREAD_EACH = OneThreadEach()
 
 
 def triangle_rows(upper: NDArray[Number], side: int) -> list[NDArray[Number]]:
-    """Views of the rows of an upper triangle, which stands there row by row, each from the diagonal on."""
+    """Views of the rows of a packed upper triangle, each from the diagonal on."""
     ends = np.cumsum(np.arange(side, 0, -1)).tolist()
     return [upper[end - size : end] for end, size in zip(ends, range(side, 0, -1), strict=True)]
 

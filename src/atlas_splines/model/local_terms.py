@@ -1,4 +1,4 @@
-"""Laplace kernels around known rows, each confined to its leaf of a k-d tree."""
+"""Local terms: Laplace kernels centred on rows, each supported in its leaf of a k-d tree (Bentley 1975)."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class BoxRules:
         Rows of a box at most. Its Cholesky factor costs their cube: 1,000 rows take a quarter of the time of
         2,000 for the same table, and errors were about 1 % larger on tables of 6,000 rows or more.
     least_share
-        Of the rows of a node that either side of a cut must get, or another input is cut.
+        Fraction of the rows of a node that either side of a cut must have, or another input is cut.
     sampled_rows, tail
-        Rows of a node by which the input with the largest spread is found: the distance between two
-        quantiles, beyond either of which lies such a share of them.
+        Rows of a node from which the input with the largest spread is chosen: the distance between two
+        quantiles, with this fraction of them in either tail.
     """
 
     most_rows: int = 1000
@@ -72,7 +72,7 @@ class Boxes:
     ) -> Boxes:
         """Split points, shape (rows, inputs), near the median of the input with the largest spread.
 
-        Spreads are those of the points times the rates, shape (inputs,): of distances as a kernel sees them.
+        Spreads are those of the points times the rates, shape (inputs,): distances in units of length scales.
         """
         return ONE_BOX.split_full(points, [np.arange(len(points))], rates, rules)
 
@@ -148,7 +148,7 @@ def _cut(
         middle = (len(values) - 1) // 2
         cut = np.partition(values, middle)[middle]
         if (values <= cut).mean() > 1 - rules.least_share and (values < cut).any():
-            cut = values[values < cut].max()  # many rows share the median: they stay together above the cut
+            cut = values[values < cut].max()  # many rows tie at the median: they stay together above the cut
         share = float((values <= cut).mean())
         best = max(best, (min(share, 1 - share), j, float(cut)), key=lambda each: each[0])
         if best[0] >= rules.least_share:

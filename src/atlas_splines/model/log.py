@@ -1,4 +1,7 @@
-"""Records: the entries of a model's log, of which the oldest are folded into one."""
+"""Log entries of a model, of which the oldest are merged into one, and a hash chain over all of them.
+
+The chain is that of tamper-evident logging (Schneier and Kelsey 1999).
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ START = "0" * 64
 
 
 class UpdateWarning(UserWarning):
-    """An update may have done harm, or its rows were known: what the command `atlas update` says of it."""
+    """Warning that an update may have done harm, or that its rows had been learned before."""
 
 
 @dataclass(eq=False)
@@ -58,11 +61,11 @@ class Record:
     before, after
         Content hash of the model before and after.
     reverted
-        When it was taken back, if it was.
+        When it was reverted, if it was.
     data
-        Digest of its rows, whatever their order; empty if it is not known.
+        Digest of its rows, whatever their order; empty if there is none.
     author, message
-        Who made it and why, if that was told.
+        Who made it and why; empty by default.
     """
 
     id: int
@@ -82,7 +85,7 @@ class Folded(Record):
     """The oldest entries of a long log, in one: its first entry.
 
     Its ``id`` is 0. ``rows`` is their sum, ``before`` is that of the first of them, and ``after`` and
-    ``time`` are those of the last. Entries that can still be taken back are in the log in full as well.
+    ``time`` are those of the last. Entries that can still be reverted are in the log in full as well.
 
     Attributes
     ----------
@@ -107,7 +110,7 @@ class Folded(Record):
 
 
 def next_id(log: Iterable[Record]) -> int:
-    """Number of the entry that comes next in a log; numbers are not used again.
+    """Identifier of the next entry of a log; identifiers are not reused.
 
     Examples
     --------
@@ -122,32 +125,32 @@ def _last_id(record: Record) -> int:
 
 
 def folded_of(log: Sequence[Record]) -> Folded | None:
-    """The entry that the oldest ones are folded into, if there is one."""
+    """The merged entry of the oldest updates, if there is one."""
     first = log[0] if log else None
     return first if isinstance(first, Folded) else None
 
 
 def unfolded(log: Sequence[Record]) -> list[Record]:
-    """The entries that are in full only: those after the folded ones."""
+    """The entries after the merged ones."""
     folded = folded_of(log)
     return [record for record in log if folded is None or record.id > folded.last]
 
 
 def count_of(log: Sequence[Record]) -> int:
-    """How many entries were made, folded or not."""
+    """Number of entries ever made, merged or not."""
     folded = folded_of(log)
     return len(unfolded(log)) + (0 if folded is None else folded.count)
 
 
 def shortened(log: Sequence[Record], holds: Callable[[int], bool]) -> list[Record]:
-    """The log with its latest entries in full, and those that can be taken back; older ones are folded.
+    """The log with its latest entries in full, and those that can be reverted; older ones are merged.
 
     Parameters
     ----------
     log
         The entries, oldest first.
     holds
-        Whether the update of a number can be taken back.
+        Whether the update of a number can be reverted.
     """
     joining = unfolded(log)[:-KEPT]
     if not joining:
@@ -158,7 +161,7 @@ def shortened(log: Sequence[Record], holds: Callable[[int], bool]) -> list[Recor
 
 
 def _fold(folded: Folded | None, record: Record) -> Folded:
-    """The folded entries with one more."""
+    """The merged entry with one more record."""
     return Folded(
         id=0,
         kind="folded",
@@ -174,7 +177,7 @@ def _fold(folded: Folded | None, record: Record) -> Folded:
 
 
 def chained(chain: str, record: Record) -> str:
-    """Hash of a log with one more entry, from its hash before."""
+    """Hash chain extended by one entry."""
     content = [record.id, record.kind, record.time.isoformat(), record.rows, record.before, record.after]
     notes = [record.data, record.author, record.message]
     content += [json.dumps(notes)] if any(notes) else []  # entries from before there were notes have none
@@ -182,7 +185,7 @@ def chained(chain: str, record: Record) -> str:
 
 
 def chain_of(log: Sequence[Record]) -> str:
-    """Hash over all entries that were ever made: it stays the same when they are folded.
+    """Hash chain over all entries ever made; merging old entries does not change it.
 
     Examples
     --------
@@ -194,7 +197,7 @@ def chain_of(log: Sequence[Record]) -> str:
 
 
 def gaps_in(log: Sequence[Record]) -> list[int]:
-    """Numbers of the entries before which something without an entry changed the model."""
+    """Identifiers of the entries before which the model was changed without an entry."""
     folded = folded_of(log)
     known = None if folded is None else folded.after
     gaps = []

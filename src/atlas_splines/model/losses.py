@@ -1,4 +1,4 @@
-"""Losses: value, gradient and code in the kernels, and targets with weights as the kernels take them."""
+"""Loss functions: value, gradient and kernel code; validation of targets and sample weights."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Loss:
     Attributes
     ----------
     name
-        What users call it.
+        Its public name.
     code
-        What the kernels call it.
+        Its number in the kernels.
     per_row
         Loss of each row, shape (rows,): of errors the mean over the outputs, of classes the cross-entropy.
     gradient
@@ -50,7 +50,7 @@ class Loss:
         return float(np.average(self.per_row(prediction, target), weights=weight))
 
     def labels(self, prediction: Array) -> Array:
-        """Targets that predictions meet best: themselves, or their softmax for classes.
+        """Targets at which the loss of predictions is least: themselves, or their softmax for classes.
 
         Examples
         --------
@@ -110,7 +110,7 @@ LOSSES = {
 
 
 def find_loss(name: str) -> Loss:
-    """Return the loss of a name, or say which names there are.
+    """Return the loss of a name, or raise with the names that exist.
 
     Examples
     --------

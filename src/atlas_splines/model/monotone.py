@@ -1,7 +1,7 @@
-"""Monotone models: coefficients that rise, or fall, along inputs for which that is asked.
+"""Monotone splines: coefficients that increase, or decrease, along inputs with a monotonicity constraint.
 
-A spline rises if its coefficients do, at each density; F, e^G and −e^H then rise together, so A does:
-docs/math.md, section 11.
+A spline increases if its coefficients do (de Boor 1978), at each density; F, e^G and −e^H then increase
+together, and so does A: docs/math.md, section 11.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ Array = NDArray[np.floating]
 
 
 def constrained(model: Atlas, monotonic: Monotonic) -> Atlas:
-    """The model, which is monotone already, as one that stays monotone whatever it learns."""
+    """A model that is monotone already, with the constraint that it remains so in every update."""
     return model_in(replace(state_of(model), monotonic=monotonic), model.updates) if monotonic else model
 
 
 def make_monotone(state: State) -> None:
-    """Move the trained coefficients to the nearest ones that rise, or fall, as asked; in place.
+    """Project the trained coefficients onto the monotone cone in the maximum norm, in place.
 
-    The largest move of a coefficient is the least that there is: half the depth of a dent.
+    The mean of the running maximum and the reversed running minimum: no monotone sequence is closer, since
+    the largest move is half the depth of a violation.
 
     Examples
     --------
@@ -47,21 +48,21 @@ def make_monotone(state: State) -> None:
 
 
 def is_monotone(state: State) -> bool:
-    """Whether all coefficients rise, or fall, as asked, those of the charts too."""
+    """Whether all coefficients, those of the charts too, meet the monotonicity constraints."""
     splines = constrained_splines(state, list(range(state.density + 1)))
     own = all((np.diff(coefficients * directions, axis=0) >= 0).all() for coefficients, directions in splines)
     return own and all(keeps_monotone(chart, state) for chart in state.charts)
 
 
 def keeps_monotone(chart: Chart, state: State) -> bool:
-    """Whether a chart is monotone inside, and speaks as much at one place of an input as at any other."""
+    """Whether a chart's content is monotone, and its window constant along monotone inputs."""
     spanning = chart.window.spanning(state.monotone_inputs, state.lattice.domain, state.dtype)
     spans = np.array_equal(chart.window.cells, spanning.cells)
     return spans and is_monotone(replace(state_of(chart.content), monotonic=state.monotonic))
 
 
 def constrained_splines(state: State, densities: list[int]) -> Iterator[tuple[Array, Array]]:
-    """Coefficients (functions, channels), a view, and which way each channel has to go, shape (channels,)."""
+    """Coefficients (functions, channels), a view, and the direction of each channel, shape (channels,)."""
     for j in state.monotone_inputs.tolist():
         each = np.concatenate([[1.0] * state.terms, [-1.0] * state.terms, [1.0]])  # of G, H, F
         directions = np.concatenate([monotonic[j] * each for monotonic in state.monotonic]).astype(

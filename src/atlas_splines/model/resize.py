@@ -1,4 +1,4 @@
-"""Expansion and extension: larger states that say the same where the smaller one could speak.
+"""Expansion and extension: knot refinement and larger domains that preserve the function bit for bit.
 
 Equation numbers refer to docs/math.md.
 """
@@ -18,11 +18,11 @@ from atlas_splines.model.state import State
 
 __all__ = ["cropped", "expanded", "extended", "reach", "reaching", "reduced", "with_outputs"]
 
-LEAST_DENSITY = 3  # of a state that reaches further, so that it levels off soon
+LEAST_DENSITY = 3  # of an extended state: the transition to a constant, two cells wide, is then short
 
 
 def expanded(state: State, density: int, terms: int) -> State:
-    """The state with so many densities and terms more; every output stays exactly as it was, equation (8)."""
+    """The state with more densities and terms; the function is unchanged bit for bit, equation (8)."""
     density = check_size("density", density, least=0, most=MAX_DENSITY - state.density)
     terms = state.terms + check_size("terms", terms, least=0)
     lattice = Lattice(state.lattice.domain, state.density + density, state.dtype)
@@ -46,9 +46,9 @@ def expanded(state: State, density: int, terms: int) -> State:
 
 
 def with_outputs(state: State, places: NDArray[np.intp], outputs: int, constant: float) -> State:
-    """The state with more outputs, which are constant; the old ones get these places, and keep their bits.
+    """The state with more outputs, which are constant; the old ones move to `places`, bit for bit.
 
-    It has no charts and no evidence.
+    It has no charts and no memory.
     """
     larger = State.zero(state.lattice, outputs, state.terms, state.trainable, state.damping)
     for rho in range(state.density + 1):
@@ -61,7 +61,7 @@ def with_outputs(state: State, places: NDArray[np.intp], outputs: int, constant:
 
 
 def extended(state: State, low: ArrayLike, high: ArrayLike) -> State:
-    """The state with a domain that reaches as far, or the state itself if its domain does already."""
+    """The state with a domain that holds all points, or the state itself if its domain does already."""
     domain = _wider(state.lattice.domain, state.density, _ends(state, "low", low), _ends(state, "high", high))
     if np.array_equal(domain, state.lattice.domain):
         return state
@@ -74,8 +74,8 @@ def extended(state: State, low: ArrayLike, high: ArrayLike) -> State:
 def reaching(state: State, points: NDArray[np.floating]) -> State:
     """The state with a domain that holds all points, or the state itself if its domain does already.
 
-    What is known by evidence is always extended from the unit cube: then a domain that grew in two steps has
-    the bits of one that grew at once, and whoever takes an update back finds those of before.
+    A state with a memory is always extended from the unit cube: then a domain that was extended in two steps
+    has the bits of one extended at once, and reverting an update restores those of before.
     """
     domain = reach(state, points)
     if np.array_equal(domain, state.lattice.domain):
@@ -86,7 +86,7 @@ def reaching(state: State, points: NDArray[np.floating]) -> State:
 
 
 def first_of(state: State) -> State:
-    """A state on the unit cube that has become this one by extension, if its evidence tells; else itself."""
+    """The state on the unit cube of which this one is an extension, if its memory holds that; else itself."""
     if state.pooled is None or not state.lattice.is_extended:
         return state
     return state.pooled.on_unit_cube(state) or state
@@ -133,7 +133,7 @@ def _wider(domain: Domain, density: int, low: NDArray[np.floating], high: NDArra
 def cropped(state: State, domain: Domain, density: int) -> State | None:
     """The state with a smaller domain and less densities: the inverse of `extended` and `expanded`.
 
-    None if that is not smaller, or if a density that would go says something in that domain.
+    None if that is not smaller, or if a density that would be dropped is non-zero in that domain.
     """
     old = state.lattice
     if density > state.density or not within(domain, old.domain):
@@ -150,7 +150,7 @@ def cropped(state: State, domain: Domain, density: int) -> State | None:
 
 
 def _spanning(state: State, domain: Domain) -> list[Chart]:
-    """The charts of a state; along monotone inputs they speak in all of a domain."""
+    """The charts of a state, with windows that span all of a domain along monotone inputs."""
     inputs, dtype = state.monotone_inputs, state.dtype
     return [replace(chart, window=chart.window.spanning(inputs, domain, dtype)) for chart in state.charts]
 

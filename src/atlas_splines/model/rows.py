@@ -1,4 +1,4 @@
-"""Rows: checked data on its way into training."""
+"""Rows: validated training data as one immutable value."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Array = NDArray[np.floating]
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Points, targets and weights; with an offset, model + offset shall be the target."""
+    """Points, targets and weights; with an offset, the loss is that of model + offset."""
 
     points: Array  # (rows, inputs)
     targets: Array  # (rows, outputs)
@@ -36,17 +36,17 @@ class Rows:
         return find_loss(name)(outputs, self.targets, self.weights)
 
     def take(self, rows: NDArray[np.bool_] | NDArray[np.intp]) -> Rows:
-        """Some of the rows, by a mask or by their numbers."""
+        """A subset of the rows, by a mask or by indices."""
         offset = None if self.offset is None else self.offset[rows]
         return Rows(self.points[rows], self.targets[rows], self.weights[rows], offset)
 
     def inside(self, domain: Domain) -> Rows:
-        """The rows at the nearest points of a domain."""
+        """The rows with points projected onto a domain."""
         points = self.points.clip(*domain.T.astype(self.points.dtype))
         return Rows(points, self.targets, self.weights, self.offset)
 
     def join(self, other: Rows) -> Rows:
-        """These rows and others, neither with an offset."""
+        """The concatenation with other rows, neither with an offset."""
         return Rows(
             np.vstack([self.points, other.points]),
             np.vstack([self.targets, other.targets]),
@@ -54,7 +54,7 @@ class Rows:
         )
 
     def repeated(self, least: int) -> Rows:
-        """The rows as often as makes so many: an epoch has a price of its own, whatever its length.
+        """The rows, repeated until there are at least so many: an epoch has a fixed cost in time.
 
         Examples
         --------

@@ -1,4 +1,4 @@
-"""The state: everything that predictions depend on, replaced as a whole."""
+"""The state of a model: an immutable value that predictions are a function of, replaced as a whole."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from atlas_splines.model import kernels
-from atlas_splines.model.charts import Chart, pack, seen_charts
+from atlas_splines.model.charts import Chart, pack, visible_charts
 from atlas_splines.model.checks import check_inputs
 from atlas_splines.model.immutable import Remembering
 from atlas_splines.model.lattice import Domain, Lattice
@@ -40,21 +40,21 @@ __all__ = [
 
 Keys = NDArray[np.int64]
 
-COORDINATE_BITS = 32  # of a key, below the number of the input
-LEVEL_STEPS = 2**22  # of the unit interval, on which levels lie
-NO_LEVEL = -1  # key of a coordinate between them
+COORDINATE_BITS = 32  # low bits of a key, those of a float32 coordinate; the high bits are the input
+LEVEL_STEPS = 2**22  # coordinates of levels are multiples of 1/LEVEL_STEPS, exact in float32
+NO_LEVEL = -1  # key of any other coordinate
 
 
 @dataclass(frozen=True, eq=False)
 class Offsets:
-    """Offsets of outputs by level, equation (44); a level that is not among the keys has none.
+    """Random effects as offsets of outputs by level, equation (44); a level that is not a key has none.
 
     Attributes
     ----------
     keys
         Levels, rising, shape (levels,): the number of an input and the bits of a coordinate of it.
     values
-        What is added to each output, in the dtype of the model, shape (levels, outputs).
+        Offsets of the outputs, in the dtype of the model, shape (levels, outputs).
 
     Examples
     --------
@@ -77,7 +77,7 @@ class Offsets:
 
 
 def level_keys(points: NDArray[np.floating], inputs: Sequence[int]) -> Keys:
-    """Key of the level that each point has along each of some inputs, shape (points, inputs); −1 of none.
+    """Key of the level of each point along some inputs, shape (points, inputs); −1 without a level.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def inputs_of(keys: Keys) -> list[int]:
 
 
 def coordinates_of(keys: Keys) -> NDArray[np.float32]:
-    """Coordinates that keys stand for.
+    """Coordinates of keys.
 
     Examples
     --------
@@ -108,7 +108,7 @@ def coordinates_of(keys: Keys) -> NDArray[np.float32]:
 
 
 def find_keys(known: Keys, keys: Keys) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Places of keys among rising ones, and whether they are there; the place of one that is not is 0."""
+    """Positions of keys in a sorted array, and whether they are in it; 0 for those that are not."""
     places = np.searchsorted(known, keys)
     places[places == len(known)] = 0
     found = known[places] == keys if len(known) else np.zeros(keys.shape, np.bool_)
@@ -117,26 +117,26 @@ def find_keys(known: Keys, keys: Keys) -> tuple[NDArray[np.intp], NDArray[np.boo
 
 Array = NDArray[np.floating]
 
-STRAIGHT = 0.75  # widths of the domain over which a slope goes on before it levels off at one width
+STRAIGHT = 0.75  # widths of the domain over which extrapolation is linear; it saturates at one width
 
 
 @dataclass(frozen=True, eq=False)
 class Later:
-    """The model beyond the end of any of some clocks.
+    """Extrapolation in time: another model beyond the last row along some clocks.
 
     Attributes
     ----------
     clocks
-        Inputs that only rise from row to row, or only fall, shape (clocks,).
+        Inputs that are monotone in the order of the rows, shape (clocks,).
     directions
-        1 for a clock that rises and −1 for one that falls, shape (clocks,).
+        1 for an increasing clock and −1 for a decreasing one, shape (clocks,).
     ends
         Coordinate of the last known row along each clock, shape (clocks,), in float32.
     state
-        What predicts there: a state without charts.
+        The model there: a state without charts.
     slopes
-        Of the linear part of that state along each input, shape (inputs, outputs). Beyond the domain it goes
-        on by these slopes, and levels off one width away.
+        Of the linear part of that state along each input, shape (inputs, outputs). Beyond the domain it is
+        extrapolated by these slopes, which saturate one width away.
     """
 
     clocks: NDArray[np.intp]
@@ -151,7 +151,7 @@ class Later:
         return np.asarray(beyond.any(axis=1))
 
     def continued(self, points: Array) -> NDArray[np.float64]:
-        """What the slopes add at points beyond the unit cube, shape (rows, outputs)."""
+        """Linear extrapolation, with saturation, at points beyond the unit cube, shape (rows, outputs)."""
         beyond = points - points.clip(0, 1)
         change = np.sign(beyond) * levelled(np.abs(beyond)) @ self.slopes.astype(np.float64)
         return np.where(self.includes(points)[:, None], change, 0.0)
@@ -162,12 +162,12 @@ class Later:
         return (self.clocks, self.directions, self.ends, self.slopes)
 
     def scaled(self, share: float) -> Later:
-        """The same times a number: the slopes; the state is to be scaled by its owner."""
+        """The same with slopes times a number; the state has to be scaled by the caller."""
         return replace(self, slopes=np.float32(share) * self.slopes)
 
 
 def levelled(beyond: Array) -> NDArray[np.float64]:
-    """Distances that go straight on at first and level off at 1, without a kink.
+    """Distances, linear at first and saturating at 1, continuously differentiable.
 
     Examples
     --------
@@ -185,21 +185,21 @@ Monotonic = tuple[
 
 
 class Contribution(ABC):
-    """What a model keeps of the data it has learned, so that updates can be added up and taken back.
+    """Interface of a model's memory: what it keeps of its data so that updates can be added and reverted.
 
-    Predictions depend on it only through the coefficients that were made of it.
+    Predictions depend on it only through the coefficients that were derived from it.
     """
 
     @abstractmethod
     def holds(self, update: int) -> bool:
-        """Whether it can do without what it knows from an update."""
+        """Whether the contribution of an update can be removed."""
 
     @abstractmethod
     def revert(self, update: int, state: State) -> State:
-        """The state of a model as if an update had not come, with charts and domain as they are."""
+        """The state of a model without an update, with charts and domain as they are."""
 
     def on_unit_cube(self, state: State) -> State | None:
-        """The state of a model without what extended its domain; None if that cannot be told from this."""
+        """The state of a model without the extension of its domain; None if that cannot be derived."""
         return None
 
 
@@ -207,8 +207,8 @@ class Contribution(ABC):
 class State(Remembering):
     """Size, coefficients and charts of a model.
 
-    Only training changes a state, and nothing but the numbers in its table. Whatever else changes a model
-    gives it another state: who reads a model on another thread takes its state once, and goes by that.
+    Only gradient training modifies a state, and only the numbers in its table. Every other change gives the
+    model another state, so a thread that takes the state once reads a consistent model.
 
     Attributes
     ----------
@@ -217,21 +217,21 @@ class State(Remembering):
     outputs, terms, trainable, damping
         As in `Atlas`.
     table
-        Coefficients, shape (rows, channels); in a row stand G, H and F of one output after the other.
+        Coefficients, shape (rows, channels); a row holds G, H and F of one output after the other.
     charts
-        What updates have added, oldest first.
+        Charts of updates, oldest first.
     packed
-        The charts that can be seen, as the kernels take them; None without charts.
+        The charts that affect predictions, laid out for the kernels; None without charts.
     pooled
-        What is kept of the data that the coefficients were made of; None if they were trained otherwise.
+        The memory that the coefficients are derived from; None if they were trained otherwise.
     monotonic
-        Which way each output has to go along each input, whatever is learned; empty if all are free.
+        Monotonicity constraint of each output along each input: 1, −1 or 0; empty if there are none.
     offsets
-        What is added to the outputs of the table, below all charts, by level; None if nothing is.
+        Random effects of levels, added to the outputs of the table below all charts; None if there are none.
     local
         Local terms that are added to the outputs of the table, below all charts.
     later
-        What predicts instead, below all charts, beyond the end of a clock; None if nothing does.
+        The model below all charts beyond the end of a clock; None if there is none.
     """
 
     lattice: Lattice
@@ -262,16 +262,16 @@ class State(Remembering):
     def with_charts(self, charts: Iterable[Chart]) -> State:
         """The state with these charts and no others."""
         charts, domain = tuple(charts), self.lattice.domain
-        seen = seen_charts(charts, domain)
-        return replace(self, charts=charts, packed=pack(seen, domain) if seen else None)
+        visible = visible_charts(charts, domain)
+        return replace(self, charts=charts, packed=pack(visible, domain) if visible else None)
 
     @cached_property
     def monotone_inputs(self) -> NDArray[np.intp]:
-        """Inputs along which outputs have to rise or to fall."""
+        """Inputs with a monotonicity constraint."""
         return np.flatnonzero(np.any(self.monotonic, axis=0)) if self.monotonic else np.zeros(0, np.intp)
 
     def has_contribution_of(self, update: int) -> bool:
-        """Whether what the state keeps of the data can do without an update."""
+        """Whether the contribution of an update can be removed from the memory."""
         return self.pooled is not None and self.pooled.holds(update)
 
     @property
@@ -291,26 +291,26 @@ class State(Remembering):
 
     @property
     def trained_densities(self) -> list[int]:
-        """Densities whose coefficients training may change."""
+        """Densities whose coefficients are trained."""
         return [self.density] if self.trainable == "finest" else list(range(self.density + 1))
 
     @property
     def frozen_densities(self) -> list[int]:
-        """Densities whose coefficients training leaves alone."""
+        """Densities whose coefficients are not trained."""
         return [d for d in range(self.density + 1) if d not in self.trained_densities]
 
     def filled_densities(self, densities: list[int]) -> NDArray[np.int64]:
-        """Those of the densities that have a coefficient other than zero; the rest add exactly nothing."""
+        """The densities with non-zero coefficients; the others contribute exactly zero."""
         return np.array([d for d in densities if self.table[self.lattice.rows(d)].any()], np.int64)
 
     @property
     def first_trained_row(self) -> int:
-        """Training changes the table from this row on."""
+        """First row of the table that training changes."""
         return self.lattice.rows(self.trained_densities[0]).start
 
     @cached_property
     def layout(self) -> kernels.Layout:
-        """What the kernels must know besides the table; `slope` is dA/dsum over the sum's exponential."""
+        """Layout of the table for the kernels; `slope` is dA/dsum over the sum's exponential."""
         channels = self.table.shape[1]
         # kernels load whole lanes, and may look beyond the last channel
         slope = np.zeros(channels + kernels.LANES, self.dtype)[:channels]
@@ -325,7 +325,7 @@ class State(Remembering):
         return check_inputs(X, self.lattice.domain, self.dtype, name)
 
     def rows_of(self, density: int) -> NDArray[np.floating]:
-        """View of a density's coefficients as (rows, outputs, 2M + 1); along the last axis stand G, H, F."""
+        """View of a density's coefficients as (rows, outputs, 2M + 1); the last axis is G, H, F."""
         used = self.table[self.lattice.rows(density), : self.outputs * self.width]
         return used.reshape(-1, self.outputs, self.width)
 

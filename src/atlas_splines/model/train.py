@@ -36,7 +36,7 @@ __all__ = [
 
 @dataclass
 class History:
-    """What happened in one call of `train` or `Trainer.run`.
+    """Losses, steps and outcome of one call of `train` or `Trainer.run`.
 
     Attributes
     ----------
@@ -108,8 +108,8 @@ class Trainer:
     """Trains one model and keeps the optimiser's state from one `run` to the next.
 
     To carry the state over, call `run` again; to drop it, call `reset` or make a new trainer. The
-    history's ``state`` says which it was. A model that has grown in between starts fresh, and so does one
-    whose coefficients were put back, by early stopping, divergence or Ctrl-C.
+    history's ``state`` is "carried" or "fresh". A model that was resized in between starts fresh, and so does
+    one whose coefficients were restored, by early stopping, divergence or Ctrl-C.
 
     Parameters
     ----------
@@ -215,7 +215,7 @@ class Trainer:
         if validation is not None:
             held_out = self._held_out(*validation, validation_weight, validation_offset)
         state = state_of(self.model)
-        if state.pooled is not None:  # what is trained is no longer what the evidence says
+        if state.pooled is not None:  # trained coefficients are no longer those of the memory
             take_state(self.model, replace(state, pooled=None))
         history = History(state="carried" if self.carries_state else "fresh")
         start = time.perf_counter()
@@ -270,7 +270,7 @@ class Trainer:
         return not (is_bounded(state) or np.isfinite(evaluate(state, points)).all())
 
     def _restore(self, trained: Array, saved: Array) -> None:
-        """Put coefficients back; the optimiser's state belonged to others, so it is dropped."""
+        """Restore coefficients, and drop the optimiser's state, which belonged to others."""
         np.copyto(trained, saved)
         self.reset()
 
@@ -341,13 +341,13 @@ class Trainer:
         )
 
     def _frozen_sums(self, points: Array) -> Array:
-        """Sums of the densities that training does not move; no rows if they are all zero."""
+        """Sums of the frozen densities; no rows if they are all zero."""
         state = state_of(self.model)
         densities = state.filled_densities(state.frozen_densities)
         return channel_sums(state, points if densities.size else points[:0], densities)
 
     def _fixed(self, points: Array, offset: Array | None) -> tuple[Array, Array]:
-        """What charts leave of the outputs, and what is added to these; no rows if there is nothing."""
+        """Fraction of the outputs that charts leave, and offsets added to them; no rows without either."""
         state = state_of(self.model)
         if offset is None and not (state.charts or state.local or state.offsets or state.later):
             return np.zeros(0, state.dtype), np.zeros((0, state.outputs), state.dtype)
@@ -455,7 +455,7 @@ def fresh_moments(model: Atlas) -> kernels.Moments:
 
 
 def size_of(model: Atlas) -> tuple[int, int, int]:
-    """What growth changes: density, terms, and with the domain the number of rows."""
+    """Size of a model: density, terms, and rows of its table."""
     return model.density, model.terms, len(state_of(model).table)
 
 
@@ -468,12 +468,12 @@ def _counted(epochs: int, progress: bool) -> Iterable[int]:
     return bar
 
 
-Judge = Callable[[Atlas], float]  # the loss of a model on held-out rows
+ValidationLoss = Callable[[Atlas], float]  # the loss of a model on held-out rows
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """How a model is trained, and how far it grows.
+    """Hyperparameters of training with refinement of the densities.
 
     Attributes
     ----------
@@ -486,14 +486,14 @@ class Schedule:
     patience
         Passes without a lower loss on held-out rows after which training stops; None runs all of them.
     finest
-        Density to grow to at most.
+        The finest density at most.
     always_grows
-        Whether the finest density is reached whatever held-out rows say.
+        Whether the finest density is reached whatever the validation loss.
     worthwhile_ratio, worthwhile_gain
-        A larger model must lower the loss on held-out rows to less than this share of what it was, and by
-        more than this.
+        A larger model must lower the validation loss to less than this fraction of what it was, and by more
+        than this difference.
     watches
-        Whether held-out rows are looked at after each pass, or only when a density is trained.
+        Whether validation is after each pass, or only when a density is trained.
     progress
         Whether to show a progress bar for each training.
     tells_densities
@@ -515,13 +515,13 @@ class Schedule:
     tells_densities: bool = False
 
     def helps(self, larger: float, smaller: float) -> bool:
-        """Whether a larger model is worth its size, by its loss and that of a smaller one."""
+        """Whether a larger model lowers the loss enough to be chosen."""
         return larger < min(self.worthwhile_ratio * smaller, smaller - self.worthwhile_gain)
 
 
 @dataclass(frozen=True)
 class Grown:
-    """A model that was trained.
+    """A trained model with its validation losses.
 
     Attributes
     ----------
@@ -543,14 +543,14 @@ class Grown:
 
 @dataclass(frozen=True)
 class Split:
-    """Rows to learn, rows held out if there are enough, and how a model is judged by these.
+    """Training rows, validation rows if there are enough, and the validation loss.
 
-    The judgement is their mean loss, unless another is given.
+    The loss is their mean, unless another is given.
     """
 
     learned: Rows
     held_out: Rows | None
-    assess: Judge | None = None
+    assess: ValidationLoss | None = None
 
     def loss(self, model: Atlas, name: str) -> float:
         """Loss of a model on the held-out rows; infinite if there are none."""
@@ -560,7 +560,7 @@ class Split:
 
 
 def grow(start: Grown, split: Split, schedule: Schedule, random: np.random.Generator) -> Grown:
-    """Train finer densities on top of a trained one, up to the finest or as long as that helps."""
+    """Adaptive refinement: train finer densities up to the finest, or as long as validation improves."""
     best = start
     for _ in range(start.model.density, schedule.finest):
         finer_model = best.model.copy().expand(density=1, terms=0)
@@ -576,7 +576,7 @@ def grow(start: Grown, split: Split, schedule: Schedule, random: np.random.Gener
 
 
 def train_density(model: Atlas, split: Split, schedule: Schedule, random: np.random.Generator) -> Grown:
-    """Train the finest density in place, at falling learning rates."""
+    """Train the finest density in place, with a step decay of the learning rate."""
     epochs = 0
     validation: list[float] = []
     for divisor in schedule.rate_divisors:
@@ -594,7 +594,7 @@ def train_density(model: Atlas, split: Split, schedule: Schedule, random: np.ran
 def run_at(
     divisor: float, model: Atlas, split: Split, schedule: Schedule, random: np.random.Generator
 ) -> History:
-    """Train the finest density in place at one learning rate; held-out rows count by their weights."""
+    """Train the finest density in place at one learning rate; validation rows are weighted."""
     rows, held_out = split.learned, split.held_out if schedule.watches else None
     trainer = Trainer(
         model,
@@ -617,14 +617,14 @@ def run_at(
     )
 
 
-def start_terms(model: Atlas, error_model: float, random: np.random.Generator) -> None:
-    """Give each pair of exponentials a random function of its own, which leaves all outputs zero.
+def start_terms(model: Atlas, scale: float, random: np.random.Generator) -> None:
+    """Symmetry breaking: a random function in each pair of exponentials, which leaves all outputs zero.
 
     From coefficients that are all zero, every G_k would get the same steps and stay the same function; a
-    random one that G_k and H_k share cancels to exactly nothing, equation (6). Along an input of a monotone
-    model they share no more than a constant, for one has to rise and the other to fall.
+    random one that G_k and H_k share cancels to exactly zero, equation (6). Along an input of a monotone
+    model they share a constant only, since one has to increase and the other to decrease.
     """
-    model.g(0)[:] = random.normal(0, error_model, model.g(0).shape)
+    model.g(0)[:] = random.normal(0, scale, model.g(0).shape)
     model.g(0)[:, :, state_of(model).monotone_inputs] = 0
     model.h(0)[:] = model.g(0)
 

@@ -1,7 +1,6 @@
-"""ATLAS in PyTorch: modules that compose, train on any device, export and scale out.
+"""ATLAS in PyTorch: differentiable modules of models and estimators, and their export to ONNX.
 
-Imports `core`, `memory`, `estimators` and `files`. The only folder that imports torch, besides the opponents
-in the arena.
+May import `model` to `estimators`. The only folder that imports torch, besides the opponents in the arena.
 """
 
 try:

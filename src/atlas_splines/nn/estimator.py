@@ -65,16 +65,16 @@ class Exact(nn.Module):
 
 
 class Uncertainty(nn.Module):
-    """What a state with charts knows about its errors, and where it has rows, as `memory.doubt` says it.
+    """Intervals and support of a state with charts, as `updates.intervals` computes them.
 
     Parameters
     ----------
     state
-        A state with a spread.
+        A state with an error model.
     coverage
-        Of the intervals or sets, if there are to be any.
+        Of the intervals or sets; None for neither.
     support
-        Whether support is asked for.
+        Whether support is computed.
     """
 
     def __init__(self, state: State, coverage: float | None, support: bool) -> None:
@@ -83,13 +83,13 @@ class Uncertainty(nn.Module):
         contents = [state_of(chart.content) for chart in state.charts]
         error_models = [(number, error_model_of(content)) for number, content in enumerate(contents)]
         known = [(number, spread) for number, spread in error_models if spread is not None]
-        self.numbers = [number for number, _ in known]  # of charts that know their errors
+        self.numbers = [number for number, _ in known]  # of charts that have an error model
         self.own = nn.ModuleList(
             ErrorModelModule(spread, contents[number], coverage, support) for number, spread in known
         )
 
     def ends(self, charts: nn.ModuleList, points: Tensor, predicted: Tensor) -> Tensor:
-        """Ends of intervals, less what is said: (points, outputs, 2).
+        """Interval bounds relative to the prediction: (points, outputs, 2).
 
         `charts` are those of the model, `points` are in its domain and dtype, `predicted` are its outputs.
         """
@@ -100,13 +100,13 @@ class Uncertainty(nn.Module):
         return self._blended(charts, points, predicted, ErrorModelModule.most_innovation, sized=False)
 
     def support(self, charts: nn.ModuleList, points: Tensor, predicted: Tensor) -> Tensor:
-        """How much evidence stands behind predictions, from 0 to 1: (points,)."""
+        """Support of predictions by the data density, from 0 to 1: (points,)."""
         return self._blended(charts, points, predicted, ErrorModelModule.support, sized=False)
 
     def _blended(
         self, charts: nn.ModuleList, points: Tensor, predicted: Tensor, ask: Ask, sized: bool
     ) -> Tensor:
-        """What the spread of the state says, and inside charts theirs."""
+        """A value of the state's error model, blended with those of charts inside their windows."""
         values = ask(self.base, points.to(torch.float64), predicted)
         for number, own in zip(self.numbers, self.own, strict=True):
             chart = cast(AtlasChart, charts[number])
@@ -121,7 +121,7 @@ class Uncertainty(nn.Module):
 
 
 class ErrorModelModule(nn.Module):
-    """One spread, without charts: what `ErrorModel` says for one coverage, and support if that is wanted."""
+    """One `ErrorModel`, without charts, for one coverage, and support if that is requested."""
 
     def __init__(self, spread: ErrorModel, state: State, coverage: float | None, support: bool) -> None:
         super().__init__()
@@ -137,7 +137,7 @@ class ErrorModelModule(nn.Module):
                 self.leverage = Leverage(pool.features, pool.first)
 
     def ends(self, points: Tensor, predicted: Tensor) -> Tensor:
-        """Ends of intervals, less what is said: (points, outputs, 2)."""
+        """Interval bounds relative to the prediction: (points, outputs, 2)."""
         inside = points.clamp(0, 1)
         return torch.stack([ends(inside, predicted[:, k]) for k, ends in enumerate(self.outputs)], dim=1)
 
@@ -146,7 +146,7 @@ class ErrorModelModule(nn.Module):
         return torch.full_like(predicted[:, 0], self.most)
 
     def support(self, points: Tensor, predicted: Tensor) -> Tensor:
-        """How much evidence stands behind predictions, from 0 to 1: (points,)."""
+        """Support of predictions by the data density, from 0 to 1: (points,)."""
         inside = points.clamp(0, 1)
         found = self.data_density(inside, None if self.leverage is None else self.leverage(inside))
         return torch.where((points == inside).all(1), found, 0)
@@ -173,7 +173,7 @@ class EndsModule(nn.Module):
         )
 
     def forward(self, inside: Tensor, predicted: Tensor) -> Tensor:
-        """Ends, less what is said, at points of the unit cube: (points, 2)."""
+        """Interval bounds relative to the prediction, at points of the unit cube: (points, 2)."""
         exact = self.exact
         place = interpolated(predicted, exact["knots"], exact["places"])[:, None]
         logs = splines_at(torch.cat([inside[:, exact["inputs"]], place], dim=1), exact["coarse"])
@@ -214,7 +214,7 @@ class Leverage(nn.Module):
         return (torch.cat(parts, dim=1) @ self.exact["white"]).square().sum(1)
 
     def _bases(self, inside: Tensor, k: int) -> Tensor:
-        """Values of a group of bumps: (points, bumps)."""
+        """Values of a group of radial basis functions: (points, functions)."""
         at, gaussian_kernels = inside * self.exact[f"scale_{k}"], self.exact[f"bells_{k}"]
         squared = (
             at.square().sum(1, keepdim=True) + gaussian_kernels.square().sum(1) - 2 * at @ gaussian_kernels.T
@@ -228,7 +228,7 @@ class Leverage(nn.Module):
 
 
 class DataDensityModule(nn.Module):
-    """Support of points by where rows have been, and by their leverage if that counts."""
+    """Support of points by the data density, and by their leverage if that is included."""
 
     def __init__(self, data_density: DataDensity) -> None:
         super().__init__()
@@ -257,20 +257,20 @@ class DataDensityModule(nn.Module):
 
     def forward(self, inside: Tensor, leverage: Tensor | None) -> Tensor:
         """Support of points of the unit cube: (points,)."""
-        views = [self._alone(inside), self._paired(inside)]
+        views = [self._marginal(inside), self._pairwise(inside)]
         if leverage is not None:
             views.append(-leverage.clamp(min=1e-300).log())
         usual, share = self.exact["usual"], self.exact["share"]
         shares = [interpolated(view, usual[k], share) for k, view in enumerate(views)]
         return (torch.stack(shares).amin(0) / USUAL).clamp(max=1)
 
-    def _alone(self, inside: Tensor) -> Tensor:
-        """Rows along each input, over what is enough: (points,)."""
+    def _marginal(self, inside: Tensor) -> Tensor:
+        """Least marginal density over the inputs, relative to a sufficient count: (points,)."""
         cells = (inside * self.cells).to(torch.int64).clamp(max=self.cells - 1)
         return self.exact["alone"][cells + self.exact["starts"]].amin(1)
 
-    def _paired(self, inside: Tensor) -> Tensor:
-        """Rows in each pair, over what independent inputs would have there, or enough: (points,)."""
+    def _pairwise(self, inside: Tensor) -> Tensor:
+        """Least density over pairs, relative to independent inputs or a sufficient count: (points,)."""
         if not self.pairs:
             return torch.zeros_like(inside[:, 0])
         places = [inside[:, self.exact[name]] * self.side + HALF for name in ("first", "second")]
@@ -334,7 +334,7 @@ class EstimatorModule(nn.Module):
     coverage
         Of the intervals, or sets of classes; by default there are none.
     support
-        Whether to tell how much evidence stands behind each row.
+        Whether to compute the support of each row by the training data.
 
     Attributes
     ----------
@@ -390,7 +390,7 @@ class EstimatorModule(nn.Module):
             raise ValueError("the estimator is not fitted; call its fit first")
         if estimator.loss == "quantile":
             raise ValueError(
-                "a quantile is predicted by the estimator alone; set loss='squared_error' for the mean"
+                "quantiles are predicted by the estimator only; set loss='squared_error' for the mean"
             )
         estimator = estimator._now()
         self.model = AtlasModule.from_model(estimator.model_)
@@ -413,7 +413,7 @@ class EstimatorModule(nn.Module):
         self._derive()
 
     def _derive(self) -> None:
-        """Set the constants; in float64 whatever the model's dtype is, for columns may have any scale."""
+        """Set the constants, in float64 whatever the model's dtype, since columns may have any scale."""
         for name, values in self.constants.items():
             self.register_buffer(name, torch.tensor(values, device=self.model.scale.device), persistent=False)
 
@@ -461,7 +461,7 @@ class EstimatorModule(nn.Module):
         return out[:, 0] if self.one_column else out
 
     def _counts_of(self, roots: Tensor, is_mean: bool) -> Tensor:
-        """Counts of roots, as `estimators.counts` has them."""
+        """Counts of variance-stabilised outputs, as in `estimators.targets`."""
         roots = roots.clamp(min=ROOT_OF_ZERO)
         counts = (roots**2 - ROOT_OF_ZERO**2) / 4
         if not is_mean:
@@ -481,7 +481,7 @@ class EstimatorModule(nn.Module):
         return [low, high.maximum(self._in_units(out))] if self.counts else [low, high]
 
     def to_unit(self, X: Tensor) -> Tensor:
-        """Coordinates of rows, (rows, inputs), as `Domain.to_unit` has them."""
+        """Coordinates of rows, (rows, inputs), as by `ColumnMap.to_unit`."""
         missing, raw = X.isnan(), X
         if self.learns_missing:
             X = torch.where(missing, self.fill, X)
@@ -495,7 +495,7 @@ class EstimatorModule(nn.Module):
         return torch.cat([points, missing[:, self.indicators].to(points.dtype)], dim=1)
 
     def _with_levels(self, points: Tensor, X: Tensor) -> Tensor:
-        """Coordinates in which codes of categories have those of their levels, as `LevelUnits` has them."""
+        """Coordinates in which codes of categories have those of their levels, as in `LevelUnits`."""
         own = [points[:, j] for j in range(self.columns)]
         for j in self.coded:
             codes, known = X[:, j], getattr(self, f"levels_{j}")[1:]
@@ -525,11 +525,11 @@ class EstimatorModule(nn.Module):
 
 
 def constants_of(estimator: AtlasRegressor | AtlasClassifier) -> dict[str, NDArray[Any]]:
-    """Everything in an estimator but the model, as arrays."""
+    """The preprocessing and postprocessing of an estimator, as arrays."""
     from atlas_splines.estimators.predict import Ends  # needs scikit-learn
 
     domain = estimator.domain_
-    columns, pieces = domain.knots.shape  # a piece begins at each knot, and the last one goes on for ever
+    columns, pieces = domain.knots.shape  # a linear piece begins at each knot; the last one is unbounded
     units, widths = np.linspace(0, 1, pieces), np.diff(domain.knots)
     slope = np.divide(np.diff(units), widths, out=np.zeros_like(widths), where=widths > 0)
     beyond = Ends.of(state_of(estimator.model_), domain)

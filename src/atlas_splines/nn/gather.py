@@ -1,4 +1,4 @@
-"""Tables of coefficients and their gathering, as operations of PyTorch."""
+"""Coefficient tables, and a sparse gather (an embedding bag) with derivatives of any order, in PyTorch."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def weigh(t: Tensor) -> Tensor:
 class Table(nn.EmbeddingBag):
     """Coefficients of one density, shape (rows, channels): trained, or frozen and no parameter.
 
-    Its class tells DistributedDataParallel whether to expect sparse gradients.
+    DistributedDataParallel detects by its class whether gradients are sparse.
 
     Attributes
     ----------
@@ -94,11 +94,11 @@ class Table(nn.EmbeddingBag):
 
     @property
     def trained(self) -> bool:
-        """Whether an optimiser sees the coefficients."""
+        """Whether the coefficients are a parameter."""
         return "weight" in self._parameters
 
     def train_coefficients(self, trained: bool) -> None:
-        """Make the coefficients a parameter, or a buffer that nothing trains by mistake."""
+        """Make the coefficients a parameter, or a buffer, which no optimiser trains."""
         if trained == self.trained:
             return
         coefficients = self.coefficients.detach()
@@ -120,21 +120,21 @@ class Table(nn.EmbeddingBag):
         return gather(self.coefficients, cells, weights, self.sparse)
 
     def locate(self, points: Tensor) -> tuple[Tensor, Tensor]:
-        """Cell and weights of each coordinate."""
+        """Cell and B-spline weights of each coordinate."""
         if self.limits is None:
             return locate(points, self.cells)
         # NaN has any cell; and in another dtype than the table was made in, an end may round to the next one
         return locate_beyond(points, self.cells, self.limits)
 
     def rows_for(self, lattice: Lattice) -> NDArray[np.floating]:
-        """Coefficients as a model on another lattice of this domain has them: (rows, channels)."""
+        """Coefficients on another lattice of this domain: (rows, channels)."""
         density = self.lattice.density
         rows = lattice.nearest_rows_at(self.lattice, density) - self.lattice.rows(density).start
         return as_numpy(self.coefficients)[rows]
 
 
 def working_dtype(dtype: torch.dtype) -> torch.dtype:
-    """Dtype of everything but the tables: a float of 16 bits cannot tell neighbouring cells apart."""
+    """Dtype of everything but the tables: 16 bits do not resolve neighbouring cells."""
     return dtype if dtype in (torch.float32, torch.float64) else torch.float32
 
 
@@ -152,12 +152,12 @@ def as_numpy(values: Any) -> NDArray[Any]:
 
 
 def as_bits(values: NDArray[np.float32]) -> Tensor:
-    """Numbers as whole ones with the same bits, which no change of a module's dtype rounds."""
+    """Floats as integers with the same bits, which no change of a module's dtype rounds."""
     return torch.tensor(np.ascontiguousarray(values, np.float32)).view(torch.int32)
 
 
 def from_bits(bits: Tensor) -> Tensor:
-    """The numbers in float32 that `as_bits` was given.
+    """The float32 numbers of `as_bits`.
 
     Examples
     --------
@@ -213,7 +213,7 @@ class Gather(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, dims: Any, table: Tensor, cells: Tensor, weights: Tensor, sparse: bool) -> Any:
-        """One gather for the whole batch; each entry may bring a table of its own."""
+        """One gather for the whole batch; entries may have different tables."""
         sums = Gather.apply(*gather_all(info.batch_size, dims, table, cells, weights), False)
         return sums.unflatten(0, (info.batch_size, -1)), 0
 
@@ -299,13 +299,13 @@ def active_rows(cells: Tensor) -> Tensor:
 
 
 def plain_gather(table: Tensor, cells: Tensor, weights: Tensor) -> Tensor:
-    """The gather in operations that every format knows; slower, and it needs more memory."""
+    """The gather in operations that every export format supports; slower, and it needs more memory."""
     rows = torch.nn.functional.embedding(active_rows(cells).long(), table)  # (points, 4, inputs, channels)
     return (rows * weights[..., None]).sum((1, 2))
 
 
 def is_exporting() -> bool:
-    """Whether the module is written to another format now; PyTorch of old does not tell it from compiling."""
+    """Whether the module is being exported; older PyTorch does not distinguish that from compiling."""
     return bool(getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)())
 
 
@@ -356,7 +356,7 @@ def fold(tensor: Tensor, dim: int | None, batch: int) -> Tensor:
 def gather_all(
     batch: int, dims: Sequence[int | None], table: Tensor, cells: Tensor, factors: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Make the batch of a vmap part of the points; tables, if several, stand one below the other."""
+    """Merge the batch axis of a vmap into the points; several tables are stacked by rows."""
     cells, factors = fold(cells, dims[1], batch), fold(factors, dims[2], batch)
     if dims[0] is None:
         return table, cells, factors

@@ -114,12 +114,12 @@ class AtlasModule(nn.Module):
 
     @property
     def trained_densities(self) -> list[int]:
-        """Densities whose coefficients training may change."""
+        """Densities whose coefficients are trained."""
         return [self.density] if self.trainable == "finest" else list(range(self.density + 1))
 
     @property
     def _like(self) -> Tensor:
-        """A tensor that shows device and dtype."""
+        """A tensor with the module's device and dtype."""
         return self._table(self.density).coefficients
 
     def _table(self, density: int) -> Table:
@@ -170,7 +170,7 @@ class AtlasModule(nn.Module):
         return (module for module in self.modules() if isinstance(module, Table))
 
     def freeze(self) -> AtlasModule:
-        """Turn all coefficients into buffers, those of charts too.
+        """Make all coefficients buffers, those of charts too.
 
         Examples
         --------
@@ -182,7 +182,7 @@ class AtlasModule(nn.Module):
         return self
 
     def unfreeze(self) -> AtlasModule:
-        """Turn the coefficients of the trained densities into parameters again; those of charts stay frozen.
+        """Make the coefficients of the trained densities parameters again; those of charts stay frozen.
 
         Examples
         --------
@@ -215,7 +215,7 @@ class AtlasModule(nn.Module):
         return out.to(self._like.dtype).reshape(*x.shape[:-1], self.outputs)
 
     def _evaluate(self, points: Tensor) -> Tensor:
-        """The coefficient tables alone: (points, outputs)."""
+        """Outputs of the coefficient tables, without charts and other terms: (points, outputs)."""
         # density by density, so that one more, all zero, changes no bit, equation (8); for the same reason
         # pairs of terms in groups of one size, filled up with zeros: a matrix product rounds anew
         parts = [cast(Table, table).sums(points) for table in self.tables.values()]
@@ -304,7 +304,7 @@ class AtlasModule(nn.Module):
         self.terms += terms
 
     def _widened(self, coefficients: Tensor, terms: int) -> Tensor:
-        """Coefficients, or what an optimiser knows of them, with zeros for new terms: (rows, channels)."""
+        """Coefficients, or their optimiser state, with zeros for new terms: (rows, channels)."""
         sizes = [self.terms, self.terms, 1]
         g, h, f = coefficients.unflatten(-1, (self.outputs, -1)).split(sizes, dim=-1)
         new = coefficients.new_zeros(len(coefficients), self.outputs, terms)
@@ -331,7 +331,7 @@ class AtlasModule(nn.Module):
     def open_chart(
         self, X: Tensor | NDArray[Any], *, density: int = 4, terms: int = 10, cover: Cover = "touch"
     ) -> AtlasChart:
-        """Freeze the module, and add a chart that learns at the points X and changes nothing elsewhere.
+        """Freeze the module, and add a trainable chart around the points X that is zero outside its window.
 
         Parameters
         ----------
@@ -380,7 +380,7 @@ class AtlasModule(nn.Module):
         return 1 + max(ids, default=0)
 
     def close_chart(self) -> AtlasChart:
-        """Take away the newest chart, and with it all that it changed; the rest stays frozen.
+        """Remove the newest chart, and with it all that it changed; the rest stays frozen.
 
         Examples
         --------
@@ -466,7 +466,7 @@ def parameters_of(optimizer: torch.optim.Optimizer) -> Iterator[Tensor]:
 
 
 def replace_parameter(optimizer: torch.optim.Optimizer, old: Tensor, new: Sequence[Tensor]) -> dict[str, Any]:
-    """Let an optimiser train some parameters in the place of one; returns its state, if it is gone."""
+    """Replace a parameter of an optimiser by others; return its state, if it is gone."""
     for group in optimizer.param_groups:
         group["params"] = [kept for param in group["params"] for kept in (new if param is old else [param])]
     stays = any(param is old for param in new)
@@ -524,7 +524,7 @@ class AtlasNet(nn.Module):
 
 
 def set_random_lines(layer: AtlasModule) -> None:
-    """Let each output be Σ a_j·(x_j − ½) with random a_j; splines have lines exactly."""
+    """Initialise outputs as Σ a_j·(x_j − ½) with random a_j: splines reproduce linear functions exactly."""
     table = cast(Table, layer.tables[str(layer.density)]).coefficients
     functions, cells = splines.basis_size(layer.density), splines.cell_count(layer.density)
     centres = (torch.arange(functions, device=table.device) - 1) / cells  # of equation (2), counted from zero

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["export_onnx", "recorded"]
 
-OPSET, IR_VERSION = 18, 8  # known to onnxruntime 1.14 and to all later ones
+OPSET, IR_VERSION = 18, 8  # supported by onnxruntime since 1.14
 
 TYPES = {
     torch.float64: TensorProto.DOUBLE,
@@ -60,7 +60,7 @@ def recorded(module: nn.Module, example: Tensor, input_name: str, output_names: 
 
 
 class Graph:
-    """Nodes and constants; what was computed once is not computed again."""
+    """Nodes and constants of a graph, with common subexpressions merged."""
 
     def __init__(self) -> None:
         self.nodes: list[Any] = []
@@ -99,7 +99,7 @@ class Graph:
 
 
 class Recorder(TorchFunctionMode):
-    """Lets each operation take place, and if it depends on the input, adds it to a graph."""
+    """A dispatch mode that executes each operation and, if it depends on the input, records it in a graph."""
 
     def __init__(self, example: Tensor, input_name: str) -> None:
         super().__init__()
@@ -220,7 +220,7 @@ def along(operation: str) -> Callable[..., str]:
 
 
 def swapped(operation: str) -> Callable[..., str]:
-    """An operation on a number and a tensor, which come the other way round."""
+    """An operation on a number and a tensor with its arguments swapped."""
 
     def record(recorder: Recorder, result: Tensor, x: Tensor, y: Any) -> str:
         return elementwise(operation)(recorder, result, y, x)
@@ -292,7 +292,7 @@ def pad(recorder: Recorder, result: Tensor, x: Tensor, ends: Sequence[int], **_:
 
 
 def like(value: float | None) -> Callable[..., str]:
-    """One number, in the shape of a tensor; the number is an argument if it is not told here."""
+    """A constant in the shape of a tensor; it is an argument of the operation if `value` is None."""
 
     def record(recorder: Recorder, result: Tensor, x: Tensor, number: Any = value) -> str:
         graph = recorder.graph

@@ -1,4 +1,4 @@
-"""Charts, local terms, effects of levels and states beyond a clock as modules."""
+"""Charts, local terms, random effects of levels and extrapolation in time as modules."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ class AtlasChart(nn.Module):
     --------
     >>> from atlas_splines.nn import AtlasModule
     >>> chart = AtlasModule(inputs=2).open_chart(torch.full((5, 2), 0.5))
-    >>> chart.window(torch.tensor([[0.5, 0.5], [0.5, 0.9]]))
+    >>> chart.membership(torch.tensor([[0.5, 0.5], [0.5, 0.9]]))
     tensor([1., 0.])
     """
 
     # all of them are buffers, so that a checkpoint has them; fractions are whole numbers, numerators and then
     # denominators, so that no change of dtype rounds them
-    frame: Tensor  # (2, inputs, 2) fractions: the domain in which the fence was made
+    frame: Tensor  # (2, inputs, 2) fractions: the domain in which the window was made
     origin: Tensor  # (2, inputs) fractions: local coordinates are (x − origin)·stretch
     stretch: Tensor  # (2, inputs) fractions
     cells: Tensor  # () of each input
@@ -86,7 +86,7 @@ class AtlasChart(nn.Module):
         self.register_buffer("size", size)
 
     def forward(self, points: Tensor, before: Tensor) -> Tensor:
-        """Let the chart speak over the outputs before it, equation (23): (points, outputs)."""
+        """Blend the chart into the outputs before it, equation (23): (points, outputs)."""
         membership = self.membership(points)[:, None]
         inside = self.size * self.content(self.to_local(points))
         after = (1 - self.replaces * membership) * before + membership * inside
@@ -98,7 +98,7 @@ class AtlasChart(nn.Module):
         functions = active_rows(cells)  # (points, 4, inputs)
         is_open = (functions >= self.first) & (functions <= self.last)
         share = torch.where(is_open, weights, 0).sum(1)
-        # where all four are open they sum to one; do not let rounding say otherwise
+        # where all four are open they sum to one, which rounding must not change
         return torch.where(is_open.all(1), 1, share).prod(-1)
 
     def to_local(self, points: Tensor) -> Tensor:
@@ -144,7 +144,7 @@ MOST_NUMBERS = 2**24  # points · terms of a box · inputs that are worked on at
 
 
 class LocalModule(nn.Module):
-    """Laplace kernels around known rows, each confined to the box of its centre, equation (47).
+    """Laplace kernels centred on rows, each supported in the box of its centre, equation (47).
 
     Every box is padded to the length of the longest one with weights of zero, so that the terms of any points
     are gathered by the numbers of their boxes. Distances add up input by input: no array has more than
@@ -188,7 +188,7 @@ class LocalModule(nn.Module):
         self._survey()
 
     def _survey(self) -> None:
-        """Note how deep the tree is, and which inputs the terms depend on: numbers that loops are made of."""
+        """Set the depth of the tree and the inputs that the terms depend on: the bounds of loops."""
         nodes, level, self.depth = as_numpy(self.nodes), np.zeros(1, np.int64), 0
         while (nodes[level, 0] >= 0).any():
             level, self.depth = nodes[level[nodes[level, 0] >= 0], 1:].ravel(), self.depth + 1
@@ -212,7 +212,7 @@ class LocalModule(nn.Module):
         return out + torch.cat(parts)
 
     def _added(self, points: Tensor) -> Tensor:
-        """What the terms add at points of the unit cube: (points, outputs)."""
+        """Sum of the terms at points of the unit cube: (points, outputs)."""
         box, dtype = self.find(points), points.dtype
         rates, distances = from_bits(self.rates).to(dtype), torch.zeros_like(points[:, :1])
         for j in self.active:
@@ -246,7 +246,7 @@ class LocalModule(nn.Module):
         self.constants.zero_()
 
     def to_terms(self) -> LocalTerms:
-        """The same as a state has them."""
+        """The local terms as a value of a state."""
         places = as_numpy(self.places)
         centres, weights = (
             np.ascontiguousarray(as_numpy(from_bits(bits)).reshape(len(bits), -1)[:, places].T)
@@ -258,7 +258,7 @@ class LocalModule(nn.Module):
 
 
 class LevelOffsets(nn.Module):
-    """What is added to outputs where an input has exactly the coordinate of a level, equation (44).
+    """Random effects of levels: offsets where an input has exactly the coordinate of a level, equation (44).
 
     Parameters
     ----------
@@ -279,7 +279,7 @@ class LevelOffsets(nn.Module):
         self._set_coordinates()
 
     def _set_coordinates(self) -> None:
-        """Set coordinates again: in another dtype they would not be those of the levels."""
+        """Set the coordinates anew: cast to another dtype they would not be those of the levels."""
         exact = torch.tensor(coordinates_of(self.keys.cpu().numpy()), device=self.keys.device)
         self.register_buffer("coordinates", exact, persistent=False)
 
@@ -303,14 +303,14 @@ class LevelOffsets(nn.Module):
         self.values.zero_()
 
     def to_offsets(self) -> Offsets:
-        """The same as a state has them; bfloat16 becomes float32."""
+        """The offsets as a value of a state; bfloat16 becomes float32."""
         values = self.values.cpu()
         known = values if values.dtype in (torch.float32, torch.float64) else values.to(torch.float32)
         return Offsets(self.keys.cpu().numpy(), known.numpy())
 
 
 class LaterModule(nn.Module):
-    """Another model beyond the end of any of some clocks, as `core.later.Later` has it.
+    """Extrapolation in time: another model beyond the end of some clocks, as `model.state.Later`.
 
     Both models are evaluated at all points, so that there is no branch in what is compiled or exported.
 
@@ -346,7 +346,7 @@ class LaterModule(nn.Module):
         return beyond.amax(1, keepdim=True) > 0
 
     def continued(self, points: Tensor, inside: Tensor) -> Tensor:
-        """What the slopes add at points beyond the domain, whose nearest ones in it are `inside`."""
+        """Contribution of the slopes at points beyond the domain, with projections `inside` onto it."""
         beyond = points - inside
         change = torch.matmul(beyond.sign() * levelled(beyond.abs()), from_bits(self.slopes).to(points.dtype))
         return torch.where(self.includes(points), change, 0)
@@ -356,13 +356,13 @@ class LaterModule(nn.Module):
         self.slopes.zero_()
 
     def to_later(self) -> Later:
-        """The same as a state has it."""
+        """The extrapolation as a value of a state."""
         clocks, directions = as_numpy(self.clocks).astype(np.intp), as_numpy(self.directions)
         ends, slopes = (as_numpy(from_bits(bits)) for bits in (self.ends, self.slopes))
         return Later(clocks, directions, ends, state_of(self.model.to_model()), slopes)
 
 
 def levelled(beyond: Tensor) -> Tensor:
-    """Distances that go straight on at first and level off at 1, as `core.later.levelled` has them."""
+    """Distances, linear at first and saturating at 1, as `model.state.levelled`."""
     near = beyond.clamp(max=2 - STRAIGHT)
     return near - (near - STRAIGHT).clamp(min=0) ** 2 / (4 * (1 - STRAIGHT))

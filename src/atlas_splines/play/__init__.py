@@ -1,5 +1,5 @@
-"""The playground: one self-contained page that shows memory. It imports no other folder; `cli` serves it.
+"""The playground: one self-contained page in which seven learners are updated and compared.
 
-`page.html` is made of `page.template.html`, `page.css` and the modules in `source` by `bundle.py`; run
-`python -m atlas_splines.play.bundle` after a change to any of them.
+Holds the page's template and style sheet, plain JavaScript in `source`, and `bundle`, which assembles them.
+May import no other folder; only `cli` imports it, and serves the page.
 """

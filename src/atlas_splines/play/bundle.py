@@ -1,19 +1,22 @@
-"""The page, made of its template, its style and its modules of JavaScript.
+"""A bundler: the playground as one page, from its template, its style sheet and its modules of JavaScript.
 
-Modules are joined in the order of their imports. What the worker needs is one script of the page, which the
-worker is made from as well: so the page also works from the file system, where pages may load nothing else.
-Comments of documentation stay in the modules: they would be an eighth of the page.
+Modules are concatenated in topological order of imports. The modules of the worker are one script of the
+page, from which the worker is started as a blob: so the page also works from the file system, where a browser
+loads nothing else. Documentation comments are left out: they would be an eighth of the page. It takes
+milliseconds, so the page is assembled when it is requested, and never stored beside its sources.
+
+Run `python -m atlas_splines.play.bundle playground.html` for a file that works without a server.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
-__all__ = ["PAGE", "assembled_page"]
+__all__ = ["assembled_page", "write_page"]
 
 FOLDER = Path(__file__).parent
-PAGE = FOLDER / "page.html"
 SOURCE = FOLDER / "source"
 
 IMPORT = re.compile(r'^import \{[^}]*\} from "\./([\w-]+\.js)";\n', re.MULTILINE)
@@ -40,7 +43,7 @@ def assembled_page() -> str:
 
 
 def modules_below(name: str, found: tuple[str, ...] = ()) -> list[str]:
-    """A module and all that it imports, each after those that it needs itself."""
+    """Depth-first topological order of a module and its imports: each module after those it imports."""
     order = list(found)
     for needed in IMPORT.findall(read_module(name)):
         if needed not in order:
@@ -54,7 +57,7 @@ def read_module(name: str) -> str:
 
 
 def joined(names: list[str]) -> str:
-    """Modules as one script: without imports and exports, since all of them share their names."""
+    """Modules as one script in one scope: without imports, exports and documentation comments."""
     texts = (DOCUMENTATION.sub("", plain_script(name)) for name in names)
     return "\n".join(text.strip() + "\n" for text in texts)
 
@@ -65,7 +68,7 @@ def plain_script(name: str) -> str:
 
 
 def check_names(names: list[str]) -> None:
-    """Refuse what would not work once modules are joined."""
+    """Refuse modules that break once they share a scope and a script element."""
     owner: dict[str, str] = {}
     for name in names:
         text = plain_script(name)
@@ -79,5 +82,12 @@ def check_names(names: list[str]) -> None:
             owner[top] = name
 
 
+def write_page(path: Path) -> None:
+    """Write the page to a file, which works without a server."""
+    path.write_text(assembled_page(), encoding="utf8", newline="\n")
+
+
 if __name__ == "__main__":
-    PAGE.write_text(assembled_page(), encoding="utf8", newline="\n")
+    if len(sys.argv) != 2:
+        sys.exit("name the file of the page: python -m atlas_splines.play.bundle playground.html")
+    write_page(Path(sys.argv[1]))

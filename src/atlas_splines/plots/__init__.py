@@ -1,7 +1,6 @@
 """Pictures of models, estimators and their updates. Functions that draw take axes first and return them.
 
-Imports `core`, `memory`, `explain` and `estimators`. The only folder that imports matplotlib, besides the
-experiments.
+May import `model` to `estimators`. The only folder that imports matplotlib, besides the experiments.
 """
 
 from atlas_splines.plots.explanations import draw_beeswarm, draw_dependence, draw_waterfall

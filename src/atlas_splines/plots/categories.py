@@ -1,4 +1,4 @@
-"""Categories as bars: what a prediction is for each of them, at points that some row could be."""
+"""Partial dependence on a column of categories, as bars, over points that a row could have."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def category_columns(estimator: AtlasEstimator, encoding: Encoding | None) -> li
 
 
 def made_possible(sample: Array, columns: list[Categories]) -> Array:
-    """Points that some row could be: of the inputs of a column of categories, those of the nearest one."""
+    """Projection onto valid encodings: inputs of a column of categories become those of the nearest one."""
     possible = sample.copy()
     for each in columns:
         possible[:, each.inputs] = each.units[each.codes(sample)]
@@ -122,5 +122,5 @@ def category_effects(
 
 
 def shortened(name: str) -> str:
-    """A name that fits below a bar."""
+    """A name, shortened to fit below a bar."""
     return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"

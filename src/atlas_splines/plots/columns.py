@@ -1,4 +1,4 @@
-"""Columns on axes: their points, their categories, and where rows lie."""
+"""Axes of columns: grids, whole-number values, and the distribution of rows."""
 
 from __future__ import annotations
 
@@ -41,23 +41,23 @@ PLACES = 151  # along a column
 
 
 def check_fitted(estimator: AtlasEstimator) -> None:
-    """Raise if an estimator has nothing to draw."""
+    """Raise if an estimator is not fitted."""
     if not hasattr(estimator, "model_"):
         raise ValueError("the estimator has learned nothing yet; call fit first")
 
 
 def has_local_terms(model: Atlas) -> bool:
-    """Whether a model adds local terms to its table, so that the table alone is its smooth part."""
+    """Whether a model has local terms, so that its table is the smooth part only."""
     return bool(state_of(model).local)
 
 
 def numbered(kind: str, count: int) -> tuple[str, ...]:
-    """Names for what has none."""
+    """Numbered names."""
     return tuple(f"{kind} {j}" for j in range(count))
 
 
 def number_of(column: Column, names: Sequence[str]) -> int:
-    """Number of a column that is given by its number or its name."""
+    """Index of a column, given by its index or its name."""
     if not isinstance(column, str):
         return check_size("column", column, least=0, most=len(names) - 1)
     if column not in names:
@@ -66,7 +66,7 @@ def number_of(column: Column, names: Sequence[str]) -> int:
 
 
 def places_along(model: Atlas, j: int, count: int = PLACES) -> Array:
-    """Coordinates that cover the domain of an input evenly."""
+    """An even grid over the domain of an input."""
     low, high = model.domain[j].tolist()
     return np.linspace(low, high, count)
 
@@ -81,7 +81,7 @@ def sums_along(model: Atlas, j: int, places: Array, output: int) -> Array:
 
 Number = TypeVar("Number", bound=np.generic)
 
-DATA_PERCENTILES = (0.5, 99.5)  # the range of a column that its data says something about
+DATA_PERCENTILES = (0.5, 99.5)  # the range of a column that its data covers
 WIDEST = 60  # from the least to the largest of whole numbers that are bars: hours, days, weeks
 HALF_BAR = 0.4
 MARGIN = 0.02  # of the length of a line, left free on either side
@@ -89,7 +89,7 @@ MARGIN = 0.02  # of the length of a line, left free on either side
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """Where the effect of a column is drawn.
+    """The grid on which the effect of a column is drawn.
 
     Attributes
     ----------
@@ -115,13 +115,13 @@ class Places:
 
     @property
     def outline(self) -> Array:
-        """Where to draw: at the values, or from end to end of the bar of each, and then a gap."""
+        """The outline: the values, or the edges of each bar with a gap between bars."""
         if not self.whole:
             return self.values
         return np.asarray((self.values[:, None] + [-HALF_BAR, HALF_BAR, np.nan]).ravel())
 
     def heights(self, of_values: NDArray[Number]) -> NDArray[Number]:
-        """What is drawn at the outline, of what the values have."""
+        """Values repeated for the outline."""
         return np.repeat(of_values, 3) if self.whole else of_values
 
     @property
@@ -133,7 +133,7 @@ class Places:
 
 
 def places_of(estimator: AtlasEstimator, j: int, rows: Array | None, count: int = PLACES) -> Places:
-    """Whole numbers that rows have in a column, or so many places that cover almost all of them evenly.
+    """The whole numbers of a column, or an even grid over almost all of its values.
 
     Without rows, or if they all have one value, it is the domain.
     """
@@ -160,7 +160,7 @@ def is_whole(values: Array) -> bool:
 
 
 def answered(estimator: AtlasEstimator, j: int, values: Array) -> Array:
-    """Values of a column that an estimator predicts for; missing ones are left out."""
+    """Values of a column without missing ones."""
     low, high = (-np.inf, np.inf)
     if estimator.extrapolation == "error":
         low, high = estimator.domain_.to_raw(j, estimator.model_.domain[j])
@@ -174,11 +174,11 @@ def unit_of(estimator: AtlasEstimator, j: int, values: Array) -> Array:
     return estimator.domain_.to_unit(table)[:, j]
 
 
-MANY = 0.02  # share of the rows at an end of the domain, or beyond it, that is worth a word
+MANY = 0.02  # fraction of the rows at an end of the domain, or beyond it, from which it is written below
 
 
 def sketched_rows(estimator: AtlasEstimator) -> Array | None:
-    """Rows like those learned, in the units of columns, shape (rows, columns); None if none were counted.
+    """A synthetic sample of learned rows, in raw units, shape (rows, columns); None without a data density.
 
     A row beyond the domain of the fit was counted at its end, and is there.
     """
@@ -203,7 +203,7 @@ def sketched_values(estimator: AtlasEstimator, j: int, known: SyntheticSample) -
 
 
 def beyond(estimator: AtlasEstimator, j: int, whole: bool) -> list[str]:
-    """Which share of the rows learned were counted at an end of a column, if rows pile up there.
+    """The fraction of learned rows counted at either end of a column, as text, if rows pile up there.
 
     Parameters
     ----------
@@ -228,5 +228,5 @@ def beyond(estimator: AtlasEstimator, j: int, whole: bool) -> list[str]:
 
 
 def is_pile(end: float, beside: float) -> bool:
-    """Whether the last cell of a column has many rows, and many more than the one beside it."""
+    """Whether the outermost cell of a column has many rows, and many more than its neighbour."""
     return bool(end >= MANY and end > 2 * beside)

@@ -1,4 +1,4 @@
-"""Footprints as boxes and areas."""
+"""Footprints as boxes and areas, and as lanes, one for each column."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def draw_footprint(
 ) -> Axes:
     """Draw the footprint of an update along one input, as bars, or along two, as areas.
 
-    Boxes are projected to the inputs shown. Of a cross, which plain training leaves, only the arms along
-    these inputs are drawn: further inputs have arms of their own, which would cover everything.
+    Boxes are projected onto the inputs shown. Of the cross of plain training only the arms along these inputs
+    are drawn: those of other inputs would cover everything.
 
     Parameters
     ----------
@@ -100,14 +100,14 @@ def draw_footprint(
 def explained(
     footprint: Footprint,
 ) -> tuple[Footprint, Sequence[str], Callable[[int, Array], Array]]:
-    """A footprint in the model's coordinates, the names of its inputs, and the map to its own units."""
+    """A footprint in the model's coordinates, the names of its inputs, and the map to raw units."""
     if isinstance(footprint, ColumnFootprint):
         return footprint.area, footprint.names, footprint.columns.to_raw
     return footprint, numbered("input", footprint.inputs), lambda _, values: values
 
 
 def projected_boxes(footprint: Footprint, inputs: list[int], limits: list[Array]) -> list[Any]:
-    """Areas of two inputs, each as the (low, high) of both: of boxes, or of the arms of a cross."""
+    """Rectangles of two inputs, each as (low, high) of both: of boxes, or of the arms of a cross."""
     (area, _, to_units), (a, b) = explained(footprint), inputs
     if isinstance(area, BoxFootprint):
         return [(to_units(a, window.box[a]), to_units(b, window.box[b])) for window in area.windows]
@@ -128,9 +128,9 @@ def draw_updates(axes: Axes, estimator: AtlasEstimator, columns: Sequence[Column
     """Draw the footprints of updates, oldest first; reverted ones are pale.
 
     Each column of the data has a lane from the low to the high end of its domain; bars are the parts of it
-    that the footprint projects to. Updates in a row that can each change every prediction, or every one
-    outside of charts, as pooled ones can, are one row that says so. A consolidation has no
-    footprint, and is a line through all lanes.
+    that the footprint projects to. Consecutive updates that can each change every prediction, or every one
+    outside of charts, as pooled ones can, are one row with that sentence. A consolidation has no footprint,
+    and is a line through all lanes.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ def draw_updates(axes: Axes, estimator: AtlasEstimator, columns: Sequence[Column
 
 
 def runs_of(log: Sequence[Record]) -> list[list[Record]]:
-    """The entries of a log, of which neighbours are together that a sentence tells all about."""
+    """The entries of a log, with neighbours grouped whose footprints are one sentence."""
     runs: list[list[Record]] = []
     for record in log:
         if isinstance(record, Removal):  # which has no footprint, and marks the entry of its update
@@ -181,7 +181,7 @@ def runs_of(log: Sequence[Record]) -> list[list[Record]]:
 
 
 def sentence_on(record: Record) -> str | None:
-    """What an update can change, if its footprint covers each column alone, and bars would not tell it."""
+    """What an update can change, as a sentence, if its footprint is not a bar in each lane."""
     area = getattr(record, "footprint", None)
     if area is None:
         return None
@@ -191,7 +191,7 @@ def sentence_on(record: Record) -> str | None:
 
 
 def likeness(record: Record) -> tuple[str | None, str, bool]:
-    """What updates have in common that are drawn as one row."""
+    """Key by which consecutive updates are drawn as one row."""
     return sentence_on(record), record.kind, record.reverted is not None
 
 
@@ -234,7 +234,7 @@ MOST_AREAS = 20
 
 
 def draw_areas(axes: Axes, areas: Sequence[Footprint]) -> Axes:
-    """Draw places as rows; each column has a lane, and a bar where the place has it.
+    """Draw regions as rows; each column has a lane, with a bar over the region's interval.
 
     Parameters
     ----------
@@ -271,7 +271,7 @@ def draw_areas(axes: Axes, areas: Sequence[Footprint]) -> Axes:
 
 
 def save_areas(path: Path, areas: Sequence[Footprint]) -> None:
-    """Save a picture of places."""
+    """Save a picture of regions."""
     figure = Figure(figsize=(8, 1 + 0.35 * min(max(len(areas), 1), MOST_AREAS)), layout="constrained")
     draw_areas(figure.subplots(), areas)
     figure.savefig(path, dpi=DPI)

@@ -1,4 +1,4 @@
-"""Losses after each epoch."""
+"""Learning curves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One picture of a fitted estimator: what it does, and what it has been through."""
+"""Inspection of a fitted estimator: partial dependence of each column, and the history of its updates."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def save_inspection(
 ) -> None:
     """Save a picture of a fitted estimator: the shape of each column, and the footprint of each update.
 
-    If each update can change every prediction, as pooled ones can, a line says so in place of footprints.
+    If each update can change every prediction, as pooled ones can, a line of text replaces the footprints.
     Columns of categories are bars. Of more than 12 columns, those with the largest effect are drawn; a column
     that was constant in the first data has none. All shapes have one scale, so that effects can be compared;
     it holds every mean prediction, and all but the most extreme 2 % of each band on either side. Of several
@@ -71,7 +71,7 @@ def save_inspection(
     path
         Where to write; it ends in .png, .svg or .pdf.
     estimator
-        A fitted `AtlasRegressor` or `AtlasClassifier`, or a `TableModel`, which knows its categories.
+        A fitted `AtlasRegressor` or `AtlasClassifier`, or a `TableModel`.
     X
         Rows to average over, such as the training data; of a `TableModel` its inputs. An estimator keeps no
         data: without X these are points like the rows that it has learned, drawn from counts of these.
@@ -114,7 +114,7 @@ def inspection(model: AtlasEstimator | TableModel, X: ArrayLike | None = None) -
 
 
 def parts_of(model: AtlasEstimator | TableModel) -> tuple[AtlasEstimator, Encoding | None]:
-    """An estimator, and how columns of a table become its inputs, if it knows."""
+    """An estimator and its encoding, if it has one."""
     if isinstance(model, TableModel):
         return model.estimator, model.encoding
     return model, getattr(model, "encoding_", None)
@@ -133,7 +133,7 @@ def inputs_of(columns: Sequence[Shown]) -> list[int]:
 
 
 def where_from(estimator: AtlasEstimator, rows: Array | None) -> str:
-    """What effects are averaged over."""
+    """Name of the sample that effects are averaged over."""
     if rows is not None:
         return "rows of data"
     known = synthetic_sample_of(state_of(estimator.model_), 1)
@@ -141,19 +141,19 @@ def where_from(estimator: AtlasEstimator, rows: Array | None) -> str:
 
 
 def says_all(runs: list[list[Record]]) -> bool:
-    """Whether one line says all of the footprints: each of the updates can change every prediction."""
+    """Whether each of the updates can change every prediction."""
     return len(runs) == 1 and sentence_on(runs[0][0]) == EVERYTHING
 
 
 def height_of_updates(runs: list[list[Record]]) -> list[float]:
-    """Inches of the lower part of an inspection, if there is one."""
+    """Height in inches of the lower part of an inspection, if there is one."""
     if not runs or says_all(runs):
         return [0.5] * len(runs)
     return [0.3 * min(len(runs), MOST_RUNS) + 1.2]
 
 
 def updates_title(runs: list[list[Record]]) -> str:
-    """What the lower part of an inspection shows, or says."""
+    """Title of the lower part of an inspection."""
     if says_all(runs):
         return f"Footprint of each update: every prediction ({row_label(runs[0])})"
     return "Footprint of each update" + (f" since {runs[-MOST_RUNS][0].id}" if len(runs) > MOST_RUNS else "")
@@ -164,7 +164,7 @@ def most_influential(
 ) -> list[Shown]:
     """Columns to draw, in their order: all, or those along which predictions vary most where rows are.
 
-    A column that was constant has no effect, whatever the model says where it has seen nothing.
+    A column that was constant has no effect, whatever the model extrapolates.
     """
     if len(columns) <= MOST_COLUMNS:
         return columns
@@ -190,11 +190,11 @@ def variation_of(
 def report_beyond(
     panels: NDArray[np.object_], estimator: AtlasEstimator, columns: list[Shown], rows: Array | None
 ) -> None:
-    """Say below columns which share of the rows learned were counted at an end of the domain."""
+    """Write below columns which fraction of learned rows was counted at an end of the domain."""
     for axes, column in zip(panels.ravel().tolist(), columns, strict=False):
         if not isinstance(column, Categories):
-            told = beyond(estimator, column, places_of(estimator, column, rows).whole)
-            axes.set_xlabel("\n".join([axes.get_xlabel(), *told]))
+            piles = beyond(estimator, column, places_of(estimator, column, rows).whole)
+            axes.set_xlabel("\n".join([axes.get_xlabel(), *piles]))
 
 
 def draw_shapes(
@@ -237,5 +237,5 @@ def bands_of(axes: Axes) -> list[Collection]:
 
 
 def heights_of(band: Collection) -> Array:
-    """How high the corners of a band are."""
+    """Values at the corners of a band."""
     return np.concatenate([np.asarray(path.vertices)[:, 1] for path in band.get_paths()])

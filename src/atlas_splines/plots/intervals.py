@@ -1,4 +1,4 @@
-"""Doubt along a column: how wide intervals are there, and where no evidence is."""
+"""Uncertainty along a column: mean prediction intervals, and stretches without training data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from atlas_splines.model.atlas import state_of
 from atlas_splines.plots.columns import Array, Places
 from atlas_splines.plots.style import FAINT, QUIET
-from atlas_splines.updates.intervals import error_model_of, interval_ends
+from atlas_splines.updates.intervals import COVERAGE, error_model_of, interval_ends
 from atlas_splines.updates.synthetic_sample import rows_near
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["FEW", "INTERVAL_LABEL", "UNKNOWN_LABEL", "Uncertainty", "draw_uncertainty", "uncertainty_at"]
 
-COVERAGE = 0.9
 FEW = 30  # points whose intervals are averaged: they cost more than predictions
 INTERVAL_LABEL = "mean 90 % interval"
 UNKNOWN_LABEL = "no row learned"
@@ -29,7 +28,7 @@ LEAST_RUN = 0.05  # of the length of a line
 
 @dataclass(frozen=True, eq=False)
 class Uncertainty:
-    """How sure predictions are at places along a column.
+    """Prediction intervals at places along a column.
 
     Attributes
     ----------
@@ -46,7 +45,7 @@ class Uncertainty:
 def uncertainty_at(
     estimator: AtlasEstimator, j: int, units: Array, points: Array, output: int
 ) -> Uncertainty | None:
-    """Doubt at places along an input; None if it is not known.
+    """Uncertainty at places along an input; None without an error model.
 
     Parameters
     ----------
@@ -80,7 +79,7 @@ def uncertainty_at(
 
 
 def draw_uncertainty(axes: Axes, places: Places, middle: Array, uncertainty: Uncertainty) -> None:
-    """Shade the intervals around what is drawn, of shape (places,), and dim where no row was learned."""
+    """Shade the intervals around a line, shape (places,), and dim stretches without training rows."""
     x = places.outline
     if uncertainty.ends is not None:
         low, high = (places.heights(middle + ends) for ends in uncertainty.ends.T)
@@ -94,7 +93,7 @@ def draw_uncertainty(axes: Axes, places: Places, middle: Array, uncertainty: Unc
 
 
 def wide_runs(x: Array, is_so: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Where something is so over a stretch of an axis that is worth showing.
+    """Mask without its short runs: those over a stretch of an axis that is too short to show.
 
     A column whose values are rounded has nothing between any two of them.
 

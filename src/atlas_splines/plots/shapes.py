@@ -1,4 +1,4 @@
-"""How predictions depend on a column or a pair of columns, and the terms behind."""
+"""Partial dependence (Friedman 2001) with a band of individual conditional expectations, and terms."""
 
 from __future__ import annotations
 
@@ -62,20 +62,19 @@ def draw_shape(
 
     - Thick line: the partial dependence, which is the mean over up to 200 points of the prediction when the
       column of each point is set to the value on the axis.
-    - Band: where 80 % of these points are. Each point's own curve is first shifted to the mean of all, so
-      that the band shows how much the effect differs from point to point; without interactions it has no
-      width. Probabilities are cut to [0, 1].
-    - Thin dashed line: the spline f_j of F alone, shifted to the same mean, without exponentials, local terms
-      and charts; for a regressor only. Where it leaves the thick line, these act. A model with local terms
-      has only a share of the effect in it, and the legend says that it is of the smooth part.
-    - Grey band: the mean interval that holds 90 % of targets, around the thick line, for a regressor.
-      Dimmed: a stretch of values that no row had that was learned. A model that does not know its errors
-      has neither.
+    - Band: the central 80 % of the individual conditional expectations of these points (Goldstein et al.
+      2015), each shifted to the mean of all: it shows interactions, without which it has no width.
+      Probabilities are clipped to [0, 1].
+    - Thin dashed line: the spline f_j of F, shifted to the same mean, without exponentials, local terms and
+      charts; for a regressor only. Where it leaves the thick line, these act. With local terms it is only a
+      part of the effect, labelled as the smooth part.
+    - Grey band: the mean 90 % prediction interval around the thick line, for a regressor. Dimmed: a stretch
+      of values without training rows. A model without an error model has neither.
     - Grey, at the bottom: how often the values on the axis occur.
 
     Lines cover the middle 99 % of the values of X, or of the rows that were learned, as far as these were
-    counted, or else the domain. Beyond the domain, whose end is a dotted line, predictions are what the
-    estimator extrapolates. A column of few whole numbers is drawn at these alone, as bars.
+    counted, or else the domain. Beyond the domain, whose end is a dotted line, predictions are extrapolated.
+    A column of few whole numbers is drawn as bars.
 
     Parameters
     ----------
@@ -113,7 +112,7 @@ def draw_shape(
 def draw_effect(
     axes: Axes, estimator: AtlasEstimator, j: int, rows: Array | None, sample: Array, output: int
 ) -> Axes:
-    """Draw the shape of an input where rows have it, over a sample of points in the model's coordinates."""
+    """Draw the partial dependence on an input over a sample of points in the model's coordinates."""
     places = places_of(estimator, j, rows)
     curves = effect_curves(estimator, j, places.units, sample, output)
     is_classifier = hasattr(estimator, "classes_")
@@ -146,7 +145,7 @@ def draw_uncertainty_along(
     sample: Array,
     output: int,
 ) -> None:
-    """Shade intervals around the mean prediction along a column, and dim where no row was learned."""
+    """Shade intervals around the mean prediction along a column, and dim stretches without training rows."""
     points = moved_along(estimator, j, places.units, sample[:FEW])
     uncertainty = uncertainty_at(estimator, j, places.units, points, output)
     if uncertainty is not None:
@@ -154,7 +153,7 @@ def draw_uncertainty_along(
 
 
 def draw_ends(axes: Axes, estimator: AtlasEstimator, j: int, places: Places) -> None:
-    """Draw a line at each end of the domain that values lie beyond."""
+    """Mark each end of the domain that values exceed."""
     low, high = places.values[[0, -1]]
     for end in estimator.domain_.to_raw(j, estimator.model_.domain[j]):
         if low < end < high:
@@ -195,7 +194,7 @@ def additive_shape(estimator: AtlasEstimator, j: int, places: Array, output: int
 
 
 def sample_points(estimator: AtlasEstimator, rows: Array | None) -> Array:
-    """Some of the rows, or points like those that were learned, in the model's coordinates.
+    """A sample of the rows, or a synthetic sample of learned ones, in the model's coordinates.
 
     Without rows, and if it was not counted where rows were, they are random points of the domain. They are
     the same ones each time.
@@ -222,7 +221,7 @@ def as_rows(estimator: AtlasEstimator, X: ArrayLike) -> Array:
 
 
 def draw_density(axes: Axes, values: Array) -> None:
-    """Show how often values occur, as grey bars at the bottom."""
+    """Draw a histogram of values as grey bars at the bottom."""
     bottom = axes.get_xaxis_transform()  # x in units of the data, y as a share of the height
     known = values[np.isfinite(values)]
     distinct, counts = np.unique(known, return_counts=True)
@@ -237,7 +236,7 @@ def draw_density(axes: Axes, values: Array) -> None:
 
 
 def output_label(estimator: AtlasEstimator, output: int) -> str:
-    """What an output says."""
+    """Axis label of an output."""
     if hasattr(estimator, "classes_"):
         return f"probability of {estimator.classes_[output]}"
     return "prediction" if estimator.model_.outputs == 1 else f"prediction of target {output}"
@@ -249,10 +248,10 @@ def draw_terms(
     """Draw the strongest factors exp g_kj and exp h_kj along one input j.
 
     A term k⁻²·exp G_k is a product of one factor for each input. Each factor is divided by its mean along
-    the input, and the legend tells the mean of the whole term over the domain, in units of the output. Terms
+    the input, and the legend has the mean of the whole term over the domain, in units of the output. Terms
     are ranked by that mean times the standard deviation of the factor. Terms that are subtracted, those with
-    h_kj, are dashed; the two of a pair share a colour, and often cancel in part. Charts do not take part, and
-    neither do local terms: of a model that has them it is the smooth part, as the axis says.
+    h_kj, are dashed; the two of a pair share a colour, and often cancel in part. Charts and local terms are
+    left out: of a model that has them it is the smooth part, as on the axis.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The look of pictures: colours and sizes that several of them share."""
+"""Style of figures: shared colours and sizes."""
 
 __all__ = [
     "ACCENT",
@@ -22,7 +22,7 @@ MAIN = "#0072b2"
 ACCENT = "#d55e00"
 QUIET = "#777777"
 FAINT = "#dddddd"  # lines over what is dimmed
-REVERTED = "#f2c4a0"  # an update that was taken back: the accent, pale
+REVERTED = "#f2c4a0"  # a reverted update: the accent, pale
 LANE_COLOUR = "#f3f3f3"  # behind the bars of a column
 LINE_COLOURS = (MAIN, ACCENT, "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 

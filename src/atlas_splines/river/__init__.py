@@ -1,6 +1,6 @@
-"""Streams: ATLAS as a model of river, which learns one row after the other.
+"""Online learning: ATLAS as a model of river, which learns one row after the other.
 
-Imports `estimators` and `tables`. The only folder that imports river, besides the experiments.
+May import `model` to `estimators`. The only folder that imports river, besides the experiments.
 """
 
 try:

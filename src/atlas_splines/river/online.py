@@ -1,4 +1,4 @@
-"""Simple online models and their weighted average, which predict from the first row of a stream on."""
+"""Prediction with expert advice: simple online models, and their exponentially weighted average."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ __all__ = [
 
 @dataclass(frozen=True)
 class StreamRules:
-    """Numbers of the models for streams, by `progressive_val_score` of `benchmarks/river_streams.py`.
+    """Hyperparameters of online models, chosen by `progressive_val_score` of `benchmarks/river_streams.py`.
 
-    They were chosen on ChickWeights, Phishing, and the first 3,000 rows of metro, kin8nm and elec2 alone; the
-    other streams of the benchmark judge them.
+    They were chosen on ChickWeights, Phishing, and the first 3,000 rows of metro, kin8nm and elec2; the other
+    streams of the benchmark validate them.
 
     Attributes
     ----------
@@ -53,8 +53,8 @@ class StreamRules:
     learning_rate
         How fast the weight of a candidate falls with its loss; 1 follows noise, 0.1 follows too slowly.
     level_rates
-        Rates at which the level of the estimator's errors follows the latest one; 1 is the last known error,
-        which is best on metro and worst on kin8nm.
+        Rates of exponential smoothing of the estimator's errors; 1 is the last error, which is best on metro
+        and worst on kin8nm.
     floor
         What is added to each probability; 0.03 has a higher log loss.
     limit
@@ -88,7 +88,7 @@ Column = tuple[str, Hashable, Hashable]  # its kind, its key, and the category o
 
 @dataclass(frozen=True, eq=False)
 class SimpleModels:
-    """What the simple models have learned: exponentially weighted moments, and a window of the latest rows.
+    """State of the simple models: exponentially weighted moments, and a window of the latest rows.
 
     Columns are inputs (a number each, or an indicator of a category), indicators of the last target, and the
     target. They are appended as rows bring them. No array is changed in place, so that an earlier value is
@@ -115,7 +115,7 @@ class SimpleModels:
     window: Array = field(default_factory=lambda: np.zeros((0, 0)))
 
     def learned(self, x: Mapping[Any, Any], targets: Mapping[Hashable, float]) -> SimpleModels:
-        """The models after one more row, by an update of rank one of the moments.
+        """The models after one more row, by a rank-one update of the moments.
 
         Parameters
         ----------
@@ -167,7 +167,7 @@ class SimpleModels:
         return predicted
 
     def _inputs(self, x: Mapping[Any, Any]) -> dict[Column, float]:
-        """Inputs of a row and the last target by their columns; what is missing is left out."""
+        """Inputs of a row and the last target, by columns, without missing values."""
         found = dict(_column(key, x[key]) for key in sorted(x, key=str) if not _is_missing(x[key]))
         return found | self._targets("last", self.last)
 
@@ -176,7 +176,7 @@ class SimpleModels:
         return {(kind, name, name if self.of_classes else None): value for name, value in targets.items()}
 
     def _with_columns(self, values: Mapping[Column, float]) -> SimpleModels:
-        """The models with the columns of a row, as if earlier rows had had the number, but not the class."""
+        """The models with new columns of a row; earlier rows get its number, or 0 for an indicator."""
         places = self.rules.most_columns - len(self.columns)
         new = [column for column in values if column not in self.columns][: max(places, 0)]
         if not new:
@@ -232,7 +232,7 @@ class SimpleModels:
 
 
 def _column(key: Hashable, value: Any) -> tuple[Column, float]:
-    """The column of a value, and its number there: a date is a time, what is no number is a category."""
+    """Column and number of a value: a date is a time stamp, any other non-number an indicator."""
     if isinstance(value, Number):
         return ("input", key, None), float(value)  # type: ignore[arg-type]
     if isinstance(value, datetime):
@@ -250,7 +250,7 @@ def _is_missing(value: Any) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class ExpertWeights:
-    """Prequential losses of candidates, decayed, and the weights that follow from them.
+    """Exponentially weighted average forecaster over candidates, with decayed prequential losses.
 
     The weight of a candidate falls exponentially with its loss, so that the sum is hardly worse than the best
     of them lately. One that joins later begins with the median of the average losses of the others.
@@ -275,7 +275,7 @@ class ExpertWeights:
 
     @classmethod
     def of(cls, candidates: int, rules: StreamRules = STREAM_RULES) -> ExpertWeights:
-        """Weights of candidates that have predicted nothing yet."""
+        """Weights of candidates without predictions."""
         return cls(np.zeros(candidates), np.zeros(candidates), rules)
 
     @property
@@ -319,7 +319,7 @@ class ExpertWeights:
         return np.asarray(raw / raw.sum())
 
     def _joined(self, present: NDArray[np.bool_]) -> ExpertWeights:
-        """With candidates that predict for the first time at the median of the others."""
+        """The weights with candidates that predict for the first time at the median of the others."""
         new, known = present & (self.counts == 0), self.counts > 0
         if not (new.any() and known.any()):
             return self
@@ -334,13 +334,13 @@ TARGET = "y"  # the one target of a regression
 
 
 class Online(Protocol):
-    """What is learned from each row at once."""
+    """Interface of online models, which learn from one row at a time."""
 
     def predict(self, x: Mapping[Any, Any], estimate: Any) -> Any:
         """Predict a row, given what the estimator predicts, or None."""
 
     def learned(self, x: Mapping[Any, Any], y: Any, estimate: Any) -> Any:
-        """The same after one more row."""
+        """The model after one more row."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -367,25 +367,25 @@ class OnlineRegression:
         return cls(SimpleModels(rules), ExpertWeights.of(4 + len(levels), rules), levels)
 
     def predict(self, x: Mapping[Any, Any], estimate: float | None) -> float:
-        """Weighted sum of what the candidates predict; 0 before any row."""
+        """Weighted sum of the candidates' predictions; 0 before any row."""
         candidates = self._candidates(x, estimate)
         present = np.isfinite(candidates)
         shares = self.weights.shares(present, self.weights.least_loss)
         return float(shares[present] @ candidates[present])
 
     def learned(self, x: Mapping[Any, Any], y: float, estimate: float | None) -> OnlineRegression:
-        """The same after one more row, of which each candidate was judged first."""
+        """The model after one more row, on which the loss of each candidate was measured before."""
         levels = self.levels
         if estimate is not None:
             rates = np.array(self.models.rules.level_rates)
             levels = levels + rates * (y - estimate - levels)
-        # before the first row nothing was known, and no candidate is to blame
+        # before the first row candidates are untrained, and their losses mean nothing
         errors = np.abs(self._candidates(x, estimate) - y) if self.models.rows else None
         weights = self.weights if errors is None else self.weights.learned(errors)
         return replace(self, models=self.models.learned(x, {TARGET: y}), weights=weights, levels=levels)
 
     def _candidates(self, x: Mapping[Any, Any], estimate: float | None) -> Array:
-        """What each candidate predicts, NaN for those of an estimator that is not fitted."""
+        """Prediction of each candidate, NaN for those of an estimator that is not fitted."""
         fitted = np.nan if estimate is None else estimate
         return np.concatenate([self.models.predict(x, [TARGET])[:, 0], [fitted], fitted + self.levels])
 
@@ -423,9 +423,9 @@ class OnlineClassification:
     def learned(
         self, x: Mapping[Any, Any], y: Hashable, estimate: Mapping[Any, float] | None
     ) -> OnlineClassification:
-        """The same after one more row, of which each candidate was judged first."""
+        """The model after one more row, on which the loss of each candidate was measured before."""
         models = self.models.learned(x, {y: 1.0})
-        if y not in self.classes:  # no candidate can know a class that was never there
+        if y not in self.classes:  # no candidate can predict a class that was never there
             return replace(self, models=models, classes=(*self.classes, y))
         losses = -self._logarithms(x, estimate)[:, self.classes.index(y)]
         return replace(self, models=models, weights=self.weights.learned(losses))

@@ -1,4 +1,4 @@
-"""CSV and Parquet as people have them: reading, cells, samples, writing, and how columns become inputs.
+"""Tables of any size as rows of numbers: sources, sampling, type inference, encoding, writing.
 
-Imports `core` and `files`. The only folder that imports pyarrow.
+May import `model` and `files`. The only folder that imports pyarrow.
 """

@@ -22,7 +22,7 @@ from atlas_splines.tables.cells import LARGEST, MISSING_TARGET, Cells, Label
 from atlas_splines.tables.dialects import Dialect
 from atlas_splines.tables.encoding import Column, Encoding
 from atlas_splines.tables.source import Piece, Source, pieces_joined
-from atlas_splines.tables.wording import TableError, WaysOut, listed, one_line
+from atlas_splines.tables.wording import TableError, Advice, listed, one_line
 from atlas_splines.tables.writing import TableWriter
 
 __all__ = [
@@ -49,7 +49,7 @@ Row = Mapping[str, Any]
 # What messages call a body.
 NAME = "the body"
 
-SERVICE = WaysOut(
+SERVICE = Advice(
     leave_out="leave the column out",
     category="send texts",
     day_first="send dates as YYYY-MM-DD",
@@ -237,7 +237,7 @@ def _piece(table: pa.Table) -> Piece:
     """A table as a piece whose messages name the body."""
     names = tuple(table.column_names)
     coded = frozenset(name for name in names if pa.types.is_dictionary(table.schema.field(name).type))
-    return Piece(Source(Path(NAME), NAME, names, categories=coded, ways_out=SERVICE), 1, table)
+    return Piece(Source(Path(NAME), NAME, names, categories=coded, advice=SERVICE), 1, table)
 
 
 def encoded(table: pa.Table, encoding: Encoding, refuse_unknown: bool) -> Array:

@@ -1,4 +1,4 @@
-"""Cells: what one column of a piece of a table says, as numbers, texts or classes."""
+"""Cells: the values of one column in a chunk of a table, parsed as numbers, strings or class labels."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 
 from atlas_splines.tables.dialects import PLAIN
 from atlas_splines.tables.source import MISSING, Piece, TableError
-from atlas_splines.tables.wording import WaysOut, choice, listed
+from atlas_splines.tables.wording import Advice, choice, listed
 
 __all__ = ["Cells", "Label", "as_labels", "as_names", "as_narrow", "has_comma"]
 
 Array = NDArray[np.float64]
 Label = str | bool | int | float
 
-# Numbers beyond it are refused: its square is a number too.
+# Numbers beyond it are refused: its square is still finite in float64.
 LARGEST = 1e150
 DATE_TYPES = (pa.types.is_date, pa.types.is_timestamp, pa.types.is_time)
 NUMBER_TYPES = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_null)
@@ -32,7 +32,7 @@ THOUSANDS = r"^\s*[+-]?\d{1,3}(\.\d{3})+(,\d*)?\s*$"
 POINTED = r"^\s*[+-]?\d*\.\d*([eE][+-]?\d+)?\s*$"
 WITH_DECIMAL_COMMA = r"^(\s*[+-]?\d*),(\d*([eE][+-]?\d+)?\s*)$"
 
-# Parts of messages that several places say.
+# Parts of messages that are raised in several places.
 MISSING_TARGET = "the target is missing; fill it in, or add --skip-missing"
 WITH_COMMA = "has a comma; write numbers without commas and with a decimal point, such as 3.5"
 NO_NUMBERS = "these are dates or times, and fit had numbers; give numbers"
@@ -49,7 +49,7 @@ class Cells:
     column
         Name of the column.
     values
-        The cells, as float64, as text, or as dates or times, whatever they were stored as.
+        The cells, as float64, as strings, or as dates or times, whatever they were stored as.
     stored
         The type they were stored as.
     """
@@ -61,7 +61,7 @@ class Cells:
 
     @classmethod
     def of(cls, piece: Piece, column: str) -> Cells:
-        """Cells of a piece, read in the way their type asks for."""
+        """Cells of a piece, parsed by their type."""
         values = piece.table[column].combine_chunks()
         if pa.types.is_dictionary(values.type):
             values = values.dictionary_decode()
@@ -71,7 +71,7 @@ class Cells:
         return cells._without_missing(piece.source.dialect.missing)._with_points(piece.source.dialect.decimal)
 
     def _without_missing(self, missing: Sequence[str]) -> Cells:
-        """Cells without those that the dialect calls missing; numbers are compared as numbers."""
+        """Cells with the dialect's missing values as null; numbers are compared as numbers."""
         if pa.types.is_floating(self.values.type):
             marks = [float(text) for text in missing if as_numbers(pa.array([text])) is not None]
             gone = pc.is_in(self.values, pa.array(marks, pa.float64()))
@@ -103,27 +103,27 @@ class Cells:
             return replace(self, values=self.values.cast(pa.float64(), safe=False))
         if any(test(kind) for test in DATE_TYPES):
             return self
-        self.fail(None, f"values of type {kind} are not understood; {self.ways_out.leave_out}")
+        self.fail(None, f"values of type {kind} are not understood; {self.advice.leave_out}")
 
     @property
     def emptied(self) -> Cells:
-        """None of the cells: what messages about the column need."""
+        """The column without cells, for messages about it."""
         piece = replace(self.piece, table=self.piece.table.schema.empty_table())
         return replace(self, piece=piece, values=pa.array([], self.values.type))
 
     def fail(self, at: int | None, what: str) -> NoReturn:
-        """Say what is wrong with a cell, or with the column."""
+        """Raise a `TableError` that names a cell, or the column."""
         row = "" if at is None else f"row {self.piece.first_row + at}, "
         raise TableError(f"{self.piece.source.name}, {row}column {self.column!r}: {what}")
 
     @property
-    def ways_out(self) -> WaysOut:
-        """What its owner can do about it."""
-        return self.piece.source.ways_out
+    def advice(self) -> Advice:
+        """What the user can do about it."""
+        return self.piece.source.advice
 
-    def way_to_miss(self, text: str) -> list[str]:
-        """How its owner can have a text read as a missing value, if there is a way."""
-        way = self.ways_out.missing.format(text=text.strip())
+    def missing_advice(self, text: str) -> list[str]:
+        """How the user can have a string read as a missing value, if there is an option for it."""
+        way = self.advice.missing.format(text=text.strip())
         return [way] if way else []
 
     @property
@@ -133,16 +133,16 @@ class Cells:
 
     @property
     def holds_texts(self) -> bool:
-        """Whether the cells were stored as texts."""
+        """Whether the cells were stored as strings."""
         return is_text(self.stored)
 
     @property
     def texts(self) -> pa.Array:
-        """The cells as texts."""
+        """The cells as strings."""
         return as_text(self.values)
 
     def numbers_or_none(self) -> Array | None:
-        """Numbers with NaN for missing ones, or None if some cell is no number."""
+        """Numbers with NaN for missing ones, or None if a cell is not a number."""
         found = None if self.is_temporal else as_numbers(self.values)
         if found is not None and (np.abs(found) > LARGEST).any():
             at = int(np.argmax(np.abs(found) > LARGEST))
@@ -158,22 +158,22 @@ class Cells:
         if found is None:
             at = self.first_text()
             text = self.values[at].as_py()
-            commas = f"{WITH_COMMA}{self.ways_out.decimal}"
-            ways = choice(["correct it", "leave it empty", *self.way_to_miss(text)])
+            commas = f"{WITH_COMMA}{self.advice.decimal}"
+            ways = choice(["correct it", "leave it empty", *self.missing_advice(text)])
             what = commas if has_comma(text) else f"is not a number; {ways}"
             self.fail(at, f"{text!r} {what}")
         return found
 
     def codes(self, categories: Sequence[Label], unknown: str | None) -> NDArray[np.int64]:
-        """Position of each text among the categories, −1 for a missing one.
+        """Position of each string among the categories, −1 for a missing one.
 
-        For an unknown one `unknown` says what to do, or is None to give it the number of the categories.
+        For an unknown one `unknown` is the advice to raise; None gives it the number of the categories.
         """
         encoded = self.texts.dictionary_encode()
         texts = as_names(encoded.dictionary)
         found = pc.index_in(texts, as_names(as_text(pa.array(categories))))
         strange = pc.and_(pc.is_null(found), pc.is_valid(texts)).to_numpy(zero_copy_only=False)
-        # the one beyond the texts stands for missing cells: (texts + 1,)
+        # the last position is that of missing cells: (texts + 1,)
         position = np.append(pc.fill_null(found, -1).to_numpy(zero_copy_only=False), -1).astype(np.int64)
         position[:-1][strange] = len(categories)
         index = pc.fill_null(encoded.indices, len(texts)).to_numpy(zero_copy_only=False)
@@ -184,7 +184,7 @@ class Cells:
         return position[index]
 
     def present(self, skip: bool) -> NDArray[np.bool_]:
-        """Which cells of a target are not missing; a missing one is refused, or skipped."""
+        """Mask of the cells of a target that are present; a missing one is refused, or skipped."""
         if pa.types.is_floating(self.values.type):
             there = ~np.isnan(with_nan(self.values))
         else:
@@ -194,18 +194,18 @@ class Cells:
         return there
 
     def spellings(self) -> dict[str, str]:
-        """The different texts by name, each as it is spelled first."""
+        """The distinct strings by normalised name, each in its first spelling."""
         texts = trimmed(self.texts.unique())
         pairs = zip(as_names(texts).to_pylist(), texts.to_pylist(), strict=True)
         return {name: text for name, text in reversed([*pairs]) if name is not None}
 
     def unknown(self, categories: Sequence[Label]) -> list[str]:
-        """Texts by name that are none of the categories, in order."""
+        """Normalised strings that are not among the categories, in order."""
         known = {*as_names(as_text(pa.array(categories))).to_pylist()}
         return [name for name in self.spellings() if name not in known]
 
     def unknown_classes(self, classes: Sequence[Label]) -> list[Label]:
-        """Classes that are none of those known, as values of the type that these have."""
+        """New class labels, as values of the type of the known ones."""
         new, spelled, kind = self.unknown(classes), self.spellings(), type(classes[0])
         if kind is str:
             return [spelled[name] for name in new]
@@ -216,7 +216,7 @@ class Cells:
             self.fail(None, f"{new[0]!r} {had}; correct it")
 
     def first_text(self) -> int:
-        """Index of the first cell that is no number, by halving; there must be one."""
+        """Index of the first cell that is not a number, by bisection; there must be one."""
         low, high = 0, len(self.values)
         while high - low > 1:
             middle = (low + high) // 2
@@ -231,7 +231,7 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def has_comma(text: str) -> bool:
-    """Whether a text is a number with commas in it.
+    """Whether a string is a number with commas in it.
 
     Examples
     --------
@@ -242,7 +242,7 @@ def has_comma(text: str) -> bool:
 
 
 def as_text(values: pa.Array) -> pa.Array:
-    """Numbers as texts, where they serve as categories; whole ones are written as such."""
+    """Numbers as strings, where they serve as categories; whole ones are written as such."""
     if not pa.types.is_floating(values.type):
         return values.cast(pa.string())
     whole = pc.and_(pc.equal(values, pc.floor(values)), pc.less(pc.abs(values), 2.0**53))
@@ -251,7 +251,7 @@ def as_text(values: pa.Array) -> pa.Array:
 
 
 def as_labels(texts: Iterable[str], stored: pa.DataType) -> list[Label]:
-    """Classes as the values they were stored as; fractions stay texts, for they are no classes elsewhere."""
+    """Class labels with the type they were stored as; fractions, which are not labels, stay strings."""
     array = pa.array(texts, pa.string())
     if pa.types.is_floating(stored) and not all(text.lstrip("-").isdigit() for text in array.to_pylist()):
         return array.to_pylist()
@@ -266,27 +266,27 @@ def as_narrow(labels: NDArray[Any], rows: pa.Table, column: str) -> NDArray[Any]
 
 
 def as_numbers(values: pa.Array) -> Array | None:
-    """Numbers with NaN for missing ones, or None if some text is no number."""
+    """Numbers with NaN for missing ones, or None if a string is not a number."""
     with contextlib.suppress(pa.ArrowInvalid):
         return with_nan(values)
-    with contextlib.suppress(pa.ArrowInvalid):  # space around a number costs time, and is rare
+    with contextlib.suppress(pa.ArrowInvalid):  # trimming costs time, and is rarely needed
         return with_nan(trimmed(values))
     return None
 
 
 def with_nan(values: pa.Array) -> Array:
-    """Values or texts as numbers."""
+    """Values or strings as numbers."""
     return pc.fill_null(values.cast(pa.float64()), np.nan).to_numpy(zero_copy_only=False)
 
 
 def trimmed(texts: pa.Array) -> pa.Array:
-    """Texts without space around them, with missing ones as null."""
+    """Strings without surrounding whitespace, and null for missing ones."""
     texts = pc.utf8_trim_whitespace(texts)
     return pc.if_else(pc.is_in(texts, pa.array(MISSING)), pa.scalar(None, pa.string()), texts)
 
 
 def as_names(texts: pa.Array) -> pa.Array:
-    """Trimmed texts in one spelling: true and false in small letters, whole numbers without a point."""
+    """Normalised strings: trimmed, true and false in lower case, integers without a decimal point."""
     texts = pc.replace_substring_regex(trimmed(texts), r"^([+-]?\d+)\.0*$", r"\1")
     is_flag = pc.is_in(texts, pa.array(["True", "TRUE", "False", "FALSE"]))
     return pc.if_else(is_flag, pc.utf8_lower(texts), texts)

@@ -1,4 +1,4 @@
-"""Dates and times: how they are read, and which parts of the calendar become inputs."""
+"""Dates and times: parsing, and the calendar features that become inputs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Array = NDArray[np.float64]
 # Parts of the calendar that can be inputs, in their order.
 PARTS = ("hour", "weekday", "yearday", "trend")
 
-# How the date of a text is laid out, as strptime has it; "" is for times of day alone.
+# Layouts of dates, as format strings of strptime; "" is for times of day without a date.
 ISO, COMPACT = "%Y-%m-%d", "%Y%m%d"
 LAYOUTS = (
     ISO, "%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y", "%d.%m.%y", "%d/%m/%Y", "%m/%d/%Y", "%d/%m/%y", "%m/%d/%y",
@@ -59,12 +59,13 @@ ZONE = r"(?: ?(?:Z|UTC|GMT|[+-]\d{2}(?::?\d{2})?))?"
 OFFSET = r":\d{2}(?:[.,]\d+)? ?(?P<sign>[+-])(?P<hours>\d{2}):?(?P<minutes>\d{2})?$"
 AT_UTC = r"\d ?(Z|UTC|GMT)$"
 
-# What is surely meant as a date or a time, whether or not it can be read.
+# What certainly denotes a date or a time, whether or not it can be parsed.
 DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}\b.*|\d{1,2}:\d{2}\b.*")
 
 MICROSECONDS_A_DAY = 86_400_000_000
 
-# Days with rows, of all days from the first to the last, from which on days of the week are told apart.
+# Fraction of the days from the first to the last that must have rows for the weekday to become an input: two
+# days a week. Not benchmarked.
 DAYS_FOR_WEEKDAYS = 2 / 7
 
 
@@ -78,7 +79,7 @@ class Calendar:
         Some of "hour" (of the day, with its fraction), "weekday" (0 is Monday), "yearday" (from 1) and
         "trend" (days since `start`, with their fraction).
     layout
-        How texts write a date, as strptime has it; "" if they are times of day alone.
+        Layout of dates, as a format string of strptime; "" for times of day without a date.
     start
         The day that the trend counts from, such as "2011-01-01".
     zone
@@ -92,7 +93,7 @@ class Calendar:
 
     @property
     def meanings(self) -> list[str]:
-        """How each input is made, in words."""
+        """Descriptions of the inputs."""
         words = {
             "hour": "hour of the day, with its fraction",
             "weekday": "day of the week, 0 is Monday",
@@ -108,7 +109,7 @@ class Calendar:
         return self.inputs_of(self._moments(cells))
 
     def inputs_of(self, moments: pa.Array) -> list[Array]:
-        """Inputs of moments on the clock that counts, shape (rows,) each."""
+        """Inputs of local times, shape (rows,) each."""
         return [self._part(part, moments) for part in self.parts]
 
     def _moments(self, cells: Cells) -> pa.Array:
@@ -116,7 +117,7 @@ class Calendar:
             return typed_moments(cells.values, self.zone)
         texts = trimmed(cells.texts)
         found = read_texts(texts, self.layout)
-        if self.layout not in ("", ISO):  # that way of writing is always clear
+        if self.layout not in ("", ISO):  # ISO 8601 is unambiguous
             found = pc.coalesce(found, read_texts(texts, ISO))
         refuse_unread(cells, texts, found, f"is not {self._example}; correct it or leave it empty")
         return found if self.zone is None else in_zone(texts, found, self.zone)
@@ -140,7 +141,7 @@ class Calendar:
 
     @classmethod
     def from_json(cls, value: object) -> Calendar:
-        """Read `to_json`, or raise a ValueError that says what is wrong."""
+        """Read `to_json`, or raise a ValueError with a clear message."""
         fields = Fields(value, "a calendar of the table", ("parts", "layout", "start", "zone"))
         parts = fields.items("parts")
         if not parts or parts != [part for part in PARTS if part in parts]:
@@ -156,14 +157,14 @@ class Calendar:
 
 @dataclass(frozen=True)
 class DateChoice:
-    """What a user says of a column of dates.
+    """A user's options for a column of dates.
 
     Attributes
     ----------
     parts
         Parts of the calendar that become inputs; none for those that suit the data.
     first
-        Which of day and month comes first, if that was said.
+        Which of day and month comes first, if given.
     """
 
     parts: tuple[str, ...] = ()
@@ -189,21 +190,21 @@ class DateChoice:
         return cls(parts, "day" if "day-first" in given else "month" if "month-first" in given else "")
 
     def allows(self, layout: str) -> bool:
-        """Whether texts of that layout may be meant."""
+        """Whether the options admit a layout."""
         if not self.first or not re.match("%[dm][-/]%[dm]", layout):
             return True
         return layout.startswith("%d") == (self.first == "day")
 
 
 class DateSurvey:
-    """Finds out, piece by piece, how a column writes its dates, and which parts of them vary.
+    """Infers, chunk by chunk, the layout of a column's dates, and which parts of them vary.
 
     Parameters
     ----------
     column
         Name of the column.
     choice
-        What the user says of it; None if it is found out that it holds dates.
+        The user's options for it; None if dates are inferred.
     """
 
     def __init__(self, column: str, choice: DateChoice | None = None) -> None:
@@ -214,7 +215,7 @@ class DateSurvey:
         self.latest: Cells | None = None  # none of them, but what messages need
 
     def add(self, cells: Cells) -> None:
-        """See one piece."""
+        """Update with one piece."""
         self.latest = cells.emptied
         if cells.is_temporal:
             self._add_typed(cells)
@@ -227,8 +228,8 @@ class DateSurvey:
         fitting = {layout: found for layout, found in read.items() if found.null_count == texts.null_count}
         if not fitting:
             best = min(read.values(), key=lambda found: found.null_count)
-            way_out = cells.ways_out.category.format(column=self.column)
-            what = f"is no date or time that is understood; correct it, leave it empty, or {way_out}"
+            way_out = cells.advice.category.format(column=self.column)
+            what = f"is not a recognised date or time; correct it, leave it empty, or {way_out}"
             refuse_unread(cells, texts, best, what)
         self.spans = {layout: self.spans[layout].with_more(found) for layout, found in fitting.items()}
         self.zones |= set(zone_names(texts))
@@ -239,8 +240,8 @@ class DateSurvey:
         self.zones.add(kind.tz if pa.types.is_timestamp(kind) else None)
         self.spans = {layout: self.spans[layout].with_more(typed_moments(cells.values, None))}
 
-    def followed_by(self, later: DateSurvey) -> bool:
-        """Take in what was found apart in later pieces; False if no way of writing dates suits both."""
+    def merge(self, later: DateSurvey) -> bool:
+        """Merge with a survey of later pieces; False if no layout suits both."""
         both = [layout for layout in self.spans if layout in later.spans]
         self.spans = {layout: self.spans[layout].joined(later.spans[layout]) for layout in both}
         self.zones |= later.zones
@@ -248,16 +249,16 @@ class DateSurvey:
         return bool(both)
 
     def calendar(self) -> Calendar:
-        """The column as inputs; refused if its texts can be read in several ways."""
+        """The column as inputs; refused if its layout is ambiguous."""
         layout, *others = self.spans
         if any(not self.spans[other].is_like(self.spans[layout]) for other in others):
             assert self.latest is not None
-            way_out = self.latest.ways_out.day_first.format(column=self.column)
+            way_out = self.latest.advice.day_first.format(column=self.column)
             self._fail(f"each date can be read with day or month first; {way_out}")
         span = self.spans[layout]
         parts = self.choice.parts or (span.parts if layout else ("hour",))
         if not layout and parts != ("hour",):
-            self._fail(f"times of day have an hour only; say --date {self.column}=hour")
+            self._fail(f"times of day have an hour only; use --date {self.column}=hour")
         zone = next(iter(self.zones)) if len(self.zones) == 1 else None
         return Calendar(parts, layout, span.start, zone) if layout else Calendar(parts, layout)
 
@@ -267,7 +268,7 @@ class DateSurvey:
 
 
 class Span:
-    """What dates of a column are like, as far as they have been seen."""
+    """Statistics of the dates of a column: distinct days, weekdays and times."""
 
     def __init__(self, moments: NDArray[np.int64] | tuple[()] = ()) -> None:
         days, clocks = np.divmod(np.asarray(moments, np.int64), MICROSECONDS_A_DAY)
@@ -286,7 +287,7 @@ class Span:
         return both
 
     def is_like(self, other: Span) -> bool:
-        """Whether dates read in another way are the same ones."""
+        """Whether another layout gives the same dates."""
         return np.array_equal(self.days, other.days)
 
     @property
@@ -296,7 +297,7 @@ class Span:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Parts that vary, and that can be told apart from others."""
+        """Parts of the calendar that vary and are identifiable."""
         width = int(np.ptp(self.days)) + 1 if self.days.size else 1
         dates = self.days.astype("datetime64[D]")
         yeardays = (dates - dates.astype("datetime64[Y]")).astype(np.int64)
@@ -311,7 +312,7 @@ class Span:
 
 
 def looks_like_dates(cells: Cells) -> bool:
-    """Whether a column is meant as dates: by its type, or because each of its texts looks like one."""
+    """Whether a column holds dates: by its type, or because every string has the form of one."""
     if cells.is_temporal:
         return True
     texts = trimmed(cells.texts).drop_null()
@@ -323,7 +324,7 @@ def looks_like_dates(cells: Cells) -> bool:
 
 
 def layouts_of_first(texts: pa.Array, layouts: Iterable[str]) -> list[str]:
-    """Layouts that the first text may be of: to read all texts takes time."""
+    """Layouts that match the first string: parsing all strings takes time."""
     first = texts.drop_null().slice(0, 1)
     return [layout for layout in layouts if not read_texts(first, layout).null_count]
 
@@ -332,7 +333,7 @@ def layouts_of_first(texts: pa.Array, layouts: Iterable[str]) -> list[str]:
 
 
 def read_texts(texts: pa.Array, layout: str) -> pa.Array:
-    """Moments as the clock of each text has them, null where it is not of that layout or no date.
+    """Local times of strings, null where one does not match the layout or is not a date.
 
     Examples
     --------
@@ -352,7 +353,7 @@ def read_texts(texts: pa.Array, layout: str) -> pa.Array:
 
 
 def shape_of(layout: str) -> str:
-    """A regular expression for texts of a layout, with or without a time of day."""
+    """A regular expression for strings of a layout, with or without a time of day."""
     shape = re.sub("%[Yymdb]", lambda field: FIELD_SHAPES[field[0]], layout.replace(".", r"\."))
     if layout == COMPACT:
         shape = r"\d{8}"
@@ -361,13 +362,13 @@ def shape_of(layout: str) -> str:
 
 
 def without_days_too_many(texts: pa.Array, found: pa.Array, layout: str) -> pa.Array:
-    """Moments without those of days that a month does not have: strptime goes on in the next month."""
+    """Moments with null for days that a month does not have, which strptime moves to the next month."""
     day = pc.struct_field(pc.extract_regex(texts, shape_of(layout)), "day").cast(pa.int64())
     return pc.if_else(pc.equal(day, pc.day(found)), found, pa.scalar(None, found.type))
 
 
 def typed_moments(values: pa.Array, zone: str | None) -> pa.Array:
-    """Moments of a column that has a type for them, as the clock of its own zone, or of another, has them."""
+    """Local times of a column of a temporal type, in its own time zone or another."""
     kind = values.type
     if pa.types.is_time(kind):
         return values.cast(pa.time64("us"), safe=False).cast(pa.int64()).cast(pa.timestamp("us"))
@@ -377,7 +378,7 @@ def typed_moments(values: pa.Array, zone: str | None) -> pa.Array:
 
 
 def offsets_of(texts: pa.Array) -> pa.Array:
-    """Minutes that the clock of each text is ahead of UTC, null where it does not say."""
+    """UTC offset of each string in minutes, null where it has none."""
     parts = pc.extract_regex(texts, OFFSET)
     hours, minutes = (pc.struct_field(parts, name) for name in ("hours", "minutes"))
     minutes = pc.if_else(pc.equal(minutes, ""), "0", minutes)
@@ -387,7 +388,7 @@ def offsets_of(texts: pa.Array) -> pa.Array:
 
 
 def zone_names(texts: pa.Array) -> Sequence[str | None]:
-    """The different zones of texts, by their offsets; None for texts that have none."""
+    """The distinct time zones of strings, as UTC offsets; None for strings without one."""
     offsets = offsets_of(texts.drop_null()).unique().to_pylist()
     return [
         None if ahead is None else f"{'-' if ahead < 0 else '+'}{abs(ahead) // 60:02}:{abs(ahead) % 60:02}"
@@ -396,14 +397,14 @@ def zone_names(texts: pa.Array) -> Sequence[str | None]:
 
 
 def in_zone(texts: pa.Array, found: pa.Array, zone: str) -> pa.Array:
-    """Moments as the clock of a zone has them; texts without an offset are of that zone."""
+    """Local times in a zone, which is also that of strings without an offset."""
     ahead = pc.multiply(offsets_of(texts), 60_000_000)
     universal = pc.subtract(found.cast(pa.int64()), ahead).cast(pa.timestamp("us", "UTC"))
     return pc.coalesce(typed_moments(universal, zone), found)
 
 
 def refuse_unread(cells: Cells, texts: pa.Array, found: pa.Array, what: str) -> None:
-    """Name the first text that could not be read."""
+    """Raise for the first string that could not be parsed."""
     unread = pc.and_(texts.is_valid(), found.is_null()).to_numpy(zero_copy_only=False)
     if unread.any():
         at = int(np.argmax(unread))

@@ -1,4 +1,4 @@
-"""How a table is written: its type, separator and names, from its name, first lines or schema."""
+"""File dialects: format, separator and column names, from the file name, its first lines or its schema."""
 
 from __future__ import annotations
 
@@ -63,32 +63,32 @@ class Dialect:
     missing: tuple[str, ...] = ()
     decimal: str = "."
 
-    def told(
+    def with_options(
         self,
         separator: str | None = None,
         header: bool | None = None,
         missing: Sequence[str] = (),
         decimal: str | None = None,
     ) -> Dialect:
-        r"""The dialect as a user tells it; what is not told stays.
+        r"""The dialect with a user's options; those that are None stay.
 
         Examples
         --------
-        >>> Dialect(missing=("?",)).told(separator="tab")
+        >>> Dialect(missing=("?",)).with_options(separator="tab")
         Dialect(separator='\t', header=True, missing=('?',), decimal='.')
         """
-        told = {
+        options = {
             "separator": None if separator is None else SPELLED_SEPARATORS.get(separator, separator),
             "header": header,
             "missing": tuple(dict.fromkeys(text.strip() for text in missing)) or None,
             "decimal": decimal,
         }
-        new = replace(self, **{name: value for name, value in told.items() if value is not None})  # type: ignore[arg-type]
+        new = replace(self, **{name: value for name, value in options.items() if value is not None})  # type: ignore[arg-type]
         new.check()
         return new
 
     def check(self) -> None:
-        """Refuse what no file is written with."""
+        """Raise if an option is invalid."""
         if len(self.separator) > 1 or self.separator in ('"', "\n", "\r"):
             raise TableError(
                 f"--separator must be one character, tab or blank, not {self.separator!r}; correct it"
@@ -104,17 +104,17 @@ class Dialect:
 
     @classmethod
     def from_json(cls, value: object) -> Dialect:
-        """Read `to_json`, or raise a ValueError that says what is wrong."""
+        """Read `to_json`, or raise a ValueError with a clear message."""
         fields = Fields(value, "the dialect of the table", ("separator", "header", "missing", "decimal"))
         missing = fields.items("missing")
         if any(type(text) is not str for text in missing):
-            raise ValueError(f"'missing' of {fields.name} must be texts")
+            raise ValueError(f"'missing' of {fields.name} must be strings")
         dialect = cls(fields.text("separator"), fields.flag("header"), tuple(missing), fields.text("decimal"))
         dialect.check()
         return dialect
 
 
-# How tables are written if nothing is said.
+# The default dialect.
 PLAIN = Dialect()
 
 
@@ -123,7 +123,7 @@ WHOLE_ENDINGS = (*JSON_ENDINGS, *EXCEL_ENDINGS)
 
 
 def as_parquet(path: Path, folder: Path, dialect: Dialect) -> Path:
-    """Write a file again as Parquet, into a folder; returns the new one."""
+    """Convert a file to Parquet in a folder; returns the path."""
     try:
         if path.suffix.lower() in JSON_ENDINGS:
             table = arrow_json.read_json(path)
@@ -158,7 +158,7 @@ def numbered(count: int) -> list[str]:
 
 
 def excel_column(cells: Any) -> pa.Array:
-    """A column with the type of its cells, or as texts if these have several types."""
+    """A column with the type of its cells, or as strings if these have several types."""
     try:
         return pa.array(cells, from_pandas=True)
     except (pa.ArrowInvalid, pa.ArrowTypeError):
@@ -177,7 +177,7 @@ def is_parquet(path: Path, name: str) -> bool:
         return True
     if path.name.lower().removesuffix(".gz").endswith(TEXT_ENDINGS):
         return False
-    raise TableError(f"{name} must end in .csv, .tsv, .txt, .parquet or .pq, which tells its format")
+    raise TableError(f"{name} must end in .csv, .tsv, .txt, .parquet or .pq, which determines its format")
 
 
 def parquet_head(path: Path, name: str) -> tuple[list[str], list[str], list[str]]:
@@ -187,7 +187,7 @@ def parquet_head(path: Path, name: str) -> tuple[list[str], list[str], list[str]
         stored = (parquet.read_metadata(path).metadata or {}).get(b"ARROW:schema")
     except pa.ArrowException as error:
         raise TableError(f"{name} is not a Parquet file: {one_line(error)}; check the file") from None
-    if stored is not None:  # types that were written: of categories, Parquet itself knows texts only
+    if stored is not None:  # the Arrow types: Parquet itself stores categories as strings
         typed = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(stored)))
     categories = [field.name for field in typed if pa.types.is_dictionary(field.type)]
     return list(schema.names), categories, index_columns(schema)

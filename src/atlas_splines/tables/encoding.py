@@ -23,10 +23,11 @@ __all__ = ["Column", "Encoding", "frame"]
 Array = NDArray[np.float64]
 Interval = tuple[float, float]
 
-# Categories that get an input each; more share one, along which the estimator places them.
+# Categories that are one-hot encoded; more share one input, along which the estimator places them by target
+# encoding with random effects. Not benchmarked apart.
 MOST_ONE_HOT = 20
 
-# What to do about a category, or a class, that was not there in fit.
+# Advice on a category, or a class, that was not in the fit.
 LEARN = "learn it with an update without --strict"
 UNKNOWN = f"correct it, {LEARN}, or treat it as missing with --unknown missing"
 UNKNOWN_CLASS = f"correct it, or {LEARN}"
@@ -60,12 +61,12 @@ class Column:
 
     @property
     def one_hot(self) -> bool:
-        """Whether each category has an input of its own."""
+        """Whether it is one-hot encoded."""
         return self.categories is not None and 2 < len(self.categories) <= MOST_ONE_HOT
 
     @property
     def is_placed(self) -> bool:
-        """Whether its categories are so many that they share one input, along which they are placed."""
+        """Whether its categories share one input, since they are too many for one-hot encoding."""
         return self.categories is not None and len(self.categories) > MOST_ONE_HOT
 
     @property
@@ -79,7 +80,7 @@ class Column:
 
     @property
     def trends(self) -> list[str]:
-        """Names of the inputs that go on as time does: one of a date, or none."""
+        """Names of the inputs that are trends in time: one of a date, or none."""
         goes_on = self.calendar is not None and "trend" in self.calendar.parts
         return [f"{self.name}.trend"] if goes_on else []
 
@@ -90,7 +91,7 @@ class Column:
 
     @property
     def meanings(self) -> list[str]:
-        """How each input is made, in words."""
+        """Descriptions of the inputs."""
         if self.calendar is not None:
             return self.calendar.meanings
         if self.categories is None:
@@ -103,7 +104,7 @@ class Column:
 
     @property
     def blank(self) -> float:
-        """Value of the first input where the category is missing, or is none of the fit's."""
+        """Value of the first input for a missing category, or one that was not in the fit."""
         return 0.0 if self.one_hot else 0.5 if len(self.categories or ()) <= 2 else np.nan
 
     def encode(self, cells: Cells, unknown: str | None) -> list[Array]:
@@ -115,7 +116,7 @@ class Column:
         return self.inputs_of(cells.codes((*self.categories, *self.others), unknown))
 
     def inputs_of(self, code: NDArray[np.int64]) -> list[Array]:
-        """Inputs of places among all categories, shape (rows,) each; −1 is a missing one."""
+        """Inputs of category codes, shape (rows,) each; −1 is a missing one."""
         count = len(self.categories or ())
         code = np.where(code >= count, LATER + code - count, code)
         if not self.one_hot:
@@ -130,14 +131,14 @@ class Column:
         return self.inputs_of(np.full(rows, -1))
 
     def with_new(self, names: Sequence[str]) -> Column:
-        """The column with categories that came with an update: no code of another one changes."""
+        """The column with new categories of an update; existing codes do not change."""
         return replace(self, others=(*self.others, *names))
 
     def covered(self, parts: list[list[Interval]], limits: Interval, missing: bool) -> str:
-        """What the intervals of its inputs mean in the column's own values.
+        """Intervals of its inputs in the column's own values, in words.
 
-        Beyond the limits, predictions follow those at the limits. Whether a missing one of many categories
-        is covered has to be known.
+        Beyond the limits, predictions follow those at the limits. `missing` is whether a missing one of many
+        categories is covered.
         """
         if self.categories is None:
             words = [interval_text(part, limits) for part in parts[0]]
@@ -161,7 +162,7 @@ class Column:
 
     @classmethod
     def from_json(cls, value: object) -> Column:
-        """Read `to_json`, or raise a ValueError that says what is wrong."""
+        """Read `to_json`, or raise a ValueError with a clear message."""
         given = {"calendar": None, "others": None, **value} if isinstance(value, dict) else value
         fields = Fields(given, "a column of the table", ("name", "categories", "calendar", "others"))
         categories = _texts(fields, "categories")
@@ -213,7 +214,7 @@ class Encoding:
     classes
         Its classes, sorted, of the type and in the spelling they had in fit; None for numbers.
     dialect
-        How the table was written, which later ones are too if nothing else is said.
+        How the table was written: the default for later ones.
     of_frame
         Whether the table was a data frame: its model takes frames by itself.
     left_out
@@ -250,12 +251,12 @@ class Encoding:
 
     @property
     def column_of_inputs(self) -> NDArray[np.int64]:
-        """Number of the column that each input tells of, shape (inputs,)."""
+        """Index of the column of each input, shape (inputs,)."""
         return np.repeat(np.arange(len(self.columns)), [len(column.inputs) for column in self.columns])
 
     @property
     def levels(self) -> dict[int, Levels]:
-        """By the number of the (first) input of each column of categories: what its codes are."""
+        """Meaning of category codes, by the index of the first input of each column."""
         first = np.cumsum([0, *(len(column.inputs) for column in self.columns)]).tolist()
         return {
             j: Levels(len(column.categories) if column.is_placed else 0, column.blank)
@@ -265,7 +266,7 @@ class Encoding:
 
     @property
     def trends(self) -> list[int]:
-        """Numbers of the inputs that go on as time does."""
+        """Indices of the inputs that are trends in time."""
         return [self.inputs.index(name) for column in self.columns for name in column.trends]
 
     @property
@@ -276,7 +277,7 @@ class Encoding:
     def encode(self, piece: Piece, unknown: str | None = UNKNOWN) -> Table:
         """Inputs by name, all of them numbers; a missing one is NaN, and so is a column that is not there.
 
-        For a category that was not there in fit `unknown` says what to do, or is None to treat it as missing.
+        For a category that was not there in fit `unknown` is the advice to raise; None treats it as missing.
         """
         arrays: list[Array] = []
         for column in self.columns:
@@ -287,7 +288,7 @@ class Encoding:
         return frame(self.inputs, arrays)
 
     def targets(self, piece: Piece, skip: bool) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        """Targets, as numbers or class labels, and which rows have one; the others are refused or skipped."""
+        """Targets, numbers or class labels, and the mask of rows with one; others are refused or skipped."""
         cells = Cells.of(piece, self.target)
         found: NDArray[Any]
         if self.classes is None:
@@ -310,7 +311,7 @@ class Encoding:
 
     @classmethod
     def from_json(cls, value: object) -> Encoding:
-        """Read `to_json`, or raise a ValueError that says what is wrong."""
+        """Read `to_json`, or raise a ValueError with a clear message."""
         blank = {"dialect": PLAIN.to_json(), "frame": False, "left_out": None}
         given = {**blank, **value} if isinstance(value, dict) else value
         fields = Fields(given, "the table", ("columns", "target", "classes", "dialect", "frame", "left_out"))
@@ -330,7 +331,7 @@ def _labels(fields: Fields, key: str) -> tuple[Label, ...] | None:
     labels = fields.items(key)
     kinds = {type(label) for label in labels}
     if len(kinds) > 1 or kinds.isdisjoint((bool, int, float)) or len({*labels}) < len(labels):
-        raise ValueError(f"{key!r} of {fields.name} must be different texts, or numbers, or true and false")
+        raise ValueError(f"{key!r} of {fields.name} must be distinct strings, or numbers, or true and false")
     return tuple(labels)
 
 
@@ -339,10 +340,10 @@ def _texts(fields: Fields, key: str) -> tuple[str, ...] | None:
         return None
     texts = fields.items(key)
     if not texts or any(type(text) is not str for text in texts) or len({*texts}) < len(texts):
-        raise ValueError(f"{key!r} of {fields.name} must be different texts")
+        raise ValueError(f"{key!r} of {fields.name} must be distinct strings")
     return tuple(texts)
 
 
 def frame(names: Sequence[str], arrays: Sequence[Array]) -> pa.Table:
-    """Arrays as a data frame that scikit-learn knows the column names of."""
+    """Arrays as a data frame with column names, which scikit-learn validates."""
     return pa.table(list(arrays), names=list(names))

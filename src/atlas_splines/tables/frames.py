@@ -1,4 +1,4 @@
-"""Data frames and rows as dictionaries, whole or in partitions, as pieces of a table."""
+"""Data frames and rows as dictionaries, whole or in partitions, as Arrow tables."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-# What messages call a frame.
+# Name of a frame in messages.
 NAME = "X"
 
 
@@ -72,9 +72,9 @@ def learn_encoding(
     target
         Name of the target, for tables in which it is a column too.
     dates
-        What is said of columns of dates, as the command's option has it behind the equals sign.
+        Options of columns of dates, as those of the command after the equals sign.
     elsewhere
-        What is known of all rows, if these are some of them.
+        Statistics of all rows, if these are a part of them.
 
     Examples
     --------
@@ -94,7 +94,7 @@ def learn_encoding(
 
 
 def survey_new(X: Any, names: Sequence[str], encoding: Encoding) -> tuple[Column, ...]:
-    """How columns of a frame that an encoding does not know become inputs; those that hold nothing do not."""
+    """Encodings of columns of a frame that are new to an encoding, without those that are empty."""
     for name in names:
         if list(names).count(name) > 1:
             raise TableError(f"{NAME} has two columns {name!r}; rename one")
@@ -112,7 +112,7 @@ def chosen(X: Any, names: Sequence[str]) -> Any:
 
 
 def completed(X: Any, names: Sequence[str], encoding: Encoding) -> pa.Table:
-    """A frame with all columns of an encoding; those that it lacks are missing."""
+    """A frame with all columns of an encoding; absent ones hold missing values."""
     arrays = {
         name: array_of(column, name)
         for column, name in zip(columns_of(X), names, strict=True)
@@ -136,7 +136,7 @@ def unused_name(name: str, names: Sequence[str]) -> str:
 def encode_frame(X: Any, encoding: Encoding, unknown: str | None) -> Array:
     """Inputs of a model, shape (rows, inputs).
 
-    For a category that was not there in fit `unknown` says what to do, or is None to treat it as missing.
+    For a category that was not there in fit `unknown` is the advice to raise; None treats it as missing.
     """
     table = encoding.encode(piece_of(X, encoding.names), unknown)
     return np.column_stack([column.to_numpy() for column in table.columns])
@@ -154,7 +154,7 @@ def first_missing(X: Any, encoding: Encoding) -> tuple[int, str] | None:
 
 
 def with_new_categories(X: Any, encoding: Encoding) -> Encoding:
-    """The encoding with the categories of a frame that it does not know yet."""
+    """The encoding with new categories of a frame added."""
     piece = piece_of(X, encoding.names)
     coded = [column for column in encoding.columns if column.categories is not None]
     found = {column.name: tuple(sorted(new_categories(piece, column))) for column in coded}
@@ -162,13 +162,13 @@ def with_new_categories(X: Any, encoding: Encoding) -> Encoding:
 
 
 def with_texts_of(elsewhere: Remote, encoding: Encoding) -> Encoding:
-    """The encoding with the categories of rows that are elsewhere."""
-    source = Source(Path(NAME), NAME, tuple(encoding.names), ways_out=FRAME)
+    """The encoding with new categories of rows that other processes hold."""
+    source = Source(Path(NAME), NAME, tuple(encoding.names), advice=FRAME)
     return checked_news(source, encoding, elsewhere.news(encoding)).added_to(encoding)
 
 
 def frame_of_rows(rows: Sequence[Mapping[Any, Any]], keys: Sequence[Any]) -> pa.Table:
-    """Rows that are dictionaries as a frame with these columns; what a row lacks is missing.
+    """Dictionaries as the rows of a frame with these columns; absent keys are missing values.
 
     Examples
     --------
@@ -183,10 +183,10 @@ def frame_of_rows(rows: Sequence[Mapping[Any, Any]], keys: Sequence[Any]) -> pa.
 
 
 def piece_of(X: Any, names: Sequence[str]) -> Piece:
-    """A frame as a piece of a table; its columns are taken in their order."""
+    """A frame as a piece of a table, with its columns in order."""
     arrays = [array_of(column, name) for column, name in zip(columns_of(X), names, strict=True)]
     coded = [name for array, name in zip(arrays, names, strict=True) if pa.types.is_dictionary(array.type)]
-    source = Source(Path(NAME), NAME, tuple(names), categories=frozenset(coded), ways_out=FRAME)
+    source = Source(Path(NAME), NAME, tuple(names), categories=frozenset(coded), advice=FRAME)
     return Piece(source, 0, pa.table(arrays, names=list(names)))
 
 
@@ -203,7 +203,7 @@ def columns_of(X: Any) -> list[Any]:
 
 
 def array_of(column: Any, name: str) -> pa.Array:
-    """A column as pyarrow has it; one of categories has a dictionary."""
+    """A column as an Arrow array; a categorical one is dictionary-encoded."""
     try:
         return converted(column)
     except (pa.ArrowException, TypeError, ValueError) as error:
@@ -212,7 +212,7 @@ def array_of(column: Any, name: str) -> pa.Array:
 
 
 def converted(column: Any) -> pa.Array | pa.ChunkedArray:
-    """A column as pyarrow has it, whatever it is a column of."""
+    """A column of any frame library as an Arrow array."""
     library = type(column).__module__.partition(".")[0]
     if library == "pyarrow":
         return column
@@ -235,16 +235,16 @@ def holds_objects(column: Any) -> bool:
 
 
 def name_of(value: Any) -> Any:
-    """What stands for a member of an enumeration: its value if that is a text, or else its name."""
+    """Representation of an enumeration member: its value if that is a string, or else its name."""
     if not isinstance(value, Enum):
         return value
     return value.value if isinstance(value.value, str) else value.name
 
 
 def cells_of(X: Any, names: Sequence[str]) -> tuple[Table, Remote]:
-    """A part of a frame, and what others have to know of it.
+    """A partition of a frame, and the statistics of it that other processes need.
 
-    All numbers, texts and dates have one type each; a column without any has none.
+    All numbers, strings and dates have one type each; a column without any has none.
 
     Examples
     --------
@@ -262,7 +262,7 @@ def cells_of(X: Any, names: Sequence[str]) -> tuple[Table, Remote]:
 
 
 def texts_of(piece: Piece, columns: Sequence[Cells]) -> dict[str, frozenset[str]]:
-    """Names of the different texts of columns that could be categories."""
+    """Names of the distinct strings of columns that could be categories."""
     coded = [
         cells for cells in columns if is_text(cells.values.type) or cells.column in piece.source.categories
     ]
@@ -275,7 +275,7 @@ def joined_tables(tables: Sequence[Table]) -> Table:
 
 
 def as_categories(table: Table, names: Collection[str]) -> Table:
-    """A table that says which of its columns are categories in any case."""
+    """A table with some columns dictionary-encoded: categories whatever they hold."""
     for j, name in enumerate(table.column_names):
         if name in names:
             table = table.set_column(j, name, table[name].dictionary_encode())
@@ -297,11 +297,11 @@ def column_numbers(values: pa.Array) -> Array:
 
 
 def numbers_of_texts(texts: pa.DictionaryArray) -> Array:
-    """Hashes of texts as numbers."""
+    """Hashes of strings as numbers."""
     hashes = [*map(number_of_text, texts.dictionary.to_pylist()), np.nan]
     return np.array(hashes)[texts.indices.fill_null(len(hashes) - 1).to_numpy(zero_copy_only=False)]
 
 
 def number_of_text(text: str) -> float:
-    """A hash of a text, which is a whole number below 2**48."""
+    """A hash of a string, which is a whole number below 2**48."""
     return float(int.from_bytes(blake2b(text.encode(), digest_size=6).digest(), "big"))

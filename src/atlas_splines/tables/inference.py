@@ -1,4 +1,4 @@
-"""Surveys: what the columns of a table hold, found out piece by piece."""
+"""Schema inference: the kinds of a table's columns in one pass over its chunks; surveys can be merged."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Array = NDArray[np.float64]
 
 Task = Literal["auto", "classify", "regress"]
 
-# Different texts that a column may hold.
+# Distinct strings that a column may hold: with more it is one of identifiers. Not benchmarked.
 MOST_CATEGORIES = 10_000
 
 NO_TEXTS: frozenset[str] = frozenset()
@@ -43,20 +43,20 @@ NO_TEXTS: frozenset[str] = frozenset()
 # Classes that a target may have.
 MOST_CLASSES = 100
 
-DATES_AS_TARGET = "dates and times are no target; turn them into numbers, such as days since a start"
+DATES_AS_TARGET = "dates and times are not a target; turn them into numbers, such as days since a start"
 
 
 class Survey:
-    """Finds out, piece by piece, whether a column holds numbers, dates or categories, and which.
+    """Infers, chunk by chunk, whether a column holds numbers, dates or categories, and which.
 
     Parameters
     ----------
     category
         Whether to take it as categories in any case.
     way_out
-        What to do if it holds texts and numbers.
+        What to do if it holds strings and numbers.
     dates
-        What is known of its dates, if it is to be taken as dates in any case.
+        The survey of its dates, if it is to be taken as dates in any case.
     """
 
     def __init__(self, *, category: bool, way_out: str, dates: DateSurvey | None = None) -> None:
@@ -67,7 +67,7 @@ class Survey:
         self.stored: Any = None
 
     def add(self, cells: Cells) -> None:
-        """See one piece."""
+        """Update with one piece."""
         if not self.is_text and self.dates is None:
             found = cells.numbers_or_none()
             if found is not None:
@@ -95,21 +95,21 @@ class Survey:
     def _refuse_comma(self, cells: Cells) -> None:
         values = cells.values.to_pylist()
         at = next(i for i, value in enumerate(values) if value and has_comma(value))
-        cells.fail(at, f"{values[at]!r} {WITH_COMMA}{cells.ways_out.decimal}, or {self.way_out}")
+        cells.fail(at, f"{values[at]!r} {WITH_COMMA}{cells.advice.decimal}, or {self.way_out}")
 
     def _refuse_mixture(self, cells: Cells) -> None:
         values = cells.values.to_pylist()
         if self.categories:
             at = next(i for i, value in enumerate(values) if value and is_number(value))
-            what = "is a number among texts"
+            what = "is a number among strings"
         else:
             at, what = cells.first_text(), "is not a number, as other cells are"
         text = values[at]
-        ways = ["correct it", "leave it empty", *cells.way_to_miss(text), self.way_out]
+        ways = ["correct it", "leave it empty", *cells.missing_advice(text), self.way_out]
         cells.fail(at, f"{text!r} {what}; {choice(ways)}")
 
     def add_names(self, names: Collection[str], cells: Cells) -> None:
-        """Know categories that some other piece has, if it can be a column of texts."""
+        """Add the categories of another piece, if this can be a column of strings."""
         if self.is_text or self.is_blank:
             self.categories = {**dict.fromkeys(names, ""), **self.categories}
             self.is_text |= bool(names)
@@ -118,14 +118,14 @@ class Survey:
     def _refuse_too_many(self, cells: Cells) -> None:
         if len(self.categories) > MOST_CATEGORIES:
             cells.fail(
-                None, f"there are more than {MOST_CATEGORIES:,} different texts; {cells.ways_out.leave_out}"
+                None, f"there are more than {MOST_CATEGORIES:,} distinct strings; {cells.advice.leave_out}"
             )
 
-    def followed_by(self, later: Survey) -> bool:
-        """Take in what was found apart in later pieces; False if these have to be seen from here.
+    def merge(self, later: Survey) -> bool:
+        """Merge with a survey of later pieces; False if these have to be read again after this one.
 
-        That is so where the one part holds another kind of cells than the other, and where texts could be
-        numbers with commas: it depends on what came before whether these are refused.
+        That is so where the two parts hold different kinds of cells, and where strings could be numbers with
+        commas: whether these are refused depends on the cells before them.
         """
         if later.is_blank:
             return True
@@ -133,7 +133,7 @@ class Survey:
             vars(self).update(vars(later))
             return True
         if self.dates is not None and later.dates is not None:
-            return self.dates.followed_by(later.dates)
+            return self.dates.merge(later.dates)
         is_alike = self.is_text == later.is_text and (self.dates is None) == (later.dates is None)
         new = {name: text for name, text in later.categories.items() if name not in self.categories}
         self.categories |= new
@@ -145,7 +145,7 @@ class Survey:
 
     @property
     def is_blank(self) -> bool:
-        """Whether nothing but missing values was seen, and nothing was said."""
+        """Whether all values were missing, and no option was given."""
         return not self.is_text and not self.any_number and self.dates is None
 
     @property
@@ -161,7 +161,7 @@ class Survey:
 
 
 def is_number(text: str) -> bool:
-    """Whether a text can be read as a number."""
+    """Whether a string can be parsed as a number."""
     try:
         float(text)
     except ValueError:
@@ -170,9 +170,9 @@ def is_number(text: str) -> bool:
 
 
 class TableSurvey:
-    """Finds out, piece by piece, how the columns of a table become inputs and targets.
+    """Infers, chunk by chunk, how the columns of a table become inputs and targets.
 
-    Surveys of parts of a table can be made apart, and joined.
+    Surveys of parts of a table can be merged.
 
     Parameters
     ----------
@@ -189,7 +189,7 @@ class TableSurvey:
     skip_missing
         Whether rows without a target are left out, or else refused.
     dates
-        What is said of columns of dates.
+        Options of columns of dates.
     """
 
     def __init__(
@@ -217,7 +217,7 @@ class TableSurvey:
         self.of_target = Survey(category=self.task == "classify", way_out="add --classify")
 
     def add(self, piece: Piece) -> NDArray[np.bool_]:
-        """See one piece; returns which of its rows have a target."""
+        """Update with one piece; return the mask of its rows that have a target."""
         for name, seen in self.columns.items():
             seen.add(Cells.of(piece, name))
         cells = Cells.of(piece, self.target)
@@ -229,16 +229,16 @@ class TableSurvey:
         return cells.present(self.skip_missing)
 
     def present(self, piece: Piece) -> NDArray[np.bool_]:
-        """Which rows of a piece have a target."""
+        """Mask of the rows of a piece that have a target."""
         return Cells.of(piece, self.target).present(self.skip_missing)
 
-    def followed_by(self, later: TableSurvey) -> bool:
-        """Take in what was found apart in later pieces; False if these have to be seen from here."""
+    def merge(self, later: TableSurvey) -> bool:
+        """Merge with a survey of later pieces; False if these have to be read again after this one."""
         pairs = [(seen, later.columns[name]) for name, seen in self.columns.items()]
-        return all([seen.followed_by(other) for seen, other in [*pairs, (self.of_target, later.of_target)]])
+        return all([seen.merge(other) for seen, other in [*pairs, (self.of_target, later.of_target)]])
 
     def encoding(self, source: Source, sample: Table, rows: int) -> Encoding:
-        """How columns become inputs and targets, by all that was seen and a sample of so many rows."""
+        """The encoding inferred from the survey and a sample of so many rows."""
         classes = check_classes(source, self.target, self.of_target) if self.of_target.is_text else None
         columns = tuple(seen.column(name) for name, seen in self.columns.items())
         encoding = Encoding(columns, self.target, classes, source.dialect)
@@ -247,12 +247,12 @@ class TableSurvey:
 
 @dataclass(frozen=True)
 class Remote:
-    """What is known of a data frame of which only some rows are here.
+    """Statistics of a data frame of which this process holds some rows only.
 
     Attributes
     ----------
     texts
-        Names of the different texts of columns; one more than there may be if there are too many.
+        Names of the distinct strings of columns; one more than there may be if there are too many.
     rows
         Number of all rows.
     """
@@ -266,7 +266,7 @@ class Remote:
         return Remote({name: some_of(texts) for name, texts in every.items()}, self.rows + other.rows)
 
     def news(self, encoding: Encoding) -> News:
-        """Which categories of all rows an encoding does not know."""
+        """Categories of all rows that are new to an encoding."""
         coded = [column for column in encoding.columns if column.categories is not None]
         new = {
             column.name: self.texts.get(column.name, NO_TEXTS) - {*(column.categories or ()), *column.others}
@@ -276,7 +276,7 @@ class Remote:
 
 
 def some_of(texts: Collection[str]) -> frozenset[str]:
-    """All of them, or as many as show that there are too many: the same, in whatever parts they come."""
+    """All of them up to one more than the limit, independent of how they are partitioned."""
     few = len(texts) <= MOST_CATEGORIES
     return frozenset(texts if few else sorted(texts)[: MOST_CATEGORIES + 1])
 
@@ -286,12 +286,12 @@ def survey_frame(
 ) -> Encoding:
     """How the columns of a data frame become inputs.
 
-    A frame has types: strings are categories, or dates, however much they look like numbers.
+    A frame has types: strings are categories or dates, even if they could be parsed as numbers.
     """
-    ways_out = piece.source.ways_out
+    advice = piece.source.advice
     columns = []
     for name in piece.source.columns:
-        way_out, cells = ways_out.category.format(column=name), Cells.of(piece, name)
+        way_out, cells = advice.category.format(column=name), Cells.of(piece, name)
         are_texts = name in piece.source.categories or (cells.holds_texts and not looks_like_dates(cells))
         seen = Survey(
             category=are_texts and name not in dates,
@@ -318,14 +318,14 @@ def check_classes(source: Source, target: str, seen: Survey) -> tuple[Label, ...
 
 
 def checked_columns(encoding: Encoding, sample: Piece, rows: int) -> Encoding:
-    """The encoding of a table with so many rows, unless texts are all different, or names of inputs alike."""
+    """The encoding of a table of `rows` rows; raises for columns of identifiers and duplicate names."""
     for column in encoding.columns:
         if column.is_placed and len(column.categories or ()) > rows / 2:
             cells = Cells.of(sample, column.name)
-            what = "nearly every text is different, so they tell nothing"
+            what = "nearly every string is distinct, so the column carries no information"
             if cells.numbers_or_none() is not None:
-                what = "nearly every text is different, and each is a number; give the column as numbers"
-            cells.fail(None, f"{what}{', or' if 'give' in what else ';'} {cells.ways_out.leave_out}")
+                what = "nearly every string is distinct, and each is a number; give the column as numbers"
+            cells.fail(None, f"{what}{', or' if 'give' in what else ';'} {cells.advice.leave_out}")
     if len({*encoding.inputs}) < len(encoding.inputs):
         raise TableError(
             f"{sample.source.name}: a column has the name of another one's category or part of a date; "
@@ -336,7 +336,7 @@ def checked_columns(encoding: Encoding, sample: Piece, rows: int) -> Encoding:
 
 @dataclass(frozen=True)
 class News:
-    """What a table has that was not there in fit.
+    """Categories and classes of a table that were not in the fit.
 
     Attributes
     ----------
@@ -358,7 +358,7 @@ class News:
         return News(categories, tuple(np.unique([*self.classes, *other.classes]).tolist()))
 
     def added_to(self, encoding: Encoding) -> Encoding:
-        """The encoding that knows them."""
+        """The encoding with them added."""
         columns = tuple(
             column.with_new(self.categories[column.name]) if column.name in self.categories else column
             for column in encoding.columns
@@ -370,16 +370,16 @@ class News:
 
 
 def new_categories(piece: Piece, column: Column, others: Collection[str] = ()) -> set[str]:
-    """Categories of a column that were not there in fit; with the others, there must not be too many."""
+    """Categories of a column that were not in the fit; raises if there are too many with the others."""
     cells, known = Cells.of(piece, column.name), (*(column.categories or ()), *column.others)
     new = {*cells.unknown(known)}
     if len(known) + len(new.union(others)) > MOST_CATEGORIES:
-        cells.fail(None, f"there are more than {MOST_CATEGORIES:,} different texts; check the column")
+        cells.fail(None, f"there are more than {MOST_CATEGORIES:,} distinct strings; check the column")
     return new
 
 
 def news_columns(encoding: Encoding, source: Source) -> list[str]:
-    """Columns of a table that can have something new."""
+    """Columns of a table that can have new categories or classes."""
     names = [column.name for column in encoding.columns if column.categories is not None]
     coded = [name for name in names if name in source.columns]
     return [*coded, *([encoding.target] if encoding.classes else [])]
@@ -406,7 +406,7 @@ def checked_news(source: Source, encoding: Encoding, news: News) -> News:
         known = len(column.categories or ()) + len(column.others)
         if known + len(news.categories.get(column.name, ())) > MOST_CATEGORIES:
             where, what = f"{source.name}, column {column.name!r}", f"more than {MOST_CATEGORIES:,}"
-            raise TableError(f"{where}: there are {what} different texts; check the column")
+            raise TableError(f"{where}: there are {what} distinct strings; check the column")
     count = len(encoding.classes or ()) + len(news.classes)
     if count > MOST_CLASSES:
         where, what = f"{source.name}, column {encoding.target!r}", f"at most {MOST_CLASSES}"

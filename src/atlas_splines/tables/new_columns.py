@@ -60,8 +60,7 @@ class NewColumn:
     categories
         Those that the rows have, sorted; None for numbers and dates.
     layout, zone
-        How texts write a date, and whose clock counts, as in `Calendar`; the layout is None if there are no
-        dates.
+        Layout and time zone of dates, as in `Calendar`; the layout is None if there are none.
     input
         The (first) input of a column that the fit had: its values are missing where a row has a category of
         the fit. None for a column that came later.
@@ -125,13 +124,13 @@ class NewColumn:
 
     @classmethod
     def from_json(cls, value: object, values: Array) -> NewColumn:
-        """Read `to_json`, or raise a ValueError that says what is wrong."""
+        """Read `to_json`, or raise a ValueError with a clear message."""
         names = ("name", "categories", "layout", "zone")
         fields = Fields.with_optional(value, "a column that came later", names, "input")
         categories = None if fields.is_null("categories") else tuple(fields.items("categories"))
         if categories is not None:
             if any(type(text) is not str for text in categories) or [*categories] != sorted({*categories}):
-                raise ValueError(f"'categories' of {fields.name} must be different texts, sorted")
+                raise ValueError(f"'categories' of {fields.name} must be distinct strings, sorted")
             places = values[~np.isnan(values)]
             if ((places != np.floor(places)) | (places < 0) | (places >= len(categories))).any():
                 raise ValueError(f"the values of {fields.name} must be places of its categories")
@@ -166,7 +165,7 @@ class LaterCategories(NamedTuple):
 
 
 def new_columns(found: Encoding, piece: Piece, known: Encoding) -> tuple[Column, ...]:
-    """Columns that a survey has found in a table, as they are encoded where another encoding is known."""
+    """Columns of a survey as additions to an existing encoding."""
     columns = tuple(map(_with_trend, found.columns))
     inputs = [*known.inputs, *(name for column in columns for name in column.inputs)]
     if len({*inputs}) < len(inputs):

@@ -1,4 +1,4 @@
-"""Random samples of tables that are read in pieces, by one process or several."""
+"""Reservoir sampling (Vitter 1985) of tables read in chunks, by one process or several."""
 
 from __future__ import annotations
 
@@ -13,14 +13,48 @@ from numpy.typing import NDArray
 
 from atlas_splines.tables.source import Piece, Table
 
-__all__ = ["Counts", "Mask", "Picked", "Picking", "Reservoir", "Sample", "chosen_rows", "random_numbers"]
+__all__ = [
+    "SAMPLE_RULES",
+    "Counts",
+    "Mask",
+    "Picked",
+    "Picking",
+    "Reservoir",
+    "Sample",
+    "SampleRules",
+    "chosen_rows",
+    "random_numbers",
+]
 
 Array = NDArray[np.float64]
 
-# Goes with the user's seed: data is often made with default_rng(seed) too, and no sample may depend on it.
+# Mixed with the user's seed, for data is often drawn with default_rng(seed) too.
 OWN_SEED = 0x61746C6173
 
-# Rows that draw their keys at once where no other process may know how many came before.
+
+@dataclass(frozen=True)
+class SampleRules:
+    """Size of the sample to which a table that does not fit into memory is fitted; not benchmarked apart.
+
+    Attributes
+    ----------
+    rows
+        Rows at most.
+    cells
+        Cells at most, 64 MB: there are fewer rows if they are long.
+    """
+
+    rows: int = 50_000
+    cells: int = 8_000_000
+
+    def size(self, columns: int) -> int:
+        """Rows of a sample of a table with so many columns."""
+        return min(self.rows, self.cells // columns)
+
+
+SAMPLE_RULES = SampleRules()
+
+# Rows whose keys are drawn at once, independently of the number of rows before them.
 ROWS_AT_ONCE = 1_000_000
 
 
@@ -30,9 +64,9 @@ def random_numbers(seed: int, *use: int) -> np.random.Generator:
 
 
 class Reservoir:
-    """A uniform random sample of rows that are seen in pieces, each with a value beside it.
+    """A uniform random sample of the rows of a stream of chunks, each with a value beside it.
 
-    The value is what must stay with a row: its number in a table, or its target.
+    The value is the index of a row in its table, or its target.
 
     Parameters
     ----------
@@ -58,7 +92,7 @@ class Reservoir:
         self.parts: list[tuple[Array, NDArray[Any], pa.Table]] = []  # keys, values and rows
 
     def add(self, rows: pa.Table, values: NDArray[Any]) -> None:
-        """Each row draws a key; those with the smallest keys are the sample."""
+        """Update with rows: each draws a key, and those with the smallest keys are the sample."""
         keys = self.random.random(rows.num_rows)
         kept = keys < self.limit
         self.parts.append((keys[kept], values[kept], rows.filter(pa.array(kept))))
@@ -82,7 +116,7 @@ class Reservoir:
 
 
 def chosen_rows(count: int, capacity: int, seed: int) -> NDArray[np.int64]:
-    """Which of so many rows a reservoir would hold, in order, from 0: so others can fetch them.
+    """Indices of the rows that a reservoir would hold of so many, sorted: other processes can fetch them.
 
     Examples
     --------
@@ -130,12 +164,12 @@ class Sample:
 
     @classmethod
     def held_by(cls, reservoir: Reservoir) -> Sample:
-        """The sample of a reservoir that has seen at least a row, with the number of each beside it."""
+        """The sample of a non-empty reservoir, with the number of each row beside it."""
         return cls(*reservoir.sample(), reservoir.seen)
 
     @classmethod
     def of_picked(cls, picked: Picked, counts: Counts) -> Sample:
-        """The sample of rows that were picked, in any order."""
+        """The sample of fetched rows, in any order."""
         numbers = np.concatenate([part[0] for part in picked])
         order = np.argsort(numbers)
         rows = pa.concat_tables([part[1] for part in picked]).take(order).combine_chunks()
@@ -143,7 +177,7 @@ class Sample:
 
 
 class Counts(dict[Place, tuple[int, int]]):
-    """Rows of each piece of a table, and how many of them have a target.
+    """Numbers of rows, and of rows with a target, of each piece of a table.
 
     Examples
     --------
@@ -167,7 +201,7 @@ class Counts(dict[Place, tuple[int, int]]):
 
     @property
     def first_labelled(self) -> dict[Place, int]:
-        """How many rows with a target come before each piece."""
+        """Number of rows with a target before each piece."""
         places = sorted(self)
         before = itertools.accumulate((self[place][1] for place in places), initial=0)
         return dict(zip(places, before, strict=False))
@@ -180,11 +214,11 @@ class Picking:
     Attributes
     ----------
     wanted
-        Which ones, counted from 0 among those that have a target.
+        Their indices among the rows that have a target.
     first
-        How many of those come before each piece.
+        Number of rows with a target before each piece.
     mask
-        Which rows of a piece have a target.
+        Mask of the rows of a piece that have a target.
     """
 
     wanted: Numbers
@@ -193,7 +227,7 @@ class Picking:
 
     @classmethod
     def of(cls, counts: Counts, capacity: int, seed: int, mask: Mask) -> Picking:
-        """Fetch what a reservoir would hold of rows that were counted."""
+        """The task that fetches the rows that a reservoir would hold of counted ones."""
         return cls(chosen_rows(counts.labelled, capacity, seed), counts.first_labelled, mask)
 
     def __call__(self, pieces: Iterable[Piece]) -> Picked:

@@ -1,4 +1,4 @@
-"""Tables: CSV and Parquet in pieces of bounded size. Rows are counted from 1, below the header.
+"""Tables as streams of chunks of bounded size, from CSV and Parquet. Rows are numbered from 1.
 
 A table is one file, several by a pattern or in a folder, or standard input.
 """
@@ -39,7 +39,7 @@ from atlas_splines.tables.dialects import (
     text_of,
     with_single_blanks,
 )
-from atlas_splines.tables.wording import COMMAND, TableError, WaysOut, counted, listed, one_line
+from atlas_splines.tables.wording import COMMAND, Advice, TableError, counted, listed, one_line
 
 __all__ = ["Located", "Piece", "Share", "Source", "Table", "TableError", "opened", "pieces_joined"]
 
@@ -51,7 +51,7 @@ BLOCK = 4 * 2**20
 # Rows of a Parquet file that are read at a time, and cells of them: there are fewer rows if they are long.
 ROWS, CELLS = 50_000, 4_000_000
 
-# Bytes of texts in such a piece: a file has each text once, however many rows it is in.
+# Bytes of strings in such a piece: a file has each string once, however many rows it is in.
 TEXTS = 64 * 2**20
 
 ENDINGS = (*TEXT_ENDINGS, *(f"{ending}.gz" for ending in TEXT_ENDINGS), *PARQUET_ENDINGS, *WHOLE_ENDINGS)
@@ -80,8 +80,8 @@ class Source:
         Columns that hold the index of a data frame, which has no name.
     parts
         The files of a table of several ones, in their order.
-    ways_out
-        What its owner can do about a column that cannot be read.
+    advice
+        What the user can do about a column that cannot be read.
     """
 
     path: Path
@@ -91,11 +91,11 @@ class Source:
     categories: frozenset[str] = frozenset()
     index: frozenset[str] = frozenset()
     parts: tuple[Source, ...] = ()
-    ways_out: WaysOut = COMMAND
+    advice: Advice = COMMAND
 
     @classmethod
     def of(cls, path: Path, name: str | None = None, dialect: Dialect = PLAIN) -> Source:
-        """A file that is there, with its header read."""
+        """An existing file, with its header read."""
         name = name or str(path)
         if not path.is_file():
             raise TableError(f"{name} does not exist or is not a file; check the name")
@@ -127,8 +127,8 @@ class Source:
         return replace(first, name=name, parts=tuple(parts))
 
     @property
-    def looks_headless(self) -> bool:
-        """Whether the names of columns look like cells: half of them or more are numbers."""
+    def lacks_header(self) -> bool:
+        """Whether the header is probably a row of data: half of its names or more are numbers."""
         numbers = sum(NUMBER.fullmatch(column) is not None for column in self.columns)
         return not self.is_parquet and self.dialect.header and 2 * numbers >= len(self.columns)
 
@@ -138,7 +138,7 @@ class Source:
         return is_parquet(self.path, self.name)
 
     def need(self, columns: Collection[str]) -> None:
-        """Refuse a table that lacks a column."""
+        """Raise if a column is absent."""
         for column in columns:
             if column not in self.columns:
                 what = f"{self.name} has no column {column!r}; it has {listed(self.columns)}"
@@ -146,8 +146,8 @@ class Source:
 
     @property
     def _hint(self) -> str:
-        """What may be meant where a column is not there."""
-        if self.looks_headless:
+        """A hint for a column that does not exist."""
+        if self.lacks_header:
             return "; if its first row is data, add --no-header"
         is_blank = not self.is_parquet and len(self.columns) == 1 and re.search(r"\s", self.columns[0])
         return "; if blanks are between its columns, add --separator blank" if is_blank else ""
@@ -165,20 +165,20 @@ class Source:
     def shares(
         self, columns: Sequence[str] | None = None, readers: int = 1, before: Sequence[int] = ()
     ) -> list[Share]:
-        """The table in shares that can be read apart: its files, or parts of them for so many readers.
+        """Partitions of the table that can be read independently: its files, or parts of them for readers.
 
-        `before` are the rows that come before each file, if these are known.
+        `before` are the rows before each file, if counted.
         """
         names = tuple(self.columns if columns is None else columns)
         schema = self._common_schema(list(names)) if self.is_parquet else None
         files = self.parts or (self,)
         step = -(-readers // len(files))
-        known = [*before, *[0] * len(files)]  # where none is known nobody asks for it
+        known = [*before, *[0] * len(files)]  # where they were not counted they are not used
         every = itertools.product(enumerate(files), range(step))
         return [Share(file, k, names, schema, first, step, known[k]) for (k, file), first in every]
 
     def _common_schema(self, names: list[str]) -> pa.Schema:
-        """Types of columns that hold the values of all files."""
+        """Common types of the columns of all files."""
         schemas = []
         for part in self.parts or (self,):
             with part._damage_named():
@@ -208,7 +208,7 @@ class Source:
 
     def _csv_tables(self, names: list[str]) -> Iterator[pa.Table]:
         header, delimiter, lines = csv_head(self.path, self.name, self.dialect)
-        # no function of Python's here: threads of pyarrow would call it after Python has ended
+        # no Python callback here: threads of pyarrow would call it after the interpreter has ended
         parsing = arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
         converting = arrow_csv.ConvertOptions(
             column_types=dict.fromkeys(header, pa.string()),
@@ -236,7 +236,7 @@ class Source:
                 raise TableError(f"{self.name} is damaged: {one_line(error)}; write it again") from None
 
     def _blank_blocks(self, header_lines: int) -> Iterator[tuple[pa.BufferReader, int]]:
-        """A file with blanks between its cells, in blocks with one blank each, below the header."""
+        """A whitespace-separated file, in blocks with single spaces, below the header."""
         with text_of(self.path) as file:
             for _ in range(header_lines):
                 file.readline()
@@ -247,7 +247,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Share:
-    """Pieces of a table that one process reads by itself: every so many-th of one of its files.
+    """A partition of a table for one process: every `step`-th chunk of one of its files.
 
     Attributes
     ----------
@@ -260,9 +260,9 @@ class Share:
     schema
         Their types in all files of the table; None for CSV.
     first, step
-        Which of its pieces these are: the first of them, from 0, and how far it is to the next.
+        Its chunks of the file: the first of them, from 0, and the stride.
     before
-        Rows in files that come before it, if that is known.
+        Rows in the files before it, if counted.
     """
 
     file: Source
@@ -289,14 +289,14 @@ class Share:
 
     @property
     def apart(self) -> Share:
-        """The share as another process finds it, whatever folder that is in."""
+        """The share with an absolute path, for processes with another working directory."""
         return replace(self, file=replace(self.file, path=self.file.path.absolute()))
 
 
 def _csv_fault(error: Exception, rows: int, before: int) -> str:
-    """What is wrong with a CSV file after so many good rows, from what pyarrow says.
+    """Description of a CSV error after so many valid rows, from the message of pyarrow.
 
-    It counts lines, of which `before` come before the first one of a block.
+    Its row number counts lines, of which `before` come before the first one of a block.
     """
     wrong = WRONG_ROW.search(str(error))
     if wrong:
@@ -334,7 +334,7 @@ class Piece:
 
     @property
     def place(self) -> tuple[int, int]:
-        """Where it is: pieces of a table are in the order of their places."""
+        """Sort key: pieces of a table are in the order of their places."""
         return self.file, self.first_row
 
     @property
@@ -353,7 +353,7 @@ def _is_plain_text(kind: pa.DataType) -> bool:
 
 
 def _of_bounded_texts(table: pa.Table) -> Iterator[pa.Table]:
-    """A table in parts whose texts are short enough to be written out in each row."""
+    """A table in parts whose strings are short enough to be written out in each row."""
     sizes = np.zeros(table.num_rows, np.int64)
     for column in table.columns:
         if pa.types.is_dictionary(column.type):
@@ -366,13 +366,13 @@ def _of_bounded_texts(table: pa.Table) -> Iterator[pa.Table]:
 
 
 def _text_sizes(values: pa.Array) -> pa.Array:
-    """Bytes of each value of a dictionary; other values than texts are short."""
+    """Bytes of each value of a dictionary; other values than strings are short."""
     is_long = _is_plain_text(values.type) or pa.types.is_binary(values.type)
     return pc.binary_length(values) if is_long else pa.array(np.zeros(len(values), np.int64))
 
 
 class Located:
-    """The files of a table, which may still be written in any dialect.
+    """The files of a table before its dialect is determined.
 
     Parameters
     ----------
@@ -438,7 +438,7 @@ def paths_of(name: str) -> list[Path]:
         return [path]
     found = sorted(file for file in map(Path, glob.glob(name, recursive=True)) if file.is_file())
     if not found:
-        raise TableError(f"no file is named like {name}; check the pattern")
+        raise TableError(f"no file matches {name}; check the pattern")
     return found
 
 

@@ -1,4 +1,4 @@
-"""Words and numbers in the sentences that users read."""
+"""Formatting of words and numbers in messages."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 __all__ = [
-    *("COMMAND", "FRAME", "TableError", "WaysOut"),
+    *("COMMAND", "FRAME", "TableError", "Advice"),
     *("choice", "counted", "listed", "one_line", "byte_size", "visible"),
 ]
 
-# What steers a terminal instead of being shown: control characters, ends of lines and paragraphs, changes of
-# the direction of writing, and halves of characters, which cannot be written at all.
+# Characters that control a terminal or cannot be encoded: control characters, line and paragraph separators,
+# bidirectional overrides, and lone surrogates.
 CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class TableError(ValueError):
-    """Something is wrong with a table; the message names the file, row and column, and says what to do."""
+    """An invalid table; the message names the file, row and column, and what to do."""
 
 
 @dataclass(frozen=True)
-class WaysOut:
-    """What to do about a column that cannot be read, for whoever gave the table.
+class Advice:
+    """Advice on a column that cannot be read, in terms of the command or of Python.
 
     Attributes
     ----------
@@ -31,11 +31,11 @@ class WaysOut:
     category
         How to have it read as categories, whatever it holds; {column} is its name.
     day_first
-        How to say whether days or months come first in its dates.
+        How to choose whether days or months come first in its dates.
     decimal
         How to have numbers read that have decimal commas.
     missing
-        How to have a text read as a missing value; {text} is that text.
+        How to have a string read as a missing value; {text} is that string.
     """
 
     leave_out: str
@@ -45,17 +45,17 @@ class WaysOut:
     missing: str
 
 
-COMMAND = WaysOut(
+COMMAND = Advice(
     leave_out="leave the column out with --ignore",
     category="add --category {column}",
-    day_first="say which, with --date {column}=day-first or --date {column}=month-first",
+    day_first="choose with --date {column}=day-first or --date {column}=month-first",
     decimal=", or add --decimal ','",
     missing="add --na {text!r} if it stands for a missing value",
 )
-FRAME = WaysOut(
+FRAME = Advice(
     leave_out="leave the column out",
     category="turn the column into categories",
-    day_first="say which, with dates={{'{column}': 'day-first'}} or 'month-first'",
+    day_first="choose with dates={{'{column}': 'day-first'}} or 'month-first'",
     decimal="",
     missing="",
 )
@@ -74,7 +74,7 @@ def listed(names: Collection[object], most: int = 12) -> str:
 
 
 def choice(ways: Sequence[str]) -> str:
-    """Ways of which one is to be chosen, in a sentence.
+    """Alternatives, joined by commas and "or".
 
     Examples
     --------
@@ -98,15 +98,15 @@ def counted(count: int, what: str) -> str:
 
 
 def one_line(error: object) -> str:
-    """A message of a library as a part of a sentence."""
+    """A library's error message as a part of a sentence."""
     return " ".join(str(error).split()).rstrip(".;")
 
 
 def visible(line: str) -> str:
-    r"""A line as a terminal may show it, whoever chose the names in it.
+    r"""A line with control characters escaped, as names in it may come from an untrusted file.
 
-    A name in somebody else's file could colour, hide or forge what is printed. Escapes are those of JSON, so
-    that a line of JSON means the same afterwards.
+    Such a name could colour, hide or forge what a terminal shows. Escapes are those of JSON, so that a line
+    of JSON means the same afterwards.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Tables that are written piece by piece, and appear all at once."""
+"""Atomic writing of tables, chunk by chunk."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["TableWriter", "read_scratch", "write_scratch"]
 
 
 class TableWriter:
-    r"""Writes a table piece by piece; it appears all at once at the end, or not at all.
+    r"""Writes a table chunk by chunk; the file appears at the end as a whole, or not at all.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class TableWriter:
             self._open.__exit__(kind, error, trace)
 
     def write(self, rows: pa.Table) -> None:
-        """Write some more rows; all pieces have the same columns."""
+        """Append rows; all pieces have the same columns."""
         with self._naming():
             if self.is_parquet:
                 self._write_parquet(rows)
@@ -77,7 +77,7 @@ class TableWriter:
 
     @contextlib.contextmanager
     def _naming(self) -> Iterator[None]:
-        """Say which table it was that could not be written; a reader that went away is no such failure."""
+        """Name the table in errors of writing; a pipe closed by its reader is not one."""
         try:
             yield
         except BrokenPipeError:
@@ -103,7 +103,7 @@ class TableWriter:
         try:
             arrow_csv.write_csv(rows, piece, options)
             self._file.write(piece.getvalue())
-        except pa.ArrowInvalid:  # some cell needs quotes, and pyarrow would put them around every text
+        except pa.ArrowInvalid:  # some cell needs quotes, and pyarrow would put them around every string
             columns = [column.to_pylist() for column in rows.columns]
             self._write_lines(zip(*columns, strict=True))
 
@@ -115,7 +115,7 @@ class TableWriter:
 
 
 def write_scratch(path: Path, tables: Iterable[pa.Table]) -> list[int]:
-    """Keep tables of the same columns in a file for a while; returns in how many batches each one is."""
+    """Spill tables of the same columns to a temporary file; returns the number of batches of each."""
     batches, writer = [], None
     with whole_file(path) as file, contextlib.ExitStack() as stack:
         for table in tables:
@@ -129,7 +129,7 @@ def write_scratch(path: Path, tables: Iterable[pa.Table]) -> list[int]:
 
 
 def read_scratch(path: Path, batches: Iterable[int]) -> Iterator[pa.Table]:
-    """The tables that were kept in a file, each of which is in so many batches."""
+    """The tables of a temporary file, by their numbers of batches."""
     with pa.OSFile(str(path)) as file, pa.ipc.open_stream(file) as reader:
         for count in batches:
             found = [reader.read_next_batch() for _ in range(count)]
@@ -142,7 +142,7 @@ def _whole_standard_output() -> Iterator[IO[bytes]]:
     with tempfile.TemporaryFile() as file:
         yield file
         file.seek(0)
-        if sys.stdout.isatty():  # somebody looks at it; files and programs get every byte as it is
+        if sys.stdout.isatty():  # escaped for a terminal only; files and pipes get every byte as it is
             sys.stdout.buffer.writelines(visible(line[:-1].decode()).encode() + b"\n" for line in file)
         else:
             shutil.copyfileobj(file, sys.stdout.buffer)

@@ -1,4 +1,4 @@
-"""Updates that do not forget: where they may change a model, how they learn, and how they are logged.
+"""Updates without forgetting: plan, footprint, routing, change detection, assessment, consolidation, the log.
 
-Imports `core` and `pooled`.
+May import `model`, `files` and `memory`.
 """

@@ -21,6 +21,7 @@ from atlas_splines.model.atlas import state_of
 from atlas_splines.model.state import State
 
 __all__ = [
+    "COVERAGE",
     "Coverage",
     "coverage_before_learning",
     "coverage_of_charts",
@@ -39,6 +40,8 @@ __all__ = [
 Array = NDArray[np.float64]
 Points = NDArray[np.floating]
 Ask = Callable[[ErrorModel, State, Array, Array], Array]
+
+COVERAGE = 0.9  # of the intervals that are drawn, listed and assessed: a convention
 
 # Predictions at which quantiles of a monotone model are looked at: four to each knot of a scale, with splines
 # of 13 cells. Eight times as many move a quantile by less than 0.002 standard deviations of the target.

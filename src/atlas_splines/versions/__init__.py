@@ -1,6 +1,6 @@
-"""Version control for models: compare, patch, merge, verify and forget, to the bit.
+"""Version control for models: diff, patch, merge, verify, replay and forget, bit for bit.
 
-Imports `storage` and everything below it; only the command and experiments may import it.
+May import `model` to `io`; only `dask`, `cli` and the experiments may import it.
 """
 
 from atlas_splines.versions.diff import Difference, diff

@@ -1,4 +1,4 @@
-"""Promises in company: each operation after others, as a life has them. One test for each fault that was found."""
+"""Operations in combination: each after others, as a life has them. One test for each fault that was found."""
 
 import copy
 
