@@ -243,9 +243,7 @@ def needed_domain(state: State, log: Sequence[Record]) -> Domain:
 
 def lasting_domain(log: Sequence[Record], inputs: int) -> Domain:
     """How far updates that stand have extended the domain, and `reach` before an update."""
-    grown = [
-        each.own for each in growth_of(log) if each.update.reverted is None or each.update.kind != "chart"
-    ]
+    grown = [each.own for each in growth_of(log) if lasts(each.update)]
     return joint([np.tile(UNIT, (inputs, 1)), *grown, *reached_before(log, inputs)])
 
 
@@ -279,20 +277,33 @@ class Growth:
 def growth_of(log: Sequence[Record]) -> list[Growth]:
     """How the domain has grown: each update found it as those had left it that stood then."""
     found: list[Growth] = []
+    fallen: list[Growth] = []  # by charts that were taken back later
+    lasting: Domain | None = None  # by all others: of a long log, joined as it goes
     for record in log:
         if isinstance(record, Update):
             domain = record.footprint.domain
             unit = np.broadcast_to(UNIT, domain.shape)
-            standing = [each.own for each in found if stands(each.update, record)]
-            known = joint([unit, *standing, *reached_before([record], len(domain))])
+            lasting = unit if lasting is None else lasting
+            standing = [each.own for each in fallen if stands(each.update, record)]
+            known = joint([lasting, *standing, *reached_before([record], len(domain))])
             beyond = (np.sign(domain - known) == (-1, 1)) & (record.after != record.before)
-            found.append(Growth(record, known, np.where(beyond, domain, unit)))
+            grown = Growth(record, known, np.where(beyond, domain, unit))
+            found.append(grown)
+            if lasts(record):
+                lasting = joint([lasting, grown.own])
+            else:
+                fallen.append(grown)
     return found
+
+
+def lasts(update: Update) -> bool:
+    """Whether the domain stays as an update has left it."""
+    return update.reverted is None or update.kind != "chart"
 
 
 def stands(update: Update, later: Update) -> bool:
     """Whether the domain still was as an update had left it when a later one was made."""
-    return update.reverted is None or update.reverted > later.time or update.kind != "chart"
+    return lasts(update) or (update.reverted is not None and update.reverted > later.time)
 
 
 def joint(domains: Sequence[Domain]) -> Domain:
