@@ -42,10 +42,13 @@ def classifier():
 # --- intervals ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("coverage", [0.5, 0.8, 0.9, 0.95])
-def test_the_promised_share_of_rows_is_covered(coverage, fitted):
-    X, y = noisy(4000, seed=1)
-    assert within(y, fitted.predict_interval(X, coverage)).mean() == pytest.approx(coverage, abs=0.04)
+def test_the_promised_share_of_rows_is_covered(fitted):
+    # given its 800 rows, what one fit covers has a standard deviation of 0.013 to 0.016: four are averaged
+    fits = [fitted, *(AtlasRegressor(**QUICK).fit(*noisy(800, seed)) for seed in (2, 3, 4))]
+    X, y = noisy(20_000, seed=1)
+    for coverage in (0.5, 0.8, 0.9, 0.95):
+        covered = np.mean([within(y, fit.predict_interval(X, coverage)).mean() for fit in fits])
+        assert covered == pytest.approx(coverage, abs=0.02)
 
 
 def test_intervals_are_as_wide_as_noise_is(fitted):

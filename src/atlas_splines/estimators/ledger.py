@@ -636,12 +636,17 @@ def framed_anew(estimator: Estimator, ledger: Ledger, rules: FrameRules = FRAME_
     It is after an update that was learned by "auto" if rows have grown by a share since the last time. Charts
     which the data has decided for are part of what is fitted: rows in one that came before it no longer
     count. As long as the user has opened one, or rows have categories without a place, nothing is changed.
+    Nor is it while no candidate that has learned all rows has a share: if classes are swapped, half of the
+    rows before and half after, length scales that suit all rows are those of noise.
     """
     newest = ledger.contributions[-1]
     if newest.kind != "update" or newest.options["retention"] != "auto" or not estimator._can_frame(ledger):
         return estimator
-    framed = int((needed_pool(state_of(estimator.model_)).kept_updates == 0).sum())
+    pool = needed_pool(state_of(estimator.model_))
+    framed = int((pool.kept_updates == 0).sum())
     if not max(rules.fewest_rows, rules.growth * framed) <= ledger.rows <= rules.most_rows:
+        return estimator
+    if not pool.complete_share:
         return estimator
     return estimator._framed_by(counting_rows(estimator, ledger), ledger.parameters)
 

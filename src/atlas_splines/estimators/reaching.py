@@ -251,9 +251,7 @@ def needed_domain(before: Atlas, state: State, log: Sequence[Record]) -> Domain:
 
 def lasting_domain(log: Sequence[Record], inputs: int) -> Domain:
     """How far updates that stand have extended the domain, and `reach` before an update."""
-    grown = [
-        each.own for each in growth_of(log) if each.update.reverted is None or each.update.kind != "chart"
-    ]
+    grown = [each.own for each in growth_of(log) if lasts(each.update)]
     return joint([np.tile(UNIT, (inputs, 1)), *grown, *reached_before(log, inputs)])
 
 
@@ -305,9 +303,14 @@ def growth_of(log: Sequence[Record]) -> list[Growth]:
     return found
 
 
+def lasts(update: Update) -> bool:
+    """Whether the domain stays as an update has left it."""
+    return update.reverted is None or update.kind != "chart"
+
+
 def stands(update: Update, later: Update) -> bool:
     """Whether the domain still was as an update had left it when a later one was made."""
-    return update.reverted is None or update.reverted > later.time or update.kind != "chart"
+    return lasts(update) or (update.reverted is not None and update.reverted > later.time)
 
 
 def joint(domains: Sequence[Domain]) -> Domain:

@@ -215,6 +215,12 @@ class Candidates(Recomputing):
         partial[[0, *[1 + len(self.half_lives)] * (self.memory is not None)]] = False
         return experts.shares(partial)
 
+    @property
+    def complete_share(self) -> float:
+        """Share of all candidates together that have learned every row and forgotten none."""
+        kept = 0.0 if self.memory is None else float(self.expert_shares[1 + len(self.half_lives)])
+        return float(self.expert_shares[0]) + kept
+
     @cached_property
     def all_experts(self) -> ExpertWeights:
         """How well the candidates predicted, up to now."""

@@ -41,7 +41,7 @@ FEWEST_ROWS = (
 MUTE = (
     "total",
     "total_sums",
-    "fading",
+    "decaying",
     "first",
     "later",
     "base",

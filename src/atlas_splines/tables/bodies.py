@@ -22,7 +22,7 @@ from atlas_splines.tables.cells import LARGEST, MISSING_TARGET, Cells, Label
 from atlas_splines.tables.dialects import Dialect
 from atlas_splines.tables.encoding import Column, Encoding
 from atlas_splines.tables.source import Piece, Source, pieces_joined
-from atlas_splines.tables.wording import TableError, Advice, listed, one_line
+from atlas_splines.tables.wording import Advice, TableError, listed, one_line
 from atlas_splines.tables.writing import TableWriter
 
 __all__ = [

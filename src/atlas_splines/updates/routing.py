@@ -101,7 +101,7 @@ def innovation(
     >>> statistics.add(phi[:500], y[:500])
     >>> posterior = solve(statistics, Prior.flat([2]))
     >>> [innovation(posterior, phi[500:], new).is_noise() for new in (y[500:], 1 - y[500:])]
-    (True, False)
+    [True, False]
     """
     variance = posterior.noise * (1 + posterior.leverage(phi))[:, None]  # (rows, outputs)
     predicted = phi @ posterior.weights
