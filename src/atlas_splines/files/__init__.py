@@ -1,4 +1,4 @@
-"""Bytes on disk, whatever they mean: checked archives, one atomic writer, locks.
+"""Files: checked archives, the atomic writer, locks.
 
-Imports the checks of `core` only, so that every other folder can write through it.
+Imports the checks of `model` only, so that every other folder can write through it.
 """

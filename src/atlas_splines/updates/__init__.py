@@ -1,4 +1,4 @@
-"""Updates that do not forget: where they may change a model, how they learn, and how they are logged.
+"""Continual learning without forgetting: the plan of an update, its footprint, how rows are learned, the log.
 
-Imports `core` and `pooled`.
+Imports `model` and `memory`.
 """

@@ -1,6 +1,6 @@
-"""Version control for models: compare, patch, merge, verify and forget, to the bit.
+"""Version control of models: compare, patch, merge, verify, replay and forget (machine unlearning), exactly.
 
-Imports `storage` and everything below it; only the command and experiments may import it.
+Imports `io` and everything below it; only the command and experiments may import it.
 """
 
 from atlas_splines.versions.diff import Difference, diff
