@@ -208,14 +208,14 @@ def entry_text(entry: Any) -> str:
     """An entry of a log: its facts without its times, and the hashes of the model before and after."""
     held, area = getattr(entry, "held_out", None), getattr(entry, "footprint", None)
     facts = {
-        name: getattr(entry, name, None)
+        name: getattr(entry, {"caution": "warning"}.get(name, name), None)
         for name in (
             "id", "kind", "rows", "error_before", "error_after", "error", "worst", "replaced", "updates",
             "data", "author", "message", "reason", "caution",
         )
     }  # fmt: skip
     facts["reverted"] = getattr(entry, "reverted", None) is not None
-    facts["held out"] = None if held is None else [held.error, getattr(held, "crossed", None)]
+    facts["held out"] = None if held is None else [held.error, getattr(held, "cross_validated", None)]
     facts["area"] = None if area is None else [area.volume, str(area.share)]
     return json.dumps({name: value for name, value in facts.items() if value not in (None, "")}, default=str)
 

@@ -14,6 +14,7 @@ from scipy.sparse import issparse
 from atlas_splines import Atlas, AtlasRegressor, Footprint, consolidate, footprint, load, save, update
 from atlas_splines.estimators import base, ledger
 from atlas_splines.model.atlas import state_of, take_state
+from atlas_splines.updates.trained_charts import TrainedChartRules
 
 QUERIES = np.random.default_rng(0).random((300, 2))
 
@@ -216,10 +217,8 @@ def test_readers_during_every_change_of_a_model(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("extrapolation", ["constant", "linear"])
 def test_readers_during_every_change_of_an_estimator(extrapolation, tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        "atlas_splines.updates.trained_charts.BATCHES", 50
-    )  # what is learned does not matter here
-    monkeypatch.setattr("atlas_splines.updates.trained_charts.EPOCHS", 2)
+    # how well charts are trained does not matter here
+    monkeypatch.setattr("atlas_splines.updates.trained_charts.RULES", TrainedChartRules(epochs=2, batches=50))
     estimator = AtlasRegressor(
         terms=1, density=1, members=1, features=30, max_iter=2, extrapolation=extrapolation, random_state=0
     ).fit(QUERIES[:200], QUERIES[:200].sum(axis=1))

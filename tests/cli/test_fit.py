@@ -81,7 +81,7 @@ def test_groups_of_a_large_table_are_kept_aside_as_a_whole(work, streams):
     aside = int(re.search(r"Learned a sample of \d+ rows; on (\d+) others", output)[1])
     assert 20 <= aside <= 80  # one group of twelve, of 500 rows
     record = estimator_of("l.atlas").fit_record_
-    assert (record.held_out, record.crossed) == (aside, False)
+    assert (record.held_out, record.cross_validated) == (aside, False)
     assert record.rows in (2000, 2000 - aside)  # with the rows aside, if all evidence speaks
     assert f"{record}.\n" in output
     assert estimator_of("l.atlas").feature_names_in_.tolist() == ["x"]

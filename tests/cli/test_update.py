@@ -35,6 +35,7 @@ from atlas_splines.tables import source as reading
 from atlas_splines.tables.encoding import Column, Encoding, frame
 from atlas_splines.tables.source import Source
 from atlas_splines.updates.routing import memory_in
+from atlas_splines.updates.trained_charts import TrainedChartRules
 
 
 @pytest.mark.slow
@@ -70,7 +71,7 @@ def test_errors_are_those_of_the_estimator(work):
     output = ok("update", "m.atlas", "new.csv").output
     assert f"before: MAE {mae:.4g}, RMSE {rmse:.4g} (R²" in output
     done = estimator_of("m.atlas").update_log_[0]
-    assert (done.measure, done.unit, done.held_out.crossed) == ("RMSE", "target", True)
+    assert (done.measure, done.unit, done.held_out.cross_validated) == ("RMSE", "target", True)
     assert f"Cross-validated RMSE {done.held_out.error:.4g} (R² {done.held_out.score:.4g}; the mean" in output
     assert done.error_after < done.held_out.error < done.error_before
 
@@ -333,7 +334,8 @@ def test_who_does_not_want_to_wait_is_told(work):
 @pytest.mark.parametrize("retention", ["auto", "pool", "chart", "none"])
 def test_a_table_of_400_columns_is_updated(retention, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("atlas_splines.updates.trained_charts.BATCHES", 20)  # enough to see that it ends
+    rules = TrainedChartRules(batches=20)  # enough to see that it ends
+    monkeypatch.setattr("atlas_splines.updates.trained_charts.RULES", rules)
     X = np.random.default_rng(0).random((90, 400)).round(3)
     header = [*(f"c{j}" for j in range(400)), "y"]
     write_csv("first.csv", header, np.column_stack([X, X[:, 0]]).tolist())

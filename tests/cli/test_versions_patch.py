@@ -31,7 +31,7 @@ def test_a_patch_does_not_go_with_anything_else(two):
     assert refused("patch", "m.atlas", "m.atlas", "-o", "no.patch") == (
         "m.atlas and m.atlas: the two versions are the same, so there is nothing to patch"
     )
-    assert refused("apply", "m.atlas", "old.atlas") == "old.atlas is no patch; make one with atlas patch"
+    assert refused("apply", "m.atlas", "old.atlas") == "old.atlas is not a patch; make one with atlas patch"
     assert "is there already" in refused("patch", "old.atlas", "m.atlas", "-o", "fix.patch")
     assert "is there already" in refused("patch", "old.atlas", "m.atlas", "-o", "old.atlas")
     assert files(two) == before
@@ -40,7 +40,7 @@ def test_a_patch_does_not_go_with_anything_else(two):
 def test_a_model_that_has_learned_is_merged_if_that_is_said(two):
     write_csv("more.csv", HEADER, homes(40, seed=7))
     ok("update", "old.atlas", "more.csv", "--retention", "pool", "-o", "mine.atlas")
-    says = "the model has learned something else since; merge the patch with --merge"
+    says = "the model has other updates since; merge the patch with --merge"
     assert refused("apply", "mine.atlas", "fix.patch") == f"fix.patch does not go with mine.atlas: {says}"
     ok("apply", "mine.atlas", "fix.patch", "--merge", "-o", "merged.atlas")
     ok("merge", "old.atlas", "m.atlas", "mine.atlas", "-o", "both.atlas")

@@ -61,7 +61,7 @@ def test_members_of_a_given_size_hold_out_groups_too():
     fitted = fit_model(
         rows, OPTIONS, [0, 1], lambda function, numbers: [*map(function, numbers)], None, groups
     )
-    assert fitted.held_out.crossed
+    assert fitted.held_out.cross_validated
     assert fitted.held_out.rows == pytest.approx(80, abs=20)
 
 

@@ -66,14 +66,14 @@ def test_classes_are_compared_with_their_frequencies():
 def test_the_average_is_judged_by_rows_that_no_member_has_seen():
     out_of_fold_rows = np.array([[True, True, False, False], [True, False, True, False]])
     found = assess_average([constant(1.0), constant(3.0)], out_of_fold_rows, rows_of([2, 9, 9, 9]), "mse")
-    assert (found.rows, found.crossed) == (1, False)
+    assert (found.rows, found.cross_validated) == (1, False)
     assert found.error == pytest.approx(0, abs=1e-9)
 
 
 def test_without_such_rows_each_is_predicted_by_those_that_have_not_seen_it():
     out_of_fold_rows = np.array([[True, False, False], [False, True, False]])
     found = assess_average([constant(1.0), constant(3.0)], out_of_fold_rows, rows_of([2, 5, 9]), "mse")
-    assert (found.rows, found.crossed) == (2, True)
+    assert (found.rows, found.cross_validated) == (2, True)
     assert found.error == pytest.approx((1 + 4) / 2, rel=1e-6)
     assert assess_average([constant(1.0)], np.zeros((1, 3), bool), rows_of([2, 5, 9]), "mse") is None
 
@@ -146,7 +146,7 @@ def test_more_rows_of_a_fit_are_counted():
 def test_of_more_rows_some_folds_are_judged(rows, assessed):
     X, y = table(rows)
     record = AtlasRegressor(features=40, random_state=0).fit(X, y).fit_record_
-    assert (record.held_out, record.crossed) == (assessed, True)
+    assert (record.held_out, record.cross_validated) == (assessed, True)
 
 
 def test_in_order_of_time_the_newest_rows_are_enough(monkeypatch):

@@ -143,7 +143,7 @@ def test_new_classes_need_no_announcement():
         (lambda h, t: t["estimator.ledger.contributions"].__setitem__((1, 2), -1), "must have rows"),
         (lambda h, t: t["estimator.ledger.contributions"].__setitem__((0, 5), 0), "at least one row"),
         (lambda h, t: t["estimator.ledger.contributions"].__setitem__((2, 0), 1), "numbers of their own"),
-        (lambda h, t: h["estimator"]["ledger"].update(fingerprint="0" * 64), "not the one that its ledger was of"),
+        (lambda h, t: h["estimator"]["ledger"].update(fingerprint="0" * 64), "not the one of its ledger"),
         (lambda h, t: h["estimator"]["ledger"]["kinds"][0].__setitem__(0, "gift"), "kinds with their options"),
         (lambda h, t: h["estimator"]["ledger"]["kinds"][1][1].update(retention="magic"), "'retention' of an update"),
         (lambda h, t: h["estimator"]["ledger"]["kinds"][0][1].update(seeds=[]), "'seeds' of the fit"),

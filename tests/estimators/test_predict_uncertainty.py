@@ -325,5 +325,5 @@ def test_a_model_without_evidence_says_so():
     X, y = noisy(60)
     model = AtlasRegressor(**{**QUICK, "features": 0}, terms=0, density=1, max_iter=1).fit(X, y)
     for ask in (model.predict_interval, model.support, lambda X: model.predict(X, return_std=True)):
-        with pytest.raises(ValueError, match="this model does not know how far off it is: fit it again"):
+        with pytest.raises(ValueError, match="this model has no error model: fit it again"):
             ask(X)

@@ -6,6 +6,7 @@ import pytest
 from atlas_splines import AtlasRegressor, load, save
 from atlas_splines.estimators.reaching import FarRowError
 from atlas_splines.model.atlas import state_of
+from atlas_splines.updates.trained_charts import TrainedChartRules
 
 X = np.random.default_rng(0).random((200, 2))
 FEW = {
@@ -22,8 +23,7 @@ RETENTIONS = ["auto", "pool", "chart", "rehearsal", "both", "none"]
 
 @pytest.fixture(autouse=True)
 def quickly(monkeypatch):
-    monkeypatch.setattr("atlas_splines.updates.trained_charts.BATCHES", 50)
-    monkeypatch.setattr("atlas_splines.updates.trained_charts.EPOCHS", 2)
+    monkeypatch.setattr("atlas_splines.updates.trained_charts.RULES", TrainedChartRules(epochs=2, batches=50))
 
 
 def fitted(**options):

@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 from mutations import AGAIN, CARELESS, File, small_model
 
 from atlas_splines import StorageError, load, save
-from atlas_splines.files.archive import VERSION, Archive, altered_parts, parse, read_archive, write_archive
+from atlas_splines.files.archive import (
+    VERSION,
+    Archive,
+    FileLimits,
+    altered_parts,
+    parse,
+    read_archive,
+    write_archive,
+)
 
 
 def test_an_archive_holds_any_header_and_tensors(path):
@@ -29,7 +37,8 @@ def test_an_archive_holds_any_header_and_tensors(path):
 
 def test_a_header_that_could_not_be_loaded_is_not_written(path):
     with pytest.raises(
-        StorageError, match=r"was not written: its header would be too long; fold its charts with consolidate"
+        StorageError,
+        match=r"was not written: its header would be too long; remove its charts with consolidate",
     ):
         write_archive(path, Archive("thing", {"many": [0] * 700_001}, {}))
     assert not path.exists()
@@ -221,7 +230,7 @@ def test_what_is_made_of_a_file_may_not_be_far_larger(monkeypatch):
         ValueError, match=r"it would take 1,342,225,281 bytes of memory, far more than its size"
     ):
         archive.reserve(1)
-    monkeypatch.setattr("atlas_splines.files.archive.ALLOWANCE", 0)
+    monkeypatch.setattr("atlas_splines.files.archive.LIMITS", FileLimits(allowance=0))
     archive = Archive("thing", {}, {"a": np.zeros(1000)})
     archive.reserve(48_000)
     with pytest.raises(ValueError, match=r"it would take 48,001 bytes of memory, far more than its size"):

@@ -41,7 +41,7 @@ def refusal_of_spread(pooled_bytes, refusal_of_sealed):
         (set_value("recent", 0, "seen", to={"visits": 1}),
          "'visits' of model.evidence.recent.0.seen must be true or false, not 1"),
         (set_value("recent", 0, "seen", to={"visits": False}),
-         "'visits' of model.evidence.recent.0.seen must be true where the presence of rows is counted, and false "
+         "'visits' of model.evidence.recent.0.seen must be true where the density of rows is counted, and false "
          "elsewhere"),
     ],
 )  # fmt: skip
@@ -89,11 +89,11 @@ def test_a_chart_keeps_what_it_knows(tmp_path):
 def test_an_old_file_has_intervals_after_an_update(tmp_path):
     model = load(Path(__file__).parents[1] / "golden" / "pooled_v3.atlas")
     X = np.random.default_rng(0).random((150, 2))
-    with pytest.raises(ValueError, match="this model does not know how far off it is: fit it again"):
+    with pytest.raises(ValueError, match="this model has no error model: fit it again"):
         model.predict_interval(X)
     model.partial_fit(X, np.sin(5 * X[:, 0]) + X[:, 1])
     save(model, tmp_path / "m.atlas")
     twin = load(tmp_path / "m.atlas")
     assert all(map(np.array_equal, twin.predict_interval(X), model.predict_interval(X)))
-    with pytest.raises(ValueError, match="did not count where rows are: fit it again"):
+    with pytest.raises(ValueError, match="did not count the density of rows: fit it again"):
         twin.support(X)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from atlas_splines import Atlas, AtlasClassifier, AtlasRegressor, StorageError, TableModel, load, save
-from atlas_splines.files.archive import Archive, read_archive, write_archive
+from atlas_splines.files.archive import Archive, FileLimits, read_archive, write_archive
 from atlas_splines.model.atlas import state_of
 from atlas_splines.tables.encoding import Column, Encoding, frame
 
@@ -182,15 +182,15 @@ def drop_label(header, tensors):
         ("regressor", lambda h, t: h["estimator"]["parameters"].update(monotonic_cst=[3]), "'monotonic_cst' of the parameters must be -1, 0 or 1 for columns"),
         ("regressor", lambda h, t: h["estimator"]["parameters"].update(monotonic_cst=1), "'monotonic_cst' of the parameters must be -1, 0 or 1 for columns"),
         ("regressor", lambda h, t: h["estimator"]["parameters"].update(loss=[]), "one of the parameters is not a single value"),
-        ("regressor", lambda h, t: h["estimator"].update(feature_names=["a"]), "'feature_names' must be 3 texts"),
+        ("regressor", lambda h, t: h["estimator"].update(feature_names=["a"]), "'feature_names' must be 3 strings"),
         ("regressor", lambda h, t: h["estimator"]["fit"].update(rows=-1), "'rows' of the fit must be at least 0"),
-        ("regressor", lambda h, t: h["estimator"]["fit"].update(date="x"), "'date' of the fit must be a text like"),
+        ("regressor", lambda h, t: h["estimator"]["fit"].update(date="x"), "'date' of the fit must be a string like"),
         ("regressor", lambda h, t: h["estimator"]["fit"].update(error="x"), "'error' of the fit must be a finite number"),
-        ("regressor", lambda h, t: h["estimator"]["fit"].update(measure="a\n"), "'measure' of the fit must be a text like"),
+        ("regressor", lambda h, t: h["estimator"]["fit"].update(measure="a\n"), "'measure' of the fit must be a string like"),
         ("regressor", lambda h, t: h["estimator"].update(fit={}), "'date' of the fit is missing"),
         ("regressor", lambda h, t: h["estimator"].update(validation_loss=[["x"]]), "'validation_loss' must be lists of numbers"),
         ("regressor", lambda h, t: h["estimator"].update(table=[]), "'table' of 'estimator' of the header must be a JSON object"),
-        ("table", lambda h, t: h["estimator"]["table"].update(target=1), "'target' of the table must be a text, not 1"),
+        ("table", lambda h, t: h["estimator"]["table"].update(target=1), "'target' of the table must be a string, not 1"),
         ("table", lambda h, t: h["estimator"]["table"]["columns"].pop(), "its table does not go with its model"),
         ("table", lambda h, t: h["estimator"].update(feature_names=None), "its table does not go with its model"),
         ("regressor", lambda h, t: t.update({"domain.knots": t["domain.knots"][:, ::-1].copy()}), "tensor 'domain.knots' must have rising"),
@@ -254,7 +254,7 @@ def test_a_prediction_that_no_float_holds_is_not_returned(regressor):
 
 def test_one_long_label_does_not_make_all_of_them_long(path, monkeypatch):
     """An array of texts has room for the longest in each place."""
-    monkeypatch.setattr("atlas_splines.files.archive.ALLOWANCE", 0)
+    monkeypatch.setattr("atlas_splines.files.archive.LIMITS", FileLimits(allowance=0))
     save(load(GOLDEN / "classifier_v4.atlas"), path)
     archive = read_archive(path)
     values = archive.header["estimator"]["labels"]["values"]

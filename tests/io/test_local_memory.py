@@ -313,7 +313,7 @@ MEMORY = "model.evidence.memory"
         (set_value("memory", "budget", to=0), f"'budget' of {MEMORY} must be at least 1, not 0"),
         (set_value("memory", "budget", to=149), "tensor 'model.local.1.weights' has shape (150, 1) instead of (149, 1)"),
         (set_value("memory", "known", "smooth", to="1"), f"'smooth' of {MEMORY}.known must be a finite number, not '1'"),
-        (set_value("memory", "known", "components", to=[{}] * 65), f"'components' of {MEMORY}.known are 65, and 64 at most have a place"),
+        (set_value("memory", "known", "components", to=[{}] * 65), f"'components' of {MEMORY}.known are 65, and at most 64 are allowed"),
         (set_value("memory", "known", "components", 0, "of", to="it"), f"'of' of {MEMORY}.known.0 must be one of 'target', 'smooth', 'linear', not 'it'"),
         (set_value("memory", "known", "components", 0, "noise", to=0), f"'noise' of {MEMORY}.known.0 must be a number of at least 1e-09, not 0"),
         (set_value("memory", "later", "components", 1, "share", to=None), f"'share' of {MEMORY}.later.1 must be a finite number, not None"),
@@ -334,7 +334,7 @@ def test_a_wrong_header_is_refused(edit, what, kept_bytes, refusal_of_sealed):
         (f"{MEMORY}.weights", 3, 0, f"tensor '{MEMORY}.weights' must be above 0 and at most 65536"),
         (f"{MEMORY}.weights", 3, 1e6, f"tensor '{MEMORY}.weights' must be above 0 and at most 65536"),
         (f"{MEMORY}.updates", 2, -1, f"tensor '{MEMORY}.updates' must be updates and their numbers of rows, 150 in all"),
-        (f"{MEMORY}.updates", 2, 9, "rows that are kept belong to update 9, which is not in the log"),
+        (f"{MEMORY}.updates", 2, 9, "kept rows belong to update 9, which is not in the log"),
         (f"{MEMORY}.updates", 3, 2**62, f"tensor '{MEMORY}.updates' must be updates and their numbers of rows, 150 in all"),
         (f"{MEMORY}.updates", 3, 0, f"tensor '{MEMORY}.updates' must be updates and their numbers of rows, 150 in all"),
         (f"{MEMORY}.known.0.rates", 0, -1, f"tensor '{MEMORY}.known.0.rates' must be numbers of at least 0"),
@@ -484,7 +484,7 @@ def test_a_monotone_model_has_no_local_terms():
     archive.header["model"] |= {"monotone": [[1, 0]], "evidence": None}
     archive.tensors = {name: array for name, array in archive.tensors.items() if ".evidence." not in name}
     archive.tensors["model.table"] = np.zeros_like(archive.tensors["model.table"])
-    with pytest.raises(ValueError, match="so local terms have no place in it"):
+    with pytest.raises(ValueError, match="so it cannot have local terms"):
         model_from_archive(archive)
 
 

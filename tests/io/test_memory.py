@@ -323,7 +323,7 @@ class Diary(Contribution):
 def test_other_evidence_has_no_place_in_a_file(path):
     model = Atlas(inputs=1)
     take_state(model, replace(state_of(model), pooled=Diary()))
-    with pytest.raises(StorageError, match="evidence of type Diary has no place in a file"):
+    with pytest.raises(StorageError, match="a memory of type Diary has no place in a file"):
         save(model, path)
 
 
@@ -346,7 +346,7 @@ def refusal_of_pool(pooled_bytes, refusal_of_sealed):
     return partial(refusal_of_sealed, pooled_bytes)
 
 
-GREW = "'grew' of a recent update of model.evidence must count bumps of each group, not all of them"
+GREW = "'grew' of a recent update of model.evidence must count functions of each group, not all of them"
 
 
 @pytest.mark.parametrize(
@@ -369,7 +369,7 @@ GREW = "'grew' of a recent update of model.evidence must count bumps of each gro
         (set_value("steps", to=101), "'steps' of model.evidence must be at most 100, not 101"),
         (set_value("half_lives", to=[1000, 0]), "'half_lives' of model.evidence must be positive numbers"),
         (set_value("half_lives", to=[1000, "1"]), "'half_lives' of model.evidence must be positive numbers"),
-        (set_value("half_lives", to=[1000] * 17), "'half_lives' of model.evidence are 17, and 16 at most have a place"),
+        (set_value("half_lives", to=[1000] * 17), "'half_lives' of model.evidence are 17, and at most 16 are allowed"),
         (set_value("half_lives", to=[1000]), "'products' of model.evidence.recent.0 must be those of errors of 3 candidates"),
         (set_value("faded", to=[True]), "'faded' of model.evidence must be true or false for each of the half-lives"),
         (set_value("faded", to=[1, 1]), "'faded' of model.evidence must be true or false for each of the half-lives"),
@@ -381,8 +381,8 @@ GREW = "'grew' of a recent update of model.evidence must count bumps of each gro
         (set_value("track", "products", 0, 0, to="1"), "'products' of the track of model.evidence must be those of errors of 4 candidates"),
         (set_value("track", "rows", to=-1), "'rows' of the track of model.evidence must be a number of at least 0, not -1"),
         (set_value("recent", 0, "update", to=99), "'recent' of model.evidence must be rising updates"),
-        (set_value("recent", 2, "update", to=99), "evidence belongs to update 99, which is not in the log or has none there"),
-        (set_value("recent", 2, "update", to=6), "evidence belongs to update 6, which is not in the log or has none there"),
+        (set_value("recent", 2, "update", to=99), "statistics belong to update 99, which is not in the log or has none there"),
+        (set_value("recent", 2, "update", to=6), "statistics belong to update 6, which is not in the log or has none there"),
         (set_value("recent", 0, "update", to=0), "'update' of model.evidence.recent.0 must be at least 1, not 0"),
         (set_value("recent", 0, "grew", to=[1, -1]), GREW),
         (set_value("recent", 0, "grew", to=[1] * 9), GREW),
@@ -467,7 +467,7 @@ NO_DATA = "the sums of model.evidence.{} are not those of any data"
         ("faded.1.gram", 40, -1e9, NO_DATA.format("faded.1")),
         ("faded.1.moment", 0, 1e9, NO_DATA.format("faded.1")),
         ("faded.1.square", 0, -1, NO_DATA.format("faded.1")),
-        ("faded.1.square", 0, 1e300, "model.evidence.faded.1 holds more than what it has faded from"),
+        ("faded.1.square", 0, 1e300, "model.evidence.faded.1 is larger than the sums that it has decayed from"),
         ("faded.1.count", 0, -1, NO_DATA.format("faded.1")),
         ("base.table", 0, np.inf, "tensor 'model.evidence.base.table' holds inf"),
         ("base.domain", 0, -1, "tensor 'model.evidence.base.table' has shape (24, 5) instead of (30, 5)"),
@@ -501,7 +501,7 @@ def test_a_memory_must_fade_to_speak(pooled_file):
     archive = model_to_archive(pooled_file.model_)
     edit(File({}, {"header": archive.header}, bytearray()))
     with pytest.raises(
-        ValueError, match=r"'voice' of model.charts.0.evidence is 'fading', but no memory fades"
+        ValueError, match=r"'voice' of model.charts.0.evidence is 'fading', but there are no half-lives"
     ):
         model_from_archive(archive)
 
@@ -514,7 +514,8 @@ def test_a_memory_must_fade_to_have_spoken(pooled_file):
     pool["recent"][0]["products"] = [[0]]
     pool["recent"][0]["before"] = "fading"
     with pytest.raises(
-        ValueError, match=r"'before' of model.charts.0.evidence.recent.0 is 'fading', but no memory fades"
+        ValueError,
+        match=r"'before' of model.charts.0.evidence.recent.0 is 'fading', but there are no half-lives",
     ):
         model_from_archive(archive)
 
@@ -524,7 +525,7 @@ def test_evidence_of_an_update_that_was_taken_back_is_refused(refusal_of_pool):
         updates = file.envelope["header"]["model"]["updates"]
         updates[3]["reverted"] = updates[3]["time"]
 
-    assert refusal_of_pool(edit) == "evidence belongs to update 4, which is not in the log or has none there"
+    assert refusal_of_pool(edit) == "statistics belong to update 4, which is not in the log or has none there"
 
 
 @pytest.mark.parametrize("update", [3, 6, 7, 9])
@@ -532,7 +533,7 @@ def test_the_evidence_of_a_chart_is_checked_too(update, refusal_of_pool):
     def edit(file):
         file.envelope["header"]["model"]["charts"][0]["evidence"]["recent"][0]["update"] = update
 
-    what = f"evidence belongs to update {update}, which is not in the log or has none there"
+    what = f"statistics belong to update {update}, which is not in the log or has none there"
     assert refusal_of_pool(edit) == what
 
 
@@ -540,7 +541,7 @@ def test_evidence_of_an_update_that_kept_none_is_refused(refusal_of_pool):
     def edit(file):
         file.envelope["header"]["model"]["updates"][7]["kind"] = "none"
 
-    what = "evidence belongs to update 8, which is not in the log or has none there"
+    what = "statistics belong to update 8, which is not in the log or has none there"
     assert refusal_of_pool(edit) == what
 
 

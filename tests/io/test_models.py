@@ -8,7 +8,7 @@ import safetensors.numpy
 from mutations import File, places, rich_model, small_model
 
 from atlas_splines import Atlas, StorageError, load, save, update
-from atlas_splines.files.archive import VERSION, Archive, read_archive, write_archive
+from atlas_splines.files.archive import VERSION, Archive, FileLimits, read_archive, write_archive
 from atlas_splines.io import models
 from atlas_splines.io.models import model_from_archive, model_to_archive
 from atlas_splines.model.atlas import state_of
@@ -155,7 +155,7 @@ def test_a_configuration_of_terabytes(key, size, refusal_of_edit):
         (set_value("charts", 0, "filled", to=[1]), "'filled' of model.charts.0 must be the densities that have coefficients"),
         (set_value("charts", 0, "filled", to=[0, 0]), "'filled' of model.charts.0 must be the densities that have coefficients"),
         (set_value("charts", 0, "filled", to=[[]]), "'filled' of model.charts.0 must be the densities that have coefficients"),
-        (set_value("charts", 0, "fence", to=0), "a fence of model.charts.0 leaves the functions of density 0"),
+        (set_value("charts", 0, "fence", to=0), "a window of model.charts.0 leaves the functions of density 0"),
         (set_value("charts", 1, to=None), "model.charts.1 must be a JSON object, not None"),
         (set_value("updates", 0, "id", to=2), "two of its updates have the same id"),
         (set_value("updates", 0, "type", to="os.system"), "'seconds' has no place in model.updates.0"),
@@ -163,7 +163,7 @@ def test_a_configuration_of_terabytes(key, size, refusal_of_edit):
         (set_value("updates", 0, "kind", to="consolidation"), "'kind' of model.updates.0 must be one of 'pool', 'chart', 'rehearsal', 'both', 'none', not 'consolidation'"),
         (set_value("updates", 0, "time", to="today"), "'time' of model.updates.0 must be a time, not 'today'"),
         (set_value("updates", 0, "time", to="2024-01-01T00:00:00"), "'time' of model.updates.0 must be a time with its offset from UTC, not '2024-01-01T00:00:00'"),
-        (set_value("updates", 0, "before", to="abc"), "'before' of model.updates.0 must be a text like [0-9a-f]{64}, not 'abc'"),
+        (set_value("updates", 0, "before", to="abc"), "'before' of model.updates.0 must be a string like [0-9a-f]{64}, not 'abc'"),
         (set_value("updates", 0, "rows", to=-5), "'rows' of model.updates.0 must be at least 0, not -5"),
         (set_value("updates", 0, "error_after", to=None), "'error_after' of model.updates.0 must be a finite number, not None"),
         (set_value("updates", 0, "footprint", "type", to="cross"), "the footprint of model.updates.0 is a cross, and needs one density"),
@@ -187,13 +187,13 @@ def test_a_wrong_header_is_refused(edit, what, refusal_of_edit):
         ("model.charts.0.domain", -0.6, "tensor 'model.charts.0.domain' reaches too far"),
         ("model.charts.1.table", np.inf, "tensor 'model.charts.1.table' holds inf"),
         ("model.charts.1.slope", -1, "tensor 'model.charts.1.slope' does not fall like 1/k² from a positive size"),
-        ("model.charts.0.fence", -9999, "a fence of model.charts.0 leaves the functions of density 6"),
-        ("model.charts.0.fence", 9999, "a fence of model.charts.0 leaves the functions of density 6"),
-        ("model.updates.0.fences", -1, "a fence of model.updates.0 leaves the functions of density 8"),
+        ("model.charts.0.fence", -9999, "a window of model.charts.0 leaves the functions of density 6"),
+        ("model.charts.0.fence", 9999, "a window of model.charts.0 leaves the functions of density 6"),
+        ("model.updates.0.fences", -1, "a window of model.updates.0 leaves the functions of density 8"),
         ("model.updates.0.loss", -np.inf, "tensor 'model.updates.0.loss' holds -inf"),
         ("model.updates.3.touched", 9, "tensor 'model.updates.3.touched' must hold rising cells near the domain"),
         ("model.updates.3.touched", -99, "tensor 'model.updates.3.touched' must hold rising cells near the domain"),
-        ("model.updates.3.counts", -1, "tensor 'model.updates.3.counts' does not add up to the cells that were touched"),
+        ("model.updates.3.counts", -1, "tensor 'model.updates.3.counts' does not add up to the touched cells"),
     ],
 )  # fmt: skip
 def test_wrong_numbers_are_refused(name, number, what, refusal_of_edit):
@@ -206,14 +206,14 @@ def test_wrong_numbers_are_refused(name, number, what, refusal_of_edit):
 @pytest.mark.parametrize(("low", "high"), [(0, 900), (-900, 1)])
 def test_a_fence_that_the_kernels_could_not_count(low, high):
     model = Atlas(inputs=1).extend([low], [high])
-    with pytest.raises(ValueError, match="a fence of part is too fine for the domain"):
+    with pytest.raises(ValueError, match="a window of part is too fine for the domain"):
         models._read_window(20, np.zeros((1, 2), np.int32), model.domain, model, "part")
 
 
 def test_short_rows_do_not_take_many_times_the_file(path, monkeypatch):
     narrow = Atlas(inputs=1, terms=0, density=6)
     save(narrow, path)
-    monkeypatch.setattr("atlas_splines.files.archive.ALLOWANCE", 0)
+    monkeypatch.setattr("atlas_splines.files.archive.LIMITS", FileLimits(allowance=0))
     with pytest.raises(
         StorageError, match=r"cannot be loaded: it would take 16,256 bytes of memory, far more"
     ):
@@ -248,7 +248,7 @@ def test_a_fence_without_any_extent():
     # rounded to float32, this face lies a little within a cell more
     cell = next(m for m in range(30, 90) if np.float32(m / 29) * np.float32(29) > m)
     domain, beyond = np.array([[0, cell / 29]]), np.full((1, 2), cell + 3, np.int32)
-    with pytest.raises(ValueError, match="a fence of part is empty"):
+    with pytest.raises(ValueError, match="a window of part is empty"):
         models._read_window(3, beyond, domain, Atlas(inputs=1), "part")
 
 
@@ -296,7 +296,7 @@ def test_coefficients_that_do_not_go_their_way(name, monotone_archive):
     archive = monotone_archive()
     archive.tensors[name] = archive.tensors[name].copy()
     archive.tensors[name][0, -1] += 9  # of F, along the first input
-    with pytest.raises(ValueError, match="the coefficients of model or of its charts do not go the ways of"):
+    with pytest.raises(ValueError, match="the coefficients of model or of its charts do not follow"):
         model_from_archive(archive)
 
 
@@ -305,17 +305,17 @@ def test_a_fence_that_ends_along_a_monotone_input(monotone_archive):
     window = archive.tensors["model.charts.0.fence"].copy()
     window[0, 0] += 1
     archive.tensors["model.charts.0.fence"] = window
-    with pytest.raises(ValueError, match="the coefficients of model or of its charts do not go the ways of"):
+    with pytest.raises(ValueError, match="the coefficients of model or of its charts do not follow"):
         model_from_archive(archive)
 
 
 @pytest.mark.parametrize(
     ("sides", "what"),
     [
-        ([], "'sides' of model.evidence must be -1, 0 or 1 for each input of each group of bumps"),
-        ([[3, 0]], "'sides' of model.evidence must be -1, 0 or 1 for each input of each group of bumps"),
+        ([], "'sides' of model.evidence must be -1, 0 or 1 for each input of each group of functions"),
+        ([[3, 0]], "'sides' of model.evidence must be -1, 0 or 1 for each input of each group of functions"),
         ([[0, 0]], r"tensor 'model.evidence.bumps.1.centres' leaves the unit cube"),
-        ([[1, 1]], "bumps of model.evidence do not go the ways of its model"),
+        ([[1, 1]], "'bumps' of model.evidence do not follow the monotone directions of its model"),
     ],
 )
 def test_sides_that_bumps_cannot_have(sides, what, monotone_archive):
@@ -332,7 +332,9 @@ def test_a_first_model_that_does_not_go_its_way(monotone_archive):
     name = "model.evidence.base.table"
     archive.tensors[name] = archive.tensors[name].copy()
     archive.tensors[name][0, -1] += 9
-    with pytest.raises(ValueError, match=r"'base' of model.evidence does not go the ways of its model"):
+    with pytest.raises(
+        ValueError, match=r"'base' of model.evidence does not follow the monotone directions of its model"
+    ):
         model_from_archive(archive)
 
 

@@ -172,7 +172,7 @@ def test_as_many_rows_as_are_kept_apart_can_be_taken_back(tmp_path):
 
 def test_charts_of_few_rows_are_refused():
     model, (X, y) = fitted("chart"), people(FEWEST_ROWS, 1)
-    with pytest.raises(ValueError, match="a chart of 5 rows would tell them, and a model that keeps sums"):
+    with pytest.raises(ValueError, match="a chart of 5 rows would reveal them, and a model that keeps sums"):
         model.partial_fit(X[:5], y[:5])
     assert model.partial_fit(X, y, accept=True).update_log_[0].rows == FEWEST_ROWS
 

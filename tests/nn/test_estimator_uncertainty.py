@@ -104,7 +104,7 @@ def test_what_cannot_be_told_is_refused():
     blind = AtlasRegressor(**{**SMALL, "features": 0}).fit(X, Y)
     assert state_of(blind.model_).pooled is None
     for wanted in ({"coverage": 0.9}, {"support": True}):
-        with pytest.raises(ValueError, match=r"^this model does not know how far off it is: "):
+        with pytest.raises(ValueError, match=r"^this model has no error model: "):
             EstimatorModule(blind, **wanted)
 
 

@@ -205,8 +205,8 @@ def test_a_calendar_comes_back_from_json(calendar):
         ("parts", ["trend", "hour"], "'parts' of a calendar of the table must be some of"),
         ("layout", "%x", "'layout' of a calendar of the table must be one of"),
         ("start", "2024-02-31", "'start' of a calendar of the table must be a date, not '2024-02-31'"),
-        ("start", 3, "'start' of a calendar of the table must be a text like"),
-        ("zone", 3, "'zone' of a calendar of the table must be a text, not 3"),
+        ("start", 3, "'start' of a calendar of the table must be a string like"),
+        ("zone", 3, "'zone' of a calendar of the table must be a string, not 3"),
     ],
 )
 def test_a_wrong_calendar_is_refused(field, value, says):

@@ -115,7 +115,7 @@ def test_an_encoding_comes_back_from_json():
     [
         (None, "the table must be a JSON object, not None"),
         ({"columns": [], "target": "y"}, "'classes' of the table is missing"),
-        ({"columns": [], "target": 1, "classes": None}, "'target' of the table must be a text, not 1"),
+        ({"columns": [], "target": 1, "classes": None}, "'target' of the table must be a string, not 1"),
         (
             {"columns": [DATED.columns[1].to_json() | {"categories": ["a"]}], "target": "y", "classes": None},
             "a column of the table has both categories and a calendar",

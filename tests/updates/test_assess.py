@@ -15,7 +15,7 @@ def test_pooled_rows_are_judged_by_what_has_not_learned_them(retention):
     model = AtlasRegressor(retention=retention, features=200, **CHEAP).fit(X[:60], Y[:60])
     done = model.partial_fit(X[60:360], Y[60:360], assess=True).update_log_[-1]
     fresh = np.sqrt(np.mean((model.predict(X[360:]) - Y[360:]) ** 2))
-    assert (done.held_out.rows, done.held_out.crossed) == (300, True)
+    assert (done.held_out.rows, done.held_out.cross_validated) == (300, True)
     assert done.error_after < 0.97 * done.held_out.error
     assert done.held_out.error == pytest.approx(fresh, rel=0.1)
     assert done.held_out.baseline == pytest.approx(Y[60:360].std(), rel=1e-5)
@@ -29,7 +29,7 @@ def test_kept_rows_are_judged_by_the_others(retention):
     assert state_of(model.model_).local
     done = model.partial_fit(X[200:500], Y[200:500], assess=True).update_log_[-1]
     fresh = np.sqrt(np.mean((model.predict(X[500:]) - Y[500:]) ** 2))
-    assert (done.held_out.rows, done.held_out.crossed) == (300, True)
+    assert (done.held_out.rows, done.held_out.cross_validated) == (300, True)
     assert done.held_out.error == pytest.approx(fresh, rel=0.1)
 
 
@@ -70,14 +70,14 @@ def test_trained_charts_hold_rows_out_and_files_keep_what_that_told(tmp_path):
     for rows in (few, one):
         model.partial_fit(rows, np.full(len(rows), 7.0), accept=True)  # a constant
     first, second = model.update_log_
-    assert first.held_out.crossed
+    assert first.held_out.cross_validated
     assert first.held_out.rows >= len(few)
     assert second.held_out is None  # what would a single row be judged by?
     assert "after, on rows just learned" in repr(second)
     save(model, tmp_path / "m.atlas")
     again = load(tmp_path / "m.atlas").update_log_
-    assert [(r.held_out, r.caution, r.footprint.known_rows) for r in again] == [
-        (r.held_out, r.caution, r.footprint.known_rows) for r in model.update_log_
+    assert [(r.held_out, r.warning, r.footprint.known_rows) for r in again] == [
+        (r.held_out, r.warning, r.footprint.known_rows) for r in model.update_log_
     ]
 
 

@@ -1,4 +1,4 @@
-"""Charts folded in again."""
+"""Consolidation: charts distilled into one model."""
 
 import level_rows
 import numpy as np
@@ -48,7 +48,7 @@ def test_consolidation_learns_the_points_that_matter(charted):
 
 def test_consolidation_names_bad_arguments(charted):
     before = charted.fingerprint()
-    with pytest.raises(ValueError, match="the model has no charts to fold in"):
+    with pytest.raises(ValueError, match="the model has no charts to consolidate"):
         consolidate(Atlas(2), tolerance=1)
     with pytest.raises(ValueError, match="density must be at most 20, not 21"):
         consolidate(charted, tolerance=1, density=21)

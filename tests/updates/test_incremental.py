@@ -341,7 +341,7 @@ def test_training_parts_a_model_from_its_evidence():
     model = fitted().model_
     train(model, GRID, np.zeros(len(GRID)), epochs=1)
     assert state_of(model).pooled is None
-    with pytest.raises(ValueError, match="this model keeps no evidence to add to; fit it anew"):
+    with pytest.raises(ValueError, match="this model has no memory to add rows to; fit it again"):
         update(model, GRID, np.zeros(len(GRID)), retention="pool", loss="mse")
     assert update(model, 0.2 * GRID, np.ones(len(GRID)), retention="auto", epochs=2).kind == "chart"
 

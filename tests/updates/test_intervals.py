@@ -53,6 +53,6 @@ def test_support_needs_counts_from_the_first_row_on(state):
     pool = state.pooled
     blind = replace(state, pooled=replace(pool, error_model=replace(pool.error_model, data_density=None)))
     with pytest.raises(
-        ValueError, match="fitted by a version that did not count where rows are: fit it again"
+        ValueError, match="fitted by a version that did not count the density of rows: fit it again"
     ):
         support_of(blind, np.zeros((1, 2), np.float32))

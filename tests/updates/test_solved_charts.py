@@ -135,7 +135,7 @@ def test_classes_are_solved_for_and_later_rows_join(memory, count, path):
     X = rows(600, 0)[0]
     model = AtlasClassifier(memory=memory, features=80, retention="chart", random_state=0).fit(X, classes(X))
     if memory == "sums" and count < 20:
-        with pytest.raises(ValueError, match="a chart of 1 rows would tell them"):
+        with pytest.raises(ValueError, match="a chart of 1 rows would reveal them"):
             model.partial_fit(np.full((1, 2), 0.5), [0], accept=True)
         return
     before = model.predict_proba(GRID)

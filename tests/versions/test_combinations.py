@@ -104,9 +104,7 @@ def test_rows_that_are_gone_are_not_forgotten_again():
     data = rows(40, 1)
     model = learn(learn(fitted("sums"), "pool", data), "pool", rows(40, 2)).revert(1)
     before = V.version(model)
-    with pytest.raises(
-        ValueError, match="the rows are those of update 1, which was taken back: they are gone"
-    ):
+    with pytest.raises(ValueError, match="the rows are those of update 1, which was reverted: they are gone"):
         model.forget(*data)
     assert V.version(model) == before
 

@@ -46,7 +46,7 @@ def test_the_newest_update_is_taken_back():
     first = fitted("auto")
     clean, receipt = forget(branch(first, 7), *rows(12, 7))
     assert same_model(clean.model_, first.model_)
-    assert receipt.taken[0].how == "taken back"
+    assert receipt.taken[0].how == "reverted"
 
 
 def test_some_rows_of_an_update_are_found_in_its_data():
@@ -54,7 +54,7 @@ def test_some_rows_of_an_update_are_found_in_its_data():
     model = branch(first, 1, 2, 3)
     gone = part(rows(12, 2), 4, 9)
     with pytest.raises(
-        ValueError, match="no update has exactly these rows; give the data of the updates they were in"
+        ValueError, match="no update has exactly these rows; give the data of the updates that they belong to"
     ):
         forget(model, *gone)
     clean, receipt = forget(model, *gone, data=[rows(12, 2)])

@@ -404,7 +404,7 @@ def test_any_sequence_leaves_the_model_of_the_rows_that_remain(steps):
             if not len(alive[update][1][0]):
                 del alive[update]
         elif deed == "merge":
-            found = unless_refused("speak for", merge, base, model, branch(base, seed))
+            found = unless_refused("overlap in", merge, base, model, branch(base, seed))
             if found is None:
                 continue
             model = found

@@ -166,7 +166,7 @@ def test_overlapping_charts_are_a_conflict():
     base = Atlas(inputs=2, density=0, terms=1)
     ours, theirs = charted(base, 0, 1), charted(base, 1, 2)
     with pytest.raises(
-        MergeConflict, match="updates of both sides speak for one place; choose ours or theirs"
+        MergeConflict, match="updates of both sides overlap in one place; choose ours or theirs"
     ) as caught:
         merge(base, ours, theirs)
     (conflict,) = caught.value.conflicts
@@ -247,12 +247,12 @@ def test_rows_that_were_forgotten_since_the_base():
 def test_models_of_another_family_are_refused():
     base = fitted("pool")
     with pytest.raises(
-        ValueError, match="theirs is no version of the base: its columns, target or parameters differ"
+        ValueError, match="theirs is not a version of the base: its columns, target or parameters differ"
     ):
         merge(base, branch(base, 1), fitted("auto"))
     stranger = Atlas(inputs=2, density=0, terms=1)
     one = charted(stranger, 0)
-    with pytest.raises(ValueError, match="its log does not go on from that of the base"):
+    with pytest.raises(ValueError, match="its log does not continue that of the base"):
         merge(charted(stranger, 1), one, charted(one, 2))
     with pytest.raises(ValueError, match="both sides have an update in common since the base"):
         merge(stranger, charted(one, 1), charted(one, 2))
@@ -285,7 +285,7 @@ def test_features_that_grew_on_one_side_and_on_both(monkeypatch, path):
     assert version(merge(base, grown, grown_too)) == version(merge(base, grown_too, grown))
     base.ledger_ = grown.ledger_ = grown_too.ledger_ = None  # as if there were more rows than are kept
     with pytest.raises(
-        ValueError, match="features have grown on both sides, where rows came that none had reached"
+        ValueError, match="features were added on both sides, where rows came that none had reached"
     ):
         merge(base, grown, grown_too)
 

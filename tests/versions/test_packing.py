@@ -6,7 +6,7 @@ import zlib
 import numpy as np
 import pytest
 
-from atlas_splines.files.archive import Archive
+from atlas_splines.files.archive import Archive, FileLimits
 from atlas_splines.files.compression import planes
 from atlas_splines.versions import packing
 from atlas_splines.versions.packing import pack, unpack
@@ -97,7 +97,7 @@ def test_what_would_be_too_much_work_is_packed_as_it_is(monkeypatch):
 
 def test_memory_is_measured_by_the_bytes_of_the_file(monkeypatch):
     """What was packed has no claim to more memory because it swells."""
-    monkeypatch.setattr("atlas_splines.files.archive.ALLOWANCE", 20_000_000)
+    monkeypatch.setattr("atlas_splines.files.archive.LIMITS", FileLimits(allowance=20_000_000))
     back = unpack(Archive("patch", {}, dict(pack({}, {"zeros": np.zeros(1_000_000)}))), "model")
     with pytest.raises(ValueError, match="it would take 24,000,000 bytes of memory, far more than its size"):
         back.reserve(8_000_000)

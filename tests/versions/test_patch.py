@@ -51,7 +51,7 @@ def test_one_patch_after_the_other():
         model = apply(model, fix)
     assert version(model) == version(models[-1])
     with pytest.raises(
-        PatchError, match="goes on from update 3, and the model has 2; apply the patches before it"
+        PatchError, match="begins after update 3, and the model has 2; apply the patches before it"
     ):
         apply(models[0], fixes[1])
     with pytest.raises(PatchError, match="the patch is applied already: its updates are in the log"):
@@ -138,12 +138,10 @@ def test_a_patch_goes_with_no_other_model(path):
     other = branch(fitted("pool", 1), 7)
     with pytest.raises(PatchError, match="was made for another model; check the names"):
         apply(other, fix)
-    with pytest.raises(
-        PatchError, match="the model has learned something else since; merge the patch with --merge"
-    ):
+    with pytest.raises(PatchError, match="the model has other updates since; merge the patch with --merge"):
         apply(branch(old, 2), fix)
     forgetful = copy.deepcopy(old).forget(*rows(12, 101))
-    with pytest.raises(PatchError, match="the model has learned something else since"):
+    with pytest.raises(PatchError, match="the model has other updates since"):
         apply(forgetful, fix)
 
 
@@ -170,7 +168,7 @@ def test_wrong_patches_are_refused(path, tmp_path):
     with pytest.raises(StorageError, match="it is of an unknown kind"):
         load(path)
     save(old, tmp_path / "old.atlas")
-    with pytest.raises(StorageError, match=r"old\.atlas is no patch; make one with atlas patch"):
+    with pytest.raises(StorageError, match=r"old\.atlas is not a patch; make one with atlas patch"):
         read_patch(tmp_path / "old.atlas")
     data = path.read_bytes()
     path.write_bytes(data[:-1] + b"\0")
@@ -248,7 +246,7 @@ def test_classes_that_were_added(path):
     assert version(apply(old, through_a_file(patch(old, new), path))) == version(new)
     other = copy.deepcopy(old).partial_fit(X, np.repeat("mid", 20), accept=True)
     with pytest.raises(
-        ValueError, match="ours is no version of the base: its columns, target or parameters differ"
+        ValueError, match="ours is not a version of the base: its columns, target or parameters differ"
     ):
         merge(old, new, other)
 

@@ -73,17 +73,17 @@ def test_what_cannot_be_replayed_is_refused(monkeypatch):
         replay(model, data_of([1]), first=first)
     with pytest.raises(ValueError, match="the data of update 1 is missing; give it too"):
         replay(model, [])
-    with pytest.raises(ValueError, match="the model to begin with is no earlier version of this one"):
+    with pytest.raises(ValueError, match="the model to begin with is not an earlier version of this one"):
         replay(model, [], first=branch(first, 3))
     model.model_.updates[0].settings = {}
     with pytest.raises(
-        ValueError, match="update 1 cannot be made again: its entry does not tell its options, or a seed"
+        ValueError, match="update 1 cannot be repeated: its log entry lacks its options, or a seed"
     ):
         replay(model, data_of([1, 2]), first=first)
     plain = charted(Atlas(inputs=2, density=0, terms=1), 0)
     consolidate(plain, tolerance=1e6, samples=50, epochs=1, random_state=0)
     with pytest.raises(
-        ValueError, match="update 2 is a consolidation, which is not made again; begin after it"
+        ValueError, match="update 2 is a consolidation, which is not repeated; begin after it"
     ):
         replay(plain, [changed_rows(0, 0, 40)], first=Atlas(inputs=2, density=0, terms=1))
     drawn = Atlas(inputs=1)

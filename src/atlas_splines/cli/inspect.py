@@ -225,8 +225,8 @@ def report_log(loaded: Loaded, echo: Say) -> None:
     for line in aligned([head, *(log_row(loaded, record) for record in records)]):
         echo(line)
     for record in records:
-        if isinstance(record, Update) and record.caution and not record.reverted:
-            echo(f"update {record.id}: {record.caution}")
+        if isinstance(record, Update) and record.warning and not record.reverted:
+            echo(f"update {record.id}: {record.warning}")
 
 
 def log_row(loaded: Loaded, record: Record) -> tuple[str, ...]:

@@ -53,7 +53,7 @@ from atlas_splines.updates.intervals import error_model_of
 from atlas_splines.updates.log import Update, learned_before
 from atlas_splines.updates.metrics import HeldOut
 from atlas_splines.updates.partial_sums import Summer, add_to_newest_update
-from atlas_splines.updates.plan import BY_EVIDENCE, Retention
+from atlas_splines.updates.plan import POOLING, Retention
 from atlas_splines.updates.refusal import UpdateRefused
 
 __all__ = ["update_model"]
@@ -331,7 +331,7 @@ def plan_learning(rows: NewRows, retention: Retention, far: bool, seed: int) -> 
     before, sample = rows.score_and_sample(sample_size(len(rows.row_reader.encoding.inputs)), seed)
     chosen = rows.row_reader(Piece(rows.source, 1, sample.rows))
     count = before.rows + before.outside
-    by_evidence = retention in BY_EVIDENCE and state_of(rows.estimator.model_).pooled is not None
+    by_evidence = retention in POOLING and state_of(rows.estimator.model_).pooled is not None
     learned = count if by_evidence else len(chosen.y)
     return Plan(retention, far, before, count, learned, sample, chosen.X, chosen.y)
 
@@ -400,7 +400,7 @@ def facts_of(output: Path | None, plan: Plan, done: Record | None, after: Score 
         "reason": done.reason if isinstance(done, Update) else None,
         "before": plan.before.facts,
         "after": after.facts if after else held_out_to_json(held_out_of(done)),
-        "caution": done.caution if isinstance(done, Update) else None,
+        "caution": done.warning if isinstance(done, Update) else None,
         "known_rows": done.footprint.known_rows if isinstance(done, Update) else None,
         "known": None,
     }
@@ -530,8 +530,8 @@ def report_errors(record: Record, before: Score, after: Score | None, echo: Say)
         echo(f"{held_out_text(record.held_out, record.measure)} on these rows after.")
     else:
         echo(f"Error on these rows after, which were learned: {after}")
-    if isinstance(record, Update) and record.caution:
-        echo(f"Look: {record.caution}.")
+    if isinstance(record, Update) and record.warning:
+        echo(f"Look: {record.warning}.")
 
 
 def report_extension(estimator: Estimator, encoding: Encoding, old: NDArray[np.float64], echo: Say) -> None:

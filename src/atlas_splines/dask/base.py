@@ -40,7 +40,7 @@ from atlas_splines.updates.assess import warn_known, warn_of
 from atlas_splines.updates.footprint import BoxFootprint
 from atlas_splines.updates.log import Update
 from atlas_splines.updates.partial_sums import Summer, add_to_newest_update, of_all_rows
-from atlas_splines.updates.plan import BY_EVIDENCE
+from atlas_splines.updates.plan import POOLING
 from atlas_splines.updates.refusal import UpdateRefused
 from atlas_splines.updates.routing import memory_of
 from atlas_splines.versions.merge import merge
@@ -110,8 +110,8 @@ def trained_apart(client: Client, estimator: Any, updates: Sequence[Rows], accep
                 "the rows of an update were known, and were not learned again; accept=True learns them twice"
             )
             continue
-        if theirs.model_.updates[-1].caution:
-            warn_of(theirs.model_.updates[-1].caution)
+        if theirs.model_.updates[-1].warning:
+            warn_of(theirs.model_.updates[-1].warning)
         theirs.model_.updates[-1].time = datetime.now(timezone.utc)  # of one clock, so that their order stays
         together = merge(estimator, together, theirs)
     return together
@@ -425,7 +425,7 @@ class DaskEstimator(Parameters):
         return local if sketch.elsewhere is None else local._knowing_texts(sketch.elsewhere), sketch
 
     def _need_memory(self, local: Any) -> None:
-        by_evidence = local.retention in BY_EVIDENCE and state_of(local.model_).pooled is not None
+        by_evidence = local.retention in POOLING and state_of(local.model_).pooled is not None
         if not by_evidence:
             raise ValueError(
                 f"retention={local.retention!r} learns all rows at once, and there are more than "

@@ -124,7 +124,7 @@ class FitRecord:
         Rows that it was made from, with those of `fit_more`.
     held_out
         Rows that it was judged by; 0 if there were too few, and then errors and score are NaN.
-    crossed
+    cross_validated
         Whether each of these was predicted by those parts of the model that had not seen it. Otherwise all
         of the model predicted rows that no part of it had seen.
     measure
@@ -147,7 +147,7 @@ class FitRecord:
     date: date
     rows: int
     held_out: int
-    crossed: bool
+    cross_validated: bool
     measure: str
     error: float
     baseline: float
@@ -164,7 +164,7 @@ class FitRecord:
             date=datetime.now(timezone.utc).date(),
             rows=rows,
             held_out=assessed.rows,
-            crossed=assessed.crossed,
+            cross_validated=assessed.cross_validated,
             measure=measure,
             error=error(assessed.error),
             baseline=error(assessed.baseline),
@@ -175,7 +175,9 @@ class FitRecord:
     def __str__(self) -> str:
         if not self.held_out:
             return "Held-out error unknown, for no rows were held out"
-        assessed = HeldOut(self.held_out, self.crossed, self.error, self.baseline, self.score, self.later)
+        assessed = HeldOut(
+            self.held_out, self.cross_validated, self.error, self.baseline, self.score, self.later
+        )
         return held_out_text(assessed, self.measure)
 
 
@@ -190,7 +192,7 @@ def held_out_text(assessed: HeldOut, measure: str) -> str:
     of_classes = measure == LOG_LOSS
     score = f"{assessed.score:.2%} right" if of_classes else f"R² {assessed.score:.4g}"
     simplest = "class frequencies" if of_classes else "the mean"
-    way = "Cross-validated" if assessed.crossed else "Held-out"
+    way = "Cross-validated" if assessed.cross_validated else "Held-out"
     where = " on later rows" if assessed.later else ""
     return f"{way} {measure} {assessed.error:.4g}{where} ({score}; {simplest} alone {assessed.baseline:.4g})"
 
@@ -215,13 +217,13 @@ def assess_average(
     if not out_of_fold_rows.any():
         return None
     by_all = np.asarray(out_of_fold_rows.all(axis=0))
-    crossed = not by_all.any()
-    assessed = np.asarray(out_of_fold_rows.any(axis=0)) if crossed else by_all
+    cross_validated = not by_all.any()
+    assessed = np.asarray(out_of_fold_rows.any(axis=0)) if cross_validated else by_all
     total = np.zeros(rows.targets.shape)
     for model, own in zip(models, out_of_fold_rows & assessed, strict=True):
         total[own] += model(rows.points[own])
     outputs = total[assessed] / out_of_fold_rows[:, assessed].sum(axis=0)[:, None]
-    return assess(outputs, rows.take(assessed), rows, loss, crossed)
+    return assess(outputs, rows.take(assessed), rows, loss, cross_validated)
 
 
 Auto = int | Literal["auto"]
@@ -489,7 +491,7 @@ def assessed(
     out_of_sample = OutOfSample(numbers, left_out, np.ones(options.outputs))
     if len(rows) < LEAST_ROWS:
         return Fitted(model, [], None, out_of_sample, memory)
-    found = assess(left_out, rows.take(numbers), rows, options.loss, crossed=True)
+    found = assess(left_out, rows.take(numbers), rows, options.loss, cross_validated=True)
     return Fitted(model, [], found, out_of_sample, memory)
 
 

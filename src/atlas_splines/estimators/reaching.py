@@ -21,7 +21,7 @@ from atlas_splines.model.resize import cropped, reaching
 from atlas_splines.model.state import State
 from atlas_splines.updates.change_detection import CHANGE_RULES
 from atlas_splines.updates.log import Update
-from atlas_splines.updates.plan import BY_EVIDENCE, Retention
+from atlas_splines.updates.plan import POOLING, Retention
 
 __all__ = [
     *("REACHED", "FarRowError", "Reaching"),
@@ -108,7 +108,7 @@ class Reaching(Inputs):
 
     def _levels_off(self, retention: Retention) -> bool:
         """Whether an update can do with the domain that is there."""
-        by_evidence = retention in BY_EVIDENCE and state_of(self.model_).pooled is not None
+        by_evidence = retention in POOLING and state_of(self.model_).pooled is not None
         return by_evidence and self.extrapolation != "error"
 
     def _inside(self, X: Array) -> NDArray[np.bool_]:

@@ -1,4 +1,4 @@
-"""The archive: a JSON header and named arrays in one file, with a digest of each part and a hash over all."""
+"""The archive: a safetensors file with a JSON header, a digest of each part and a checksum over all bytes."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ from atlas_splines.files.writer import StorageError, naming, replace_file
 __all__ = [
     "SHORT",
     "Archive",
+    "FileLimits",
     "altered_parts",
     "digests_of",
     "parse",
@@ -42,11 +43,11 @@ __all__ = [
     "write_archive",
 ]
 
-SHORT = 16  # digits of a digest in a file: it tells where something was altered, the checksum tells whether
+SHORT = 16  # digits of a part's digest: it locates an alteration, which the checksum detects
 
 
 def digests_of(header: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> dict[str, str]:
-    """SHA-256 of each part: of a part of the header with its tensors, or of a tensor that stands alone.
+    """SHA-256 of each part: of a part of the header with its tensors, or of a tensor without one.
 
     Examples
     --------
@@ -62,7 +63,7 @@ def digests_of(header: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -
 
 
 def version_of(kind: str, digests: Mapping[str, str]) -> str:
-    """Hash of all that a model is: whatever differs in a file makes it another one.
+    """Hash over the digests of all parts.
 
     Examples
     --------
@@ -88,7 +89,7 @@ def _text(value: Any) -> str:
 
 
 def _part_of(tensor: str, parts: Mapping[str, str]) -> str:
-    """The part of the header whose name a tensor's begins with, or else the tensor itself."""
+    """The part of the header whose name is a prefix of a tensor's, or else the tensor itself."""
     words = tensor.split(".")
     names = (".".join(words[:length]) for length in range(len(words) - 1, 0, -1))
     return next((name for name in names if name in parts), tensor)
@@ -105,60 +106,73 @@ def _digest_of_part(text: str, names: list[str], tensors: Mapping[str, NDArray[A
 
 FORMAT, VERSION = "atlas-splines", 9
 ENVELOPE = ("format", "version", "sha256", "kind", "header")
-PARTS = "parts"  # of the envelope: digests of the parts; files from before they were written lack it
+PARTS = "parts"  # of the envelope: digests of the parts; older files lack it
 PACKED = "packed"  # of the envelope: dtypes and shapes of compressed tensors; files without any lack it
 DTYPES = ("F32", "F64", "I32", "I64", "U8", "BOOL")
-
-# Bytes of a header: enough for the logs of old files, of some ten thousand updates.
-MOST_HEADER = 32 * 2**20
-
-# Values in a header, enough for the same log: many small values take far more memory than their text.
-MOST_VALUES = 700_000
-
-# Digits of a whole number in a header: all that a float can hold, and no more.
-MOST_DIGITS = 308
-
-# What is made of a file may take so many times the bytes of its tensors, and so many bytes more: those of
-# tensors that are compressed or written by their columns, and what is made of these, twice for charts. Rows
-# of tables are padded to whole vectors of the processor: very short ones could take 16 times their bytes.
-GROWTH, ALLOWANCE = 6, 4 * MOST_INFLATED
 
 BY_COLUMNS = 5  # format version from which on tables can be written by their columns
 COMPRESSED = 6  # format version from which on tensors can be compressed
 
-# Letters of the name of a tensor: those that are written have some sixty. Whoever takes a name apart word by
-# word does not have to fear one of millions.
-MOST_LETTERS = 200
 
-# Stands where the digest will be while the digest is computed.
+@dataclass(frozen=True)
+class FileLimits:
+    """Limits against malicious files.
+
+    Attributes
+    ----------
+    header
+        Bytes of a header: enough for the logs of old files, of some ten thousand updates.
+    values
+        Values in a header, enough for the same log: small values take far more memory than their text.
+    digits
+        Digits of an integer in a header: those of the largest float.
+    letters
+        Letters of a tensor's name: written ones have some sixty. It bounds the cost of parsing.
+    growth, allowance
+        Memory of a loaded file: so many times the bytes of its tensors, and so many bytes more for tensors
+        that are compressed or written by their columns, and for copies of these, twice for charts. Rows of
+        tables are padded to whole vectors of the processor: very short ones could take 16 times their bytes.
+    """
+
+    header: int = 32 * 2**20
+    values: int = 700_000
+    digits: int = 308
+    letters: int = 200
+    growth: int = 6
+    allowance: int = 4 * MOST_INFLATED
+
+
+LIMITS = FileLimits()
+
+# Placeholder of the checksum while it is computed.
 UNSEALED = b"0" * 64
 
 
 @dataclass
 class Archive:
-    """What a file holds, before it is turned into a model.
+    """The content of a file before it is deserialised.
 
     Attributes
     ----------
     kind
-        What it is: one of `storage.KINDS`.
+        One of `save_load.KINDS`, or "patch".
     header
-        Anything that JSON can hold, by name.
+        JSON values by name.
     tensors
         Arrays by name.
     taken
-        Names of the tensors that were asked for.
+        Names of the tensors that were requested.
     version
-        Format version of the file that it was read from; what is written is of the newest.
+        Format version of the file that it was read from; files are written in the newest.
     stored
-        Bytes of its tensors in the file that it was read from; None if it was read from none.
+        Bytes of its tensors in the file that it was read from; None without a file.
     reserved
-        Bytes that what is made of it takes, so far.
+        Bytes of memory reserved for its content so far.
     claim
-        Bytes that its claim to memory is measured by, if they are not those of its tensors: what was packed
-        may have shrunk to a thousandth.
+        Bytes that the limit of memory is computed from, if not those of its tensors: packed ones may be a
+        thousandth of these.
     parts
-        The digests of its parts that its file has, if it has any.
+        The digests of its parts in the file, if there are any.
     """
 
     kind: str
@@ -173,11 +187,11 @@ class Archive:
 
     @property
     def digests(self) -> dict[str, str]:
-        """The digest of each part as it is."""
+        """The digest of each part."""
         return digests_of(self.header, self.tensors)
 
     def tensor(self, name: str, dtype: str, shape: tuple[int | None, ...]) -> NDArray[Any]:
-        """Return a tensor of finite numbers with that dtype and shape, where None is any size."""
+        """A tensor of finite numbers with that dtype and shape, where None is any size; raise for others."""
         if name not in self.tensors:
             raise ValueError(f"tensor {name!r} is missing")
         array = self.tensors[name]
@@ -193,24 +207,24 @@ class Archive:
         return array
 
     def reserve(self, size: int) -> None:
-        """Refuse to take so many bytes more, if a file of this size has no claim to them."""
+        """Reserve memory; raise beyond the limit for a file of this size."""
         self.reserved += size
-        if self.reserved > GROWTH * self._claim + ALLOWANCE:
+        if self.reserved > LIMITS.growth * self._claim + LIMITS.allowance:
             raise ValueError(f"it would take {self.reserved:,} bytes of memory, far more than its size")
 
     @property
     def _claim(self) -> int:
-        """Bytes that a claim to memory is measured by."""
+        """Bytes that the limit of memory is computed from."""
         stored = self.held if self.stored is None else self.stored
         return stored if self.claim is None else self.claim
 
-    @cached_property  # asked for by every chart: adding it up each time took seconds for a megabyte of charts
+    @cached_property  # used by every chart: summing each time took seconds for a megabyte of charts
     def held(self) -> int:
         """Bytes of all tensors."""
         return sum(array.nbytes for array in self.tensors.values())
 
     def check_all_taken(self) -> None:
-        """Refuse tensors that nothing asked for."""
+        """Refuse tensors that were not requested."""
         left = sorted(self.tensors.keys() - self.taken)
         if left:
             raise ValueError(f"tensor {left[0]!r} has no place in it")
@@ -220,9 +234,9 @@ class Archive:
 
 
 def read_archive(path: str | os.PathLike[str]) -> Archive:
-    """Read a file and check that it is whole; what it says is for its kind to check.
+    """Read a file and check its sizes and checksum; readers of its kind check the content.
 
-    Nothing but its head is read before its sizes are known to agree.
+    Only its head is read before the sizes are known to agree.
     """
     with naming(path), _open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
@@ -230,7 +244,7 @@ def read_archive(path: str | os.PathLike[str]) -> Archive:
         envelope, extent = _read_envelope(head, path)
         if size - len(head) != extent:
             raise ValueError(f"it should have {len(head) + extent:,} bytes but has {size:,}")
-        if size > _machine_memory():  # a system may promise more than it has
+        if size > _machine_memory():  # an overcommitting system would accept it
             raise MemoryError
         file.seek(0)
         content = file.read(size + 1)
@@ -241,9 +255,9 @@ def read_archive(path: str | os.PathLike[str]) -> Archive:
 
 
 def altered_parts(path: str | os.PathLike[str]) -> list[str] | None:
-    """Names of the parts of a file that are not as they were written; None if it does not tell.
+    """Names of the parts of a file that were altered; None if it has no digests of parts.
 
-    The checksum of the whole file is not asked, so this finds the place when that is wrong.
+    The checksum is not checked: this locates the alteration when that is wrong.
     """
     with naming(path), _open_regular(path) as file:
         head = _read_head(file, path, os.fstat(file.fileno()).st_size)
@@ -255,7 +269,7 @@ def altered_parts(path: str | os.PathLike[str]) -> list[str] | None:
 
 
 def _short_digests(archive: Archive, version: int) -> dict[str, str]:
-    """Digests of all parts as a file has them, and one of what stands beside the header."""
+    """Shortened digests of all parts, and one of version and kind."""
     beside = digests_of({"file": f"{version} {archive.kind}"}, {})
     return {name: digest[:SHORT] for name, digest in (archive.digests | beside).items()}
 
@@ -282,13 +296,13 @@ def _read_parts(envelope: Fields) -> dict[str, str] | None:
 
 
 def _open_regular(path: str | os.PathLike[str]) -> BinaryIO:
-    if not stat.S_ISREG(os.stat(path).st_mode):  # a pipe would wait for ever
+    if not stat.S_ISREG(os.stat(path).st_mode):  # a pipe would block
         raise StorageError(f"{path} is not a file; check the name")
     return open(path, "rb")
 
 
 def _machine_memory() -> float:
-    """Bytes of memory of this machine, if it tells."""
+    """Bytes of memory of this machine; infinite if unknown."""
     if "SC_PHYS_PAGES" not in getattr(os, "sysconf_names", ()):
         return math.inf
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -298,7 +312,7 @@ def _read_head(file: BinaryIO, path: str | os.PathLike[str], size: int) -> bytes
     """Everything before the tensors: the length of the safetensors header, and that header."""
     start = file.read(9)
     length = int.from_bytes(start[:8], "little")
-    if len(start) < 9 or start[8:] != b"{" or not 2 <= length <= MOST_HEADER:
+    if len(start) < 9 or start[8:] != b"{" or not 2 <= length <= LIMITS.header:
         raise StorageError(f"{path} is not an atlas-splines file; check the name")
     if 8 + length > size:
         raise ValueError(f"it was cut off within its header, at {size:,} bytes")
@@ -306,7 +320,7 @@ def _read_head(file: BinaryIO, path: str | os.PathLike[str], size: int) -> bytes
 
 
 def _read_envelope(head: bytes, path: str | os.PathLike[str]) -> tuple[Fields, int]:
-    """What stands beside the header, and how many bytes the tensors take."""
+    """The envelope of the header, and the bytes of the tensors."""
     entries = parse(head[8:].decode())
     metadata = entries.pop("__metadata__", None) if isinstance(entries, dict) else None
     if not isinstance(metadata, dict) or not isinstance(metadata.get(FORMAT), str):
@@ -326,9 +340,9 @@ def _read_envelope(head: bytes, path: str | os.PathLike[str]) -> tuple[Fields, i
 
 
 def parse(text: str) -> Any:
-    """Read JSON of a bounded size, with nothing in it that JSON does not have."""
-    if _count_values(text) > MOST_VALUES:
-        raise ValueError(f"its header has more than {MOST_VALUES:,} values")
+    """Parse JSON of a bounded size, without extensions such as NaN and without repeated names."""
+    if _count_values(text) > LIMITS.values:
+        raise ValueError(f"its header has more than {LIMITS.values:,} values")
     try:
         return json.loads(
             text,
@@ -344,7 +358,7 @@ def parse(text: str) -> Any:
 
 
 def _count_values(text: str) -> int:
-    """Bound on the number of values in a JSON text."""
+    """Upper bound of the number of values in a JSON text."""
     return sum(text.count(character) for character in ",[{")
 
 
@@ -353,7 +367,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def _read_whole(text: str) -> int:
-    if len(text.lstrip("-")) > MOST_DIGITS:
+    if len(text.lstrip("-")) > LIMITS.digits:
         raise ValueError(f"its header holds a number of {len(text.lstrip('-'))} digits")
     return int(text)
 
@@ -366,7 +380,7 @@ def _read_number(text: str) -> float:
 
 
 def _read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object whose names are all different: of two with the same name, each reader might take another."""
+    """An object whose names are all different: readers may disagree about which of two counts."""
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
@@ -376,13 +390,13 @@ def _read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _end_of_tensor(name: str, entry: object) -> int:
     """Where the bytes of a tensor end."""
-    if len(name) > MOST_LETTERS:
-        raise ValueError(f"tensor {shortened(name)} has a name of more than {MOST_LETTERS} letters")
+    if len(name) > LIMITS.letters:
+        raise ValueError(f"tensor {shortened(name)} has a name of more than {LIMITS.letters} letters")
     fields = Fields(entry, f"tensor {shortened(name)}", ("dtype", "shape", "data_offsets"))
     fields.choice("dtype", DTYPES)
     offsets = fields.items("data_offsets")
     if len(offsets) != 2 or type(offsets[1]) is not int:
-        raise ValueError(f"tensor {shortened(name)} does not say where it ends")
+        raise ValueError(f"tensor {shortened(name)} has no end offset")
     return offsets[1]
 
 
@@ -393,7 +407,7 @@ def _check_seal(envelope: Fields, head: bytes, body: memoryview) -> None:
 
 
 def _digest(head: bytes, body: memoryview) -> bytes:
-    """Checksum of a whole file, with zeros where it stands itself."""
+    """Checksum of a whole file, with zeros in its own place."""
     digest = hashlib.sha256(head)
     digest.update(body)
     return digest.hexdigest().encode()
@@ -414,22 +428,22 @@ def _tensors(content: bytes) -> dict[str, NDArray[Any]]:
 
 
 def write_archive(path: str | os.PathLike[str], archive: Archive) -> None:
-    """Write a file all at once: whatever happens, the path holds all of the old content or all of the new."""
+    """Write a file atomically: the path always holds all of the old content or all of the new."""
     replace_file(path, *sealed(path, archive))
 
 
 def sealed(path: str | os.PathLike[str], archive: Archive) -> tuple[bytes, memoryview]:
-    """Bytes of a file of this name, in two parts; a StorageError if nobody could read it."""
+    """Bytes of a file of this name, in two parts; raise a StorageError beyond the limits of reading."""
     head, body = _seal(archive)
-    if len(head) > MOST_HEADER or _count_values(head[8:].decode()) > MOST_VALUES:
-        what = "its header would be too long; fold its charts with consolidate"
+    if len(head) > LIMITS.header or _count_values(head[8:].decode()) > LIMITS.values:
+        what = "its header would be too long; remove its charts with consolidate"
         raise StorageError(f"{path} was not written: {what}")
     return head, body
 
 
 def _seal(archive: Archive) -> tuple[bytes, memoryview]:
     """Bytes of a file: everything before the tensors, and the tensors."""
-    # one entry of metadata, for safetensors writes several in random order
+    # one entry of metadata, as safetensors writes several in random order
     parts = _short_digests(archive, VERSION)
     values = (FORMAT, VERSION, UNSEALED.decode(), archive.kind, archive.header, parts)
     named = dict(zip((*ENVELOPE, PARTS), values, strict=True))

@@ -1,4 +1,7 @@
-"""Large tensors that repeat themselves, compressed: tables by their distinct columns."""
+"""Compression of tensors: byte shuffling with DEFLATE, and tables by distinct columns in blocks of rows.
+
+Byte planes are compressed as in the shuffle filter of HDF5.
+"""
 
 from __future__ import annotations
 
@@ -28,35 +31,33 @@ Shapes = dict[str, list[Any]]  # dtype and shape of tensors by name, as JSON has
 
 DTYPES = ("float32", "float64", "int32", "int64")
 
-# Bytes of all tensors of a file that are compressed, and of tables that are written by their columns: reading
-# them takes so much, whatever the size of the file. A classifier of 200 classes has one table of a third of
-# it, and after an update, which mixes that with what was solved for, one of two thirds as well.
+# Limit of the bytes of all compressed tensors of a file and of tables that are written by their columns, as
+# reading may take so much whatever the size of the file. A classifier of 200 classes has one table of a third
+# of it, and after an update, which combines that with the posterior, one of two thirds as well.
 MOST_INFLATED = 320 * 2**20
 
-# Bytes of those that are compressed: they can come from a thousandth of that, in less than a second. Rows of
-# 100,000 and 280 inputs with two values each have room in it.
+# Limit of the bytes of compressed tensors: a thousandth of that in a file can inflate to it, in less than a
+# second. 100,000 rows of 280 inputs with two values each fit.
 MOST_COMPRESSED = 128 * 2**20
 
 LEVEL = 6  # of zlib
-LEAST_BYTES = 2**16  # of a tensor that is compressed
-WORTHWHILE = 0.75  # of its bytes that may be left, or a tensor stays as it is
-TRIED = (
-    2**16
-)  # numbers at its beginning that tell whether it is worthwhile: noise takes long and stays as it is
+LEAST_BYTES = 2**16  # tensors and tables of fewer bytes are written as they are: nothing is gained
+MAX_RATIO = 0.75  # of compressed to plain bytes; with more a tensor stays as it is
+TRIED = 2**16  # numbers that are compressed first: noise takes long and is not compressible
 
 
 # --- writing ------------------------------------------------------------------------------------------
 
 
 def compressed(tensors: Mapping[str, Array], room: int = MOST_COMPRESSED) -> tuple[dict[str, Array], Shapes]:
-    """The tensors of a file, those for which it is worthwhile as compressed bytes, and what these were.
+    """The tensors of a file, compressible ones as bytes, with the dtypes and shapes of these.
 
     Parameters
     ----------
     tensors
         The tensors by name.
     room
-        Bytes of those that may be compressed, if these are less than usual.
+        Limit of the bytes that are compressed, if lower than usual.
 
     Examples
     --------
@@ -77,19 +78,19 @@ def compressed(tensors: Mapping[str, Array], room: int = MOST_COMPRESSED) -> tup
 
 
 def _deflated(array: Array) -> NDArray[np.uint8] | None:
-    """The compressed bytes of a tensor; None if that is not worthwhile."""
+    """The compressed bytes of a tensor; None if it is not compressible."""
     if array.dtype.name not in DTYPES or array.nbytes < LEAST_BYTES:
         return None
     flat = np.ascontiguousarray(array).reshape(-1)
     for part in (flat[:TRIED], flat):
         small = zlib.compress(planes(part), LEVEL)
-        if len(small) > WORTHWHILE * part.nbytes:
+        if len(small) > MAX_RATIO * part.nbytes:
             return None
     return np.frombuffer(small, np.uint8)
 
 
 def planes(array: Array) -> bytes:
-    """First bytes of all numbers, then all second bytes, and so on."""
+    """Byte planes: the first bytes of all numbers, then all second bytes, and so on."""
     flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     return np.ascontiguousarray(flat.reshape(-1, array.dtype.itemsize).T).tobytes()
 
@@ -100,10 +101,10 @@ def planes(array: Array) -> bytes:
 def decompressed(
     tensors: Mapping[str, Array], shapes: Mapping[str, Any], is_damaged: bool = False
 ) -> dict[str, Array]:
-    """The tensors that `compressed` was given; a ValueError says what is wrong with one.
+    """The inverse of `compressed`; raise a ValueError if a tensor is invalid.
 
-    All sizes are checked before any tensor is made. Of a file that `is_damaged`, bytes that cannot be
-    decompressed are left as they are.
+    All sizes are checked before any tensor is allocated. In a file that `is_damaged`, bytes that cannot be
+    decompressed stay as they are.
     """
     sizes = {name: _size_of(name, shape, tensors) for name, shape in shapes.items()}
     if sum(sizes.values()) > MOST_COMPRESSED:
@@ -120,7 +121,7 @@ def decompressed(
 
 
 def _size_of(name: str, value: object, tensors: Mapping[str, Array]) -> int:
-    """Bytes of a tensor that is compressed, after all checks of what is said of it."""
+    """Bytes of a compressed tensor, after checks of its dtype and shape."""
     given = tensors.get(name)
     if given is None or given.dtype != np.uint8 or given.ndim != 1:
         raise ValueError(f"tensor {shortened(name)} is not compressed bytes")
@@ -132,13 +133,13 @@ def _size_of(name: str, value: object, tensors: Mapping[str, Array]) -> int:
 
 
 def from_planes(body: bytes | NDArray[np.uint8], dtype: np.dtype[Any]) -> Array:
-    """The numbers that `planes` was given, one after the other."""
+    """The inverse of `planes`, flat."""
     rows = np.frombuffer(body, np.uint8).reshape(dtype.itemsize, -1)
     return np.ascontiguousarray(rows.T).reshape(-1).view(dtype)
 
 
 def inflated(data: NDArray[np.uint8], size: int, least: int | None = None) -> bytes:
-    """Bytes as they were before they were compressed: so many, or from `least` on."""
+    """Decompressed bytes: so many, or at least `least`."""
     try:
         engine = zlib.decompressobj()
         text = engine.decompress(data.tobytes(), size + 1)
@@ -150,16 +151,15 @@ def inflated(data: NDArray[np.uint8], size: int, least: int | None = None) -> by
     return text
 
 
-# Rows of a block: a shorter one finds more columns that agree, and costs a number for each column. Of 16 to
-# 256 this gives the smallest tables for 40 and 200 classes; for 2 and 10 they differ by less than 0.6 MB.
+# Rows of a block: in a shorter one more columns agree, at the cost of a number for each column. Of 16 to 256
+# this gives the smallest tables for 40 and 200 classes; for 2 and 10 they differ by less than 0.6 MB.
 HEIGHT = 128
 
-# Smaller tables, in bytes and in columns, are written as they are: nothing is gained, and rows of few columns
-# would be padded to far more than what was written.
-LEAST_TABLE_BYTES, LEAST_COLUMNS = 2**16, 64
+# Tables of fewer columns are written as they are: their rows would be padded to far more than what is stored.
+LEAST_COLUMNS = 64
 
-TABLE = ".table"  # how names of tables end
-SAME = ".same"  # how names of tensors end that hold the name of another table, with the same coefficients
+TABLE = ".table"  # suffix of the names of tables
+SAME = ".same"  # suffix of tensors that hold the name of another table with the same coefficients
 PARTS = ("cut", "level", "columns", "which")
 BITS = {4: np.uint32, 8: np.uint64}
 
@@ -170,8 +170,7 @@ BITS = {4: np.uint32, 8: np.uint64}
 def joined_tables(tensors: Mapping[str, Array]) -> dict[str, Array]:
     """The tensors of a file, with tables by their distinct columns where these take less than half.
 
-    Of tables that agree bit for bit, such as those of a model and of the first one that it keeps, one is
-    written.
+    Tables that agree bit for bit, such as those of a model and of its initial model, are written once.
 
     Examples
     --------
@@ -200,7 +199,7 @@ def joined_tables(tensors: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def _is_large(array: Array) -> bool:
-    return array.ndim == 2 and array.shape[1] >= LEAST_COLUMNS and array.nbytes >= LEAST_TABLE_BYTES
+    return array.ndim == 2 and array.shape[1] >= LEAST_COLUMNS and array.nbytes >= LEAST_BYTES
 
 
 def _are_same(one: Array, other: Array) -> bool:
@@ -211,7 +210,7 @@ def _are_same(one: Array, other: Array) -> bool:
 
 
 def _parts_of(table: Array) -> dict[str, Array] | None:
-    """The parts of a table, if they are less than half of it."""
+    """The parts of a table; None if they are not less than half of it."""
     flat = _leading_rows(table)
     level = np.where((table[:flat] == table[0]).all(axis=0), table[0], table.dtype.type(0)) if flat else None
     level = np.zeros(table.shape[1], table.dtype) if level is None else level
@@ -232,27 +231,26 @@ def _parts_of(table: Array) -> dict[str, Array] | None:
 
 
 def _leading_rows(table: Array) -> int:
-    """Number of leading rows in which most columns are constant; 0 if there are not two."""
+    """Number of leading rows in which most columns are constant; 0 if fewer than two."""
     equal = (table[1:HEIGHT] == table[0]).mean(axis=1) > 0.5
     count = 1 + int(np.argmin(np.append(equal, False)))
     return count if count > 1 and table[0].any() else 0
 
 
 def _numbered(block: Array) -> tuple[NDArray[np.int32], NDArray[np.intp]]:
-    """Number of the distinct column that each column is, and where each distinct one is first."""
+    """Number of the distinct column for each column, and the first place of each distinct one."""
     keys = np.zeros(block.shape[1], np.uint64)
     factors = np.random.default_rng(0).integers(2**64, size=len(block), dtype=np.uint64) | np.uint64(1)
     for row, factor in zip(_bits(block), factors, strict=True):
         wide = row.astype(np.uint64)
-        keys += (
-            wide ^ wide >> np.uint64(32)
-        ) * factor  # modulo 2⁶⁴, where the sign of a float64 alone is lost
+        # modulo 2⁶⁴: without the shift, the sign bits of two rows of float64 would cancel
+        keys += (wide ^ wide >> np.uint64(32)) * factor
     _, first, numbers = np.unique(keys, return_index=True, return_inverse=True)
     return numbers.reshape(-1).astype(np.int32), first
 
 
 def _bits(block: Array) -> Array:
-    """Numbers as their bits: −0 is not 0."""
+    """Numbers as their bits, so that −0 differs from 0."""
     return block.view(BITS[block.dtype.itemsize])
 
 
@@ -260,9 +258,9 @@ def _bits(block: Array) -> Array:
 
 
 def spread_tables(tensors: Mapping[str, Array], room: int | None = None) -> dict[str, Array]:
-    """The tensors that `joined_tables` was given; a ValueError says what is wrong with the parts of a table.
+    """The inverse of `joined_tables`; raise a ValueError if the parts of a table are invalid.
 
-    All sizes are checked before any table is made: they may take so much `room`, in bytes.
+    All sizes are checked before any table is allocated: in total they may take `room` bytes.
     """
     room = MOST_INFLATED if room is None else room
     end = f"{TABLE}.{PARTS[-1]}"
@@ -296,12 +294,12 @@ def _shape_of(name: str, tensors: Mapping[str, Array]) -> tuple[int, int, int]:
     if which.shape[1] != len(level) or not len(level) or which.min() < 0:
         raise ValueError(f"tensor '{name}.which' must have a number of at least 0 for each column")
     if _starts(cut, which)[-1] != columns.size:
-        raise ValueError(f"tensor '{name}.columns' has more or fewer columns than are asked for")
+        raise ValueError(f"tensor '{name}.columns' has more or fewer columns than are needed")
     return rows, len(level), level.itemsize
 
 
 def _starts(cut: Array, which: Array) -> list[int]:
-    """Where the columns of each block begin, and where the last ones end."""
+    """Offsets of the columns of each block, and the end of the last."""
     rows, _, height = cut.tolist()
     heights = [min(height, rows - begin) for begin in range(0, rows, height)]
     last = which.max(axis=1).tolist()

@@ -40,7 +40,7 @@ class Fields:
 
     @classmethod
     def with_optional(cls, value: object, name: str, fields: Collection[str], *optional: str) -> Fields:
-        """A JSON object with these fields, and some more that may be there."""
+        """A JSON object with these fields, and optional ones."""
         there = [field for field in optional if isinstance(value, dict) and field in value]
         return cls(value, name, (*fields, *there))
 
@@ -54,21 +54,21 @@ class Fields:
         return check_size(f"{key!r} of {self.name}", self.value[key], least=least, most=most)
 
     def number(self, key: str, least: float = -math.inf) -> float:
-        """Return a finite number of at least so much."""
+        """Return a finite number of at least `least`."""
         value = self.value[key]
         if type(value) not in (int, float) or not least <= value <= np.finfo(np.float64).max:
             self._refuse(key, "a finite number" if least == -math.inf else f"a number of at least {least}")
         return float(value)
 
     def text(self, key: str, pattern: str = "") -> str:
-        """Return a text that matches a pattern as a whole."""
+        """Return a string that matches a pattern as a whole."""
         value = self.value[key]
         if not isinstance(value, str) or (pattern and not re.fullmatch(pattern, value)):
-            self._refuse(key, f"a text like {pattern}" if pattern else "a text")
+            self._refuse(key, f"a string like {pattern}" if pattern else "a string")
         return value
 
     def choice(self, key: str, options: Collection[str]) -> str:
-        """Return one of some texts."""
+        """Return one of the options."""
         if not isinstance(self.value[key], str) or self.value[key] not in options:
             self._refuse(key, "one of " + ", ".join(map(repr, options)))
         return str(self.value[key])
@@ -100,5 +100,5 @@ class Fields:
         return dict(self.value[key])
 
     def is_null(self, key: str) -> bool:
-        """Whether a field was left open."""
+        """Whether a field is null."""
         return self.value[key] is None

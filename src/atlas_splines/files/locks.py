@@ -1,4 +1,4 @@
-"""Locks: processes that load a file, change it and save it again take turns."""
+"""File locks: mutual exclusion of processes that load a file, change it and save it again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from atlas_splines.files.writer import LockedError, StorageError, is_stream
 
 __all__ = ["lock"]
 
-# Seconds between two attempts.
+# Seconds between two attempts; not benchmarked.
 PAUSE = 0.02
 
 
@@ -24,13 +24,12 @@ PAUSE = 0.02
 def lock(path: str | os.PathLike[str], timeout: float = 10.0) -> Iterator[None]:
     """Keep other processes from updating a file between its `load` and its `save`.
 
-    Reading needs no lock: a file is always whole. Only those who ask for the lock wait for each other.
+    Reading needs no lock, as files are replaced atomically. The lock is advisory.
 
     Parameters
     ----------
     path
-        The file of the model. As long as the lock is held there is an empty file beside it, which stays on
-        Windows only.
+        The file of the model. While the lock is held, an empty file is beside it; on Windows it stays.
     timeout
         Seconds to wait for others.
 
@@ -44,11 +43,11 @@ def lock(path: str | os.PathLike[str], timeout: float = 10.0) -> Iterator[None]:
     >>> os.listdir(folder)
     ['model.atlas']
     """
-    if is_stream(path):  # it is written into, and holds nothing that others could change meanwhile
+    if is_stream(path):  # it holds nothing that others could change
         yield
         return
     target = Path(os.path.realpath(path))
-    if not target.parent.is_dir():  # or else it would be made
+    if not target.parent.is_dir():  # otherwise it would be created
         raise StorageError(f"{path} cannot be locked: there is no folder {target.parent}; check the name")
     with contextlib.ExitStack() as stack:
         try:
@@ -61,15 +60,15 @@ def lock(path: str | os.PathLike[str], timeout: float = 10.0) -> Iterator[None]:
 
 
 def reason_of(error: OSError, target: Path) -> str:
-    """What is in the way of a lock, and what to do about it."""
+    """Why a lock cannot be taken, and what to do."""
     file = lock_of(target)
-    if os.path.lexists(file):  # it is there, and neither can be opened nor locked
+    if os.path.lexists(file):  # it exists, and can be neither opened nor locked
         return f"its lock {file} cannot be taken: {error.strerror}; if nobody updates the model, remove it"
     return f"its folder cannot be written: {error.strerror}; choose another folder"
 
 
 def lock_of(target: Path) -> Path:
-    """The file that stands for the lock on another."""
+    """The lock file of a file."""
     return target.with_name(f".{target.name}.lock")
 
 
@@ -86,7 +85,7 @@ else:
 
     @contextlib.contextmanager
     def held(file: Path, timeout: float) -> Iterator[None]:
-        """Hold a lock on a file, and remove the file before anybody else can hold it."""
+        """Hold a lock on a file, and remove the file before releasing it."""
         deadline = time.monotonic() + timeout
         while (descriptor := locked(file)) is None:
             if time.monotonic() >= deadline:
@@ -95,13 +94,13 @@ else:
         try:
             yield
         finally:
-            with contextlib.suppress(OSError):  # it may be another user's; then it stays
+            with contextlib.suppress(OSError):  # that of another user stays
                 file.unlink()
-            fcntl.flock(descriptor, fcntl.LOCK_UN)  # also of processes that have inherited it
+            fcntl.flock(descriptor, fcntl.LOCK_UN)  # also in processes that have inherited it
             os.close(descriptor)
 
     def locked(file: Path) -> int | None:
-        """A locked descriptor of the file of this name, or None while somebody else holds it."""
+        """A locked descriptor of the file of this name, or None while another process holds it."""
         while True:
             descriptor = opened(file)
             try:
@@ -113,17 +112,17 @@ else:
                 if error.errno in (errno.EAGAIN, errno.EACCES):
                     return None
                 raise
-            os.close(descriptor)  # whoever held it has removed it: a lock on it keeps nobody out
+            os.close(descriptor)  # its holder has removed it: a lock on it excludes no one
 
     def opened(file: Path) -> int:
-        """A descriptor of the file of this name, which is made if it is not there.
+        """A descriptor of the file of this name, which is created if it does not exist.
 
-        The file of another user, whose process may have been killed, can be locked as long as it can be read:
-        it holds nothing, so it is made readable for all whom the folder lets in.
+        The file of another user, whose process may have been killed, can be locked if it can be read: it is
+        empty, so it is created readable for everyone.
         """
         while True:
             with contextlib.suppress(FileNotFoundError):
-                try:  # to write, if that is allowed: network disks may lock no other
+                try:  # to write, if allowed: network disks may require it for locks
                     return os.open(file, os.O_RDWR | os.O_NOFOLLOW)
                 except PermissionError:
                     return os.open(file, os.O_RDONLY | os.O_NOFOLLOW)

@@ -1,4 +1,4 @@
-"""The one atomic writer, and what can be wrong with a file."""
+"""Atomic writing by a temporary file, fsync and rename; errors that name the file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
 
 
 class StorageError(ValueError):
-    """A file could not be read or written; the message names it, and says what is wrong and what to do.
+    """A file could not be read or written; the message has its name, the reason and what to do.
 
     Examples
     --------
@@ -46,7 +46,7 @@ class LockedError(StorageError):
 
 @contextlib.contextmanager
 def naming(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Say which file it was, whatever is wrong with it."""
+    """Convert errors of reading to a `StorageError` that names the file."""
     try:
         yield
     except StorageError:
@@ -65,11 +65,11 @@ def naming(path: str | os.PathLike[str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a file to be written; it takes its place when the block ends without an error.
+    """Open a file to be written; it replaces the old one when the block ends without an error.
 
-    Until it is on the disk it is a temporary file in the same folder, which goes away if anything fails. A
-    file that was there keeps its permissions, and a symbolic link stays one. A stream such as /dev/null or a
-    pipe is not replaced: all of it is written into it at the end.
+    Until it is on the disk it is a temporary file in the same folder, which is removed if anything fails. A
+    replaced file keeps its permissions, and a symbolic link stays one. A stream such as /dev/null or a pipe
+    is not replaced: everything is written to it at the end.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     Raises
     ------
     OSError
-        It cannot be written; what was there is still there.
+        It cannot be written; the old file is unchanged.
 
     Examples
     --------
@@ -109,7 +109,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 def is_stream(path: str | os.PathLike[str]) -> bool:
-    """Whether a name is that of a character device or a pipe, which hold nothing and take what is written.
+    """Whether a name is that of a character device or a pipe.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def is_stream(path: str | os.PathLike[str]) -> bool:
     (True, False, False)
     """
     try:
-        mode = os.stat(path).st_mode  # of the name itself: what /dev/stdout points to may have none
+        mode = os.stat(path).st_mode  # follows links: the target of /dev/stdout may have no name
     except OSError:
         return False
     return stat.S_ISCHR(mode) or stat.S_ISFIFO(mode)
@@ -125,17 +125,17 @@ def is_stream(path: str | os.PathLike[str]) -> bool:
 
 @dataclass(frozen=True)
 class _Draft:
-    """A temporary file beside the one that it will become."""
+    """A temporary file beside its target."""
 
     temporary: Path
     target: Path
 
     def commit(self) -> None:
-        """Take the place of the target."""
+        """Replace the target, atomically."""
         os.replace(self.temporary, self.target)
 
     def sync(self) -> None:
-        """Make the new name survive a power cut."""
+        """Sync the folder, so that the new name survives a power cut."""
         if os.name == "nt":
             return  # Windows has no such call
         descriptor = os.open(self.target.parent, os.O_RDONLY)
@@ -147,10 +147,10 @@ class _Draft:
 
 @contextlib.contextmanager
 def _drafted(path: str | os.PathLike[str]) -> Iterator[_Draft]:
-    """An empty draft with the permissions of what is there; if it is not committed, it goes away."""
-    target = Path(os.path.realpath(path))  # of a symbolic link, replace what it points to
+    """An empty draft with the permissions of the target; without a commit it is removed."""
+    target = Path(os.path.realpath(path))  # the target of a symbolic link is replaced
     mode = target.stat().st_mode if target.exists() else stat.S_IFREG
-    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # to replace a folder fails by itself
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # replacing a folder fails anyway
         raise OSError(errno.EINVAL, "it is neither a file nor a stream")
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
     try:
@@ -158,27 +158,27 @@ def _drafted(path: str | os.PathLike[str]) -> Iterator[_Draft]:
             if target.exists():
                 os.chmod(temporary, stat.S_IMODE(mode))
         yield _Draft(temporary, target)
-    finally:  # Ctrl-C too
+    finally:  # also on Ctrl-C
         temporary.unlink(missing_ok=True)
 
 
 def write_whole(path: str | os.PathLike[str], *parts: bytes | memoryview) -> None:
-    """Write a file all at once, or raise an OSError and leave what was there."""
+    """Write a file atomically, or raise an OSError and leave the old one."""
     with whole_file(path) as file:
         file.writelines(parts)
 
 
 def replace_file(path: str | os.PathLike[str], *parts: bytes | memoryview) -> None:
-    """Write a file all at once, or raise a StorageError that names it and leave what was there."""
+    """Write a file atomically, or raise a StorageError that names it and leave the old one."""
     with _naming(path):
         write_whole(path, *parts)
 
 
 def replace_files(contents: Mapping[Path, Sequence[bytes | memoryview]]) -> None:
-    """Write several files, all of them or none: a StorageError names the one that could not be written.
+    """Write several files, all or none; a StorageError names the one that could not be written.
 
-    All are on the disk before the first takes its place, and what was there is kept until the last has: if
-    one cannot, those before it are put back. A power cut in between leaves the first ones new, in this order.
+    All are on the disk before the first is replaced, and copies of the old ones are kept until the last is:
+    if one fails, those before it are restored. A power cut in between leaves the first ones new, in order.
 
     Examples
     --------
@@ -208,7 +208,7 @@ def replace_files(contents: Mapping[Path, Sequence[bytes | memoryview]]) -> None
 
 @contextlib.contextmanager
 def _written(path: Path, parts: Sequence[bytes | memoryview]) -> Iterator[_Draft]:
-    """A draft of a file that is on the disk; a StorageError names the file if it cannot be."""
+    """A draft of a file that is on the disk, or a StorageError that names the file."""
     with contextlib.ExitStack() as stack:
         with _naming(path):
             draft = stack.enter_context(_drafted(path))
@@ -221,7 +221,7 @@ def _written(path: Path, parts: Sequence[bytes | memoryview]) -> Iterator[_Draft
 
 @contextlib.contextmanager
 def _kept(target: Path) -> Iterator[Callable[[], None]]:
-    """Keep what is there beside it for a while; the function puts it back."""
+    """Keep a copy of the target; the function restores it."""
     if not target.exists():
         yield partial(target.unlink, missing_ok=True)
         return
@@ -232,7 +232,7 @@ def _kept(target: Path) -> Iterator[Callable[[], None]]:
 
 @contextlib.contextmanager
 def _naming(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Say which file could not be written."""
+    """Convert errors of writing to a `StorageError` that names the file."""
     try:
         yield
     except OSError as error:

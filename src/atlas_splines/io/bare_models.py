@@ -1,6 +1,6 @@
-"""A model's configuration, domain and coefficients as the parts of an archive, and back.
+"""Serialisation of a model's configuration, domain and coefficients, as docs/format.md describes.
 
-docs/format.md describes them. Charts, log and evidence have files of their own here.
+Charts, log and memory have modules of their own.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ WIDEST = np.array([[-float(MAX_WIDTH), float(MAX_WIDTH)]])
 
 
 def configuration_of(model: Atlas) -> dict[str, Any]:
-    """Size and options of a model, as JSON has them."""
+    """Size and options of a model as JSON."""
     return {key: getattr(model, key) for key in CONFIGURATION} | {"dtype": model.dtype.name}
 
 
@@ -40,13 +40,13 @@ def table_tensors(model: Atlas, name: str) -> dict[str, NDArray[Any]]:
     """Coefficients and domain of a model; the names of the tensors start with its name."""
     width = table_width(model.outputs, model.terms)
     return {
-        f"{name}.table": state_of(model).table[:, :width],  # without the padding that kernels like
+        f"{name}.table": state_of(model).table[:, :width],  # without the padding for kernels
         f"{name}.domain": model.domain,
     }
 
 
 def read_bare_model(archive: Archive, value: object, name: str, title: str = "the configuration") -> Atlas:
-    """The model of a configuration, without charts, log and evidence; sentences call that by its title."""
+    """The model of a configuration, without charts, log and memory; messages name it by its title."""
     fields = Fields(value, title, CONFIGURATION)
     inputs, outputs = fields.whole("inputs", least=1), fields.whole("outputs", least=1)
     terms, density = fields.whole("terms"), fields.whole("density", most=MAX_DENSITY)
@@ -65,10 +65,10 @@ def read_bare_model(archive: Archive, value: object, name: str, title: str = "th
 
 
 def read_table(archive: Archive, name: str, lattice: Lattice, width: int) -> NDArray[Any]:
-    """The coefficients of all functions of a lattice, so many for each.
+    """The coefficients of all functions of a lattice, shape (functions, width).
 
-    Sizes must agree before anything is allocated: the tensor is there already, so its size can be afforded.
-    That goes for the lattice too, which counts the functions of each input at each density.
+    Sizes are checked before anything is allocated: the tensor exists already, so a size that agrees with it
+    is affordable, also that of the lattice, which counts the functions of each input at each density.
     """
     table = archive.tensor(name, lattice.dtype.name, (None, None))
     if len(table) < splines.ACTIVE * lattice.inputs * (lattice.density + 1):
@@ -77,7 +77,7 @@ def read_table(archive: Archive, name: str, lattice: Lattice, width: int) -> NDA
 
 
 def read_domain(archive: Archive, name: str, inputs: int, most: Domain = WIDEST) -> Domain:
-    """A domain that holds the unit cube, and lies within another."""
+    """A domain that contains the unit cube and lies within another, shape (inputs, 2)."""
     domain = archive.tensor(name, "float64", (inputs, 2))
     if (domain[:, 0] > 0).any() or (domain[:, 1] < 1).any():
         raise ValueError(f"tensor {name!r} leaves out a part of the unit cube")

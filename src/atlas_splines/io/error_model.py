@@ -1,7 +1,4 @@
-"""What a model knows about its errors, and where its rows are, as the parts of an archive, and back.
-
-docs/format.md describes them.
-"""
+"""Serialisation of error models and data densities, as docs/format.md describes."""
 
 from __future__ import annotations
 
@@ -18,6 +15,7 @@ from atlas_splines.memory.error_model import DENSITY, ErrorModel, Residuals, Res
 from atlas_splines.memory.features import Features
 
 __all__ = [
+    "are_different_inputs",
     "error_model_from_archive",
     "error_model_header",
     "error_model_tensors",
@@ -30,15 +28,15 @@ Array = NDArray[np.float64]
 
 SPREAD, PRESENCE = ("scales", "presence"), ("inputs",)
 SEEN = ("visits",)
-LARGEST_LOG = 1e6  # weight of a feature in the logarithm of a scale
-MOST_SIDE = 64  # corners of a side of a pair
+LARGEST_LOG = 1e6  # limit of a weight in the logarithm of a scale
+MOST_SIDE = 64  # limit of the corners of a side of a pair
 
 
 # --- taking apart -------------------------------------------------------------------------------------
 
 
 def error_model_header(error_model: ErrorModel) -> dict[str, Any]:
-    """Everything of a spread that is short, as JSON."""
+    """The scalars and lists of an error model as JSON."""
     data_density = error_model.data_density
     return {
         "scales": [list(scale.features.coarse[:-1]) for scale in error_model.scales],
@@ -47,7 +45,7 @@ def error_model_header(error_model: ErrorModel) -> dict[str, Any]:
 
 
 def error_model_tensors(error_model: ErrorModel, name: str) -> dict[str, NDArray[Any]]:
-    """Everything of a spread that is long; the names of all tensors start with its name."""
+    """The arrays of an error model; names of all tensors start with its name."""
     tensors: dict[str, NDArray[Any]] = {}
     for k, scale in enumerate(error_model.scales):
         tensors |= {f"{name}.scales.{k}.knots": scale.knots, f"{name}.scales.{k}.weights": scale.weights}
@@ -71,14 +69,14 @@ def cell_counts_tensors(cell_counts: CellCounts, name: str) -> dict[str, NDArray
 
 
 def residuals_header(seen: Residuals | ErrorModel) -> dict[str, Any]:
-    """What the rows of an update add to a spread, or the spread that begins with them, as JSON."""
+    """Residuals that an update adds to an error model, or the error model that starts with them, as JSON."""
     if isinstance(seen, ErrorModel):
         return error_model_header(seen)
     return {"visits": seen.cell_counts is not None}
 
 
 def residuals_tensors(seen: Residuals | ErrorModel, name: str) -> dict[str, NDArray[Any]]:
-    """The long parts of the same."""
+    """The arrays of the same."""
     if isinstance(seen, ErrorModel):
         return error_model_tensors(seen, name)
     tensors: dict[str, NDArray[Any]] = {}
@@ -96,9 +94,9 @@ def residuals_tensors(seen: Residuals | ErrorModel, name: str) -> dict[str, NDAr
 def error_model_from_archive(
     archive: Archive, value: object, shape: tuple[int, int], loss: str | None, name: str
 ) -> ErrorModel:
-    """Put a spread together again, or raise a ValueError that says what is wrong with it.
+    """The error model of an archive; raise a ValueError if it is invalid.
 
-    `shape` has the number of inputs and of outputs; without a loss both numbers and classes will do.
+    `shape` has the number of inputs and of outputs; without a loss both numbers and classes are valid.
     """
     fields = Fields(value, name, SPREAD)
     (inputs, outputs), chosen = shape, fields.items("scales")
@@ -114,7 +112,7 @@ def error_model_from_archive(
 
 
 def _read_scale(archive: Archive, chosen: object, inputs: int, name: str) -> ResidualScale:
-    if not isinstance(chosen, list) or not _are_different_inputs(chosen, inputs):
+    if not isinstance(chosen, list) or not are_different_inputs(chosen, inputs):
         raise ValueError(f"{name} must be different inputs")
     features = Features(inputs + 1, (*chosen, inputs), ((inputs, DENSITY),), ())
     knots = archive.tensor(f"{name}.knots", "float64", (None,))
@@ -145,7 +143,7 @@ def _read_scores(archive: Archive, is_one_sided: bool, name: str) -> ConformalSc
 
 
 def _read_watched(archive: Archive, name: str) -> Array:
-    if name not in archive.tensors:  # of a version that did not watch
+    if name not in archive.tensors:  # of a version without these counts
         return np.zeros((2, 1 + len(LADDER)))
     watched = archive.tensor(name, "float64", (2, 1 + len(LADDER)))
     if (watched < 0).any() or (watched[:, 1:] > watched[:, :1] * (1 + 1e-9)).any():
@@ -156,7 +154,7 @@ def _read_watched(archive: Archive, name: str) -> Array:
 def _read_density(archive: Archive, value: object, inputs: int, name: str) -> DataDensity:
     fields = Fields(value, name, PRESENCE)
     chosen = fields.items("inputs")
-    if not _are_different_inputs(chosen, inputs) or chosen != sorted(chosen) or len(chosen) > MOST_PAIRED:
+    if not are_different_inputs(chosen, inputs) or chosen != sorted(chosen) or len(chosen) > MOST_PAIRED:
         raise ValueError(f"'inputs' of {name} must be at most {MOST_PAIRED} rising inputs")
     pairs = len(chosen) * (len(chosen) - 1) // 2
     cell_counts = _read_cell_counts(archive, (inputs, pairs), (None, None), name)
@@ -169,7 +167,7 @@ def _read_density(archive: Archive, value: object, inputs: int, name: str) -> Da
 def _read_cell_counts(
     archive: Archive, sizes: tuple[int, int], shape: tuple[int | None, int | None], name: str
 ) -> CellCounts:
-    """Counts for so many inputs and pairs; `shape` has the cells and the side, if they are known."""
+    """Counts of inputs and pairs; `shape` has the cells and the side, if they are known."""
     (inputs, pairs), (cells, side) = sizes, shape
     alone = archive.tensor(f"{name}.alone", "float64", (inputs, cells))
     if alone.shape[1] < 1:
@@ -190,7 +188,7 @@ def read_residuals(
     loss: str,
     name: str,
 ) -> Residuals | ErrorModel:
-    """What the rows of an update add to a spread that is there, or the spread that begins with them.
+    """Residuals that an update adds to an error model, or the error model that starts with them.
 
     `shape` has the number of inputs and of outputs.
     """
@@ -204,7 +202,7 @@ def read_residuals(
     data_density = error_model.data_density
     if fields.flag("visits") != (data_density is not None):
         raise ValueError(
-            f"'visits' of {name} must be true where the presence of rows is counted, and false elsewhere"
+            f"'visits' of {name} must be true where the density of rows is counted, and false elsewhere"
         )
     cell_counts = None
     if data_density is not None:
@@ -221,6 +219,7 @@ def _read_histogram(archive: Archive, regions: int, name: str) -> ScoreHistogram
     return ScoreHistogram(counts, covered)
 
 
-def _are_different_inputs(numbers: list[Any], inputs: int) -> bool:
+def are_different_inputs(numbers: list[Any], inputs: int) -> bool:
+    """Whether a list of a file has distinct numbers of inputs."""
     known = all(type(j) is int and 0 <= j < inputs for j in numbers)
     return known and len(set(numbers)) == len(numbers)

@@ -1,7 +1,4 @@
-"""An estimator as the parts of an archive, with the model inside it, and back.
-
-docs/format.md describes them.
-"""
+"""Serialisation of estimators, with the model inside, as docs/format.md describes."""
 
 from __future__ import annotations
 
@@ -48,16 +45,17 @@ __all__ = [
 
 CLASSES: dict[str, type[Estimator]] = {"regressor": AtlasRegressor, "classifier": AtlasClassifier}
 HEADER = ("estimator", "model")
-LEVELS = "domain.levels."  # of tensors, with the number of a column behind it
+LEVELS = "domain.levels."  # prefix of tensors, followed by the number of a column
 ESTIMATOR = ("parameters", "feature_names", "n_iter", "validation_loss", "fit", "table")
 FIT = ("date", "rows", "held_out", "crossed", "measure")
+ATTRIBUTES = {"crossed": "cross_validated"}  # of a fit record, where the key of a file is another word
 LATER_ROWS = "later"  # of a fit, in files that have it
 FIT_ERRORS = ("error", "baseline", "score")
 REGRESSOR, CLASSIFIER = ("one_column",), ("labels",)
 LABELS = ("dtype", "values")
 NUMERIC = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64")
 TEXT = ("str", "object")
-LARGEST_SCALE = 1e154  # of targets: fit refuses those whose squares no float holds
+LARGEST_SCALE = 1e154  # of targets: beyond it squares overflow, which fit refuses
 MONOTONE, CLASS_WEIGHT, DATES = "monotonic_cst", "class_weight", "dates"
 UNDO = "undo"
 OPTIONAL = (MONOTONE, CLASS_WEIGHT, DATES, UNDO)  # parameters that files lack at their defaults
@@ -66,7 +64,7 @@ FLAGS, WHOLE_OR_NULL = ("early_stopping", "warm_start"), ("n_jobs", "random_stat
 
 
 def check_estimator(model: object) -> tuple[Estimator, Encoding | None]:
-    """Return a fitted estimator and the encoding of its table, if it has one, or say what is wrong."""
+    """A fitted estimator and the encoding of its table, if it has one; raise for anything else."""
     estimator, encoding = model, None
     if not isinstance(model, AtlasRegressor | AtlasClassifier) or hasattr(model, "encoding_"):
         from atlas_splines.estimators.table_model import TableModel  # arrays are saved without pyarrow
@@ -88,9 +86,9 @@ def check_estimator(model: object) -> tuple[Estimator, Encoding | None]:
 
 
 def estimator_to_archive(model: Estimator | TableModel) -> Archive:
-    """Take an estimator apart, and the encoding of its table if it has one."""
+    """An estimator as an archive, with the encoding of its table if it has one."""
     found, encoding = check_estimator(model)
-    estimator = copy.copy(found)  # all of it is of one moment, even while another thread updates it
+    estimator = copy.copy(found)  # a consistent snapshot, even while another thread updates it
     kind = "regressor" if isinstance(estimator, AtlasRegressor) else "classifier"
     names = getattr(estimator, "feature_names_in_", None)
     header = {
@@ -107,7 +105,9 @@ def estimator_to_archive(model: Estimator | TableModel) -> Archive:
     }
     domain = estimator.domain_
     tensors = {f"domain.{part}": getattr(domain, part) for part in ("knots", "fill", "indicators")}
-    levels = {j: units for j, units in domain.levels.items() if units.are_apart}  # the table tells the others
+    levels = {
+        j: units for j, units in domain.levels.items() if units.are_apart
+    }  # the encoding implies the others
     tensors |= {f"{LEVELS}{j}": np.append(units.later, units.known) for j, units in levels.items()}
     if isinstance(estimator, AtlasRegressor):
         header["one_column"] = estimator._one_column
@@ -129,7 +129,7 @@ def estimator_to_archive(model: Estimator | TableModel) -> Archive:
 
 
 def parameter_to_json(name: str, value: Any) -> Any:
-    """A parameter as JSON has it."""
+    """A parameter as JSON."""
     if isinstance(value, np.random.RandomState):
         raise TypeError("random_state is a RandomState, which has no place in a file: set a number or None")
     if isinstance(value, np.generic):
@@ -137,7 +137,7 @@ def parameter_to_json(name: str, value: Any) -> Any:
     if name == "domain" and not isinstance(value, str):
         return [[float(low), float(high)] for low, high in value]
     if name == MONOTONE and isinstance(value, Mapping):
-        return {str(column): int(way) for column, way in value.items()}
+        return {str(column): int(direction) for column, direction in value.items()}
     if name == DATES and value is not None:
         return dict(value)
     if name == CLASS_WEIGHT and isinstance(value, Mapping):
@@ -150,20 +150,22 @@ def parameter_to_json(name: str, value: Any) -> Any:
 
 
 def label_to_json(label: Any) -> Any:
-    """A class label as JSON has it."""
+    """A class label as JSON."""
     label = label.item() if isinstance(label, np.generic) else label
     if not isinstance(label, bool | int | float | str):
         raise TypeError(
-            "class_weight has labels that are neither texts nor numbers; they have no place in a file"
+            "class_weight has labels that are neither strings nor numbers; they have no place in a file"
         )
     return label
 
 
 def fit_to_json(record: FitRecord | None) -> dict[str, Any] | None:
-    """What is known of a fit."""
+    """The record of a fit as JSON; None without one."""
     if record is None:
         return None
-    facts = {key: getattr(record, key) for key in FIT} | {"date": record.date.isoformat()}
+    facts = {key: getattr(record, ATTRIBUTES.get(key, key)) for key in FIT} | {
+        "date": record.date.isoformat()
+    }
     facts |= {LATER_ROWS: True} if record.later else {}
     return facts | {key: loss_to_json(getattr(record, key)) for key in FIT_ERRORS}
 
@@ -173,7 +175,7 @@ def labels_to_json(labels: NDArray[Any]) -> dict[str, Any]:
     dtype = "str" if labels.dtype.kind == "U" else labels.dtype.name
     values = labels.tolist()
     if dtype not in (*NUMERIC, *TEXT, "bool") or (dtype in TEXT and any(type(v) is not str for v in values)):
-        raise TypeError("its classes are neither texts nor numbers, so they have no place in a file")
+        raise TypeError("its classes are neither strings nor numbers, so they have no place in a file")
     return {"dtype": dtype, "values": values}
 
 
@@ -181,9 +183,9 @@ def labels_to_json(labels: NDArray[Any]) -> dict[str, Any]:
 
 
 def estimator_from_archive(archive: Archive) -> Estimator | TableModel:
-    """Put an estimator together again, or raise a ValueError that says what is wrong with it.
+    """The estimator of an archive; raise a ValueError if it is invalid.
 
-    One that came with the encoding of a table becomes a `TableModel`.
+    With the encoding of a table it is a `TableModel`.
     """
     header = Fields(archive.header, "the header", HEADER)
     own = REGRESSOR if archive.kind == "regressor" else CLASSIFIER
@@ -214,7 +216,7 @@ def estimator_from_archive(archive: Archive) -> Estimator | TableModel:
 
 
 def check_model(estimator: Estimator) -> None:
-    """Refuse a model that does not go with the columns, targets or contributions of its estimator."""
+    """Refuse a model that does not match the columns, targets or contributions of its estimator."""
     if estimator.model_.inputs != estimator.domain_.inputs:
         raise ValueError("the model and the domain have different numbers of inputs")
     known = estimator.target_scale_ if isinstance(estimator, AtlasRegressor) else estimator.classes_
@@ -224,11 +226,11 @@ def check_model(estimator: Estimator) -> None:
             f"the model has {estimator.model_.outputs} outputs, and there are {len(known)} {what}"
         )
     if estimator.ledger_ is not None and estimator._current_ledger is None:
-        raise ValueError("the model is not the one that its ledger was of")
+        raise ValueError("the model is not the one of its ledger")
 
 
 def read_own_ledger(estimator: Estimator, fields: Fields, archive: Archive) -> Ledger | None:
-    """The contributions of an estimator, if its file has them."""
+    """The ledger of an estimator, if its file has one."""
     if LEDGER not in fields.value:
         return None
     kind, labels, targets = archive.kind, None, None
@@ -249,7 +251,7 @@ def read_own_ledger(estimator: Estimator, fields: Fields, archive: Archive) -> L
 
 
 def read_encoding(estimator: Estimator, table: dict[str, Any]) -> Encoding:
-    """The encoding of the table of an estimator, whose levels become known to it."""
+    """The encoding of the table of an estimator; levels that it lacks are added to the estimator's."""
     from atlas_splines.tables.encoding import Encoding  # other files load without pyarrow
 
     encoding = Encoding.from_json(table)
@@ -259,7 +261,7 @@ def read_encoding(estimator: Estimator, table: dict[str, Any]) -> Encoding:
 
 
 def old_levels(domain: ColumnMap, column: int, coded: Levels) -> LevelUnits:
-    """Where levels lie by a file that does not say it: its codes were numbers as any others."""
+    """Coordinates of levels for files without them, where codes were ordinary numbers."""
     table = np.tile(domain.fill, (coded.placed + 1, 1))
     table[:, column] = [*range(coded.placed), domain.fill[column] if coded.placed else coded.blank]
     *known, later = domain.to_unit(table)[:, column].tolist()
@@ -267,7 +269,7 @@ def old_levels(domain: ColumnMap, column: int, coded: Levels) -> LevelUnits:
 
 
 def read_parameters(kind: str, value: object) -> Estimator:
-    """An estimator that is not fitted yet."""
+    """An unfitted estimator with the parameters of a file."""
     maker = CLASSES[kind]
     names = [name for name in maker().get_params(deep=False) if name not in OPTIONAL]
     fields = Fields.with_optional(value, "the parameters", names, *OPTIONAL)
@@ -293,9 +295,9 @@ def read_parameters(kind: str, value: object) -> Estimator:
 
 
 def refuse_directions(given: object) -> None:
-    """Refuse what does not tell which way predictions have to go along columns."""
-    ways = list(given.values()) if isinstance(given, dict) else given
-    if not isinstance(ways, list) or any(type(way) is not int or abs(way) > 1 for way in ways):
+    """Refuse monotone directions that are not -1, 0 or 1 for each column."""
+    directions = list(given.values()) if isinstance(given, dict) else given
+    if not isinstance(directions, list) or any(type(each) is not int or abs(each) > 1 for each in directions):
         raise ValueError(f"{MONOTONE!r} of the parameters must be -1, 0 or 1 for columns")
 
 
@@ -337,13 +339,13 @@ def read_domain(archive: Archive) -> ColumnMap:
 
 
 def read_levels(archive: Archive, columns: int) -> dict[int, LevelUnits]:
-    """Where the levels of columns of categories lie."""
+    """Coordinates of the levels of categorical columns."""
     levels = {}
     for name in archive.tensors:
         if name.startswith(LEVELS):
             number = name.removeprefix(LEVELS)
             if not number.isdecimal() or int(number) >= columns:
-                raise ValueError(f"tensor {name!r} is of no column")
+                raise ValueError(f"tensor {name!r} belongs to no column")
             later, *known = archive.tensor(name, "float64", (None,)).tolist() or [np.nan]
             if not all(0 <= unit <= 1 for unit in (later, *known)):
                 raise ValueError(f"tensor {name!r} must have coordinates from 0 to 1")
@@ -362,13 +364,13 @@ def read_losses(losses: object) -> list[float]:
 
 
 def read_fit(value: object) -> FitRecord:
-    """What is known of a fit."""
+    """The record of a fit."""
     fields = Fields.with_optional(value, "the fit", FIT + FIT_ERRORS, LATER_ROWS)
     return FitRecord(
         date=date.fromisoformat(fields.text("date", r"\d{4}-\d\d-\d\d")),
         rows=fields.whole("rows"),
         held_out=fields.whole("held_out"),
-        crossed=fields.flag("crossed"),
+        cross_validated=fields.flag("crossed"),
         measure=fields.text("measure", r"[A-Za-z ]{1,40}"),
         **{key: loss_from_json(fields, key) for key in FIT_ERRORS},
         later=LATER_ROWS in fields.value and fields.flag(LATER_ROWS),
@@ -382,7 +384,7 @@ def read_names(estimator: Estimator, fields: Fields) -> None:
         return
     names = fields.items("feature_names")
     if any(type(name) is not str for name in names) or len(names) != estimator.n_features_in_:
-        raise ValueError(f"'feature_names' must be {estimator.n_features_in_} texts")
+        raise ValueError(f"'feature_names' must be {estimator.n_features_in_} strings")
     estimator.feature_names_in_ = np.array(names, object)
 
 
@@ -424,7 +426,7 @@ def label_values(fields: Fields, archive: Archive) -> NDArray[Any]:
         raise ValueError(f"'values' of the labels must all be of type {dtype}")
     if values != sorted(set(values)):
         raise ValueError("'values' of the labels must be sorted classes")
-    if dtype == "str":  # an array has room for the longest in each place
+    if dtype == "str":  # an array allocates the longest for each
         archive.reserve(np.dtype("U1").itemsize * len(values) * max(map(len, values), default=0))
     try:
         found = np.array(values, dtype)

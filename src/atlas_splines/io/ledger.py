@@ -1,7 +1,6 @@
-"""The ledger of an estimator as the parts of an archive, and back.
+"""Serialisation of ledgers: one columnar table of all rows, and a list of the rows of each contribution.
 
-All rows stand in one table, by columns; a list says which of them each contribution has. docs/format.md
-describes it.
+docs/format.md describes it.
 """
 
 from __future__ import annotations
@@ -35,18 +34,18 @@ __all__ = [
 Array = NDArray[Any]
 Tensors = dict[str, Array]
 
-LEDGER = "ledger"  # field of an estimator that has one; others lack it
+LEDGER = "ledger"  # field of estimators that have one
 NAME = f"estimator.{LEDGER}"
 HEADER = ("kinds", "announced")
-CAME = "came"  # columns that came after the fit, of ledgers that have some
+CAME = "came"  # columns added after the fit; a field only if there are any
 FIT = ("seeds", "tolerance", "levels", "trends", "announced")
 UPDATE = ("retention", "far", "seed", "features", "batch_size", "learning_rate", "extrapolation")
 KINDS = ("fit", "update", "reach", "classes")
 EXTRAPOLATIONS = ("constant", "linear", "error")
 EPOCH, MICROSECOND = datetime(1970, 1, 1, tzinfo=timezone.utc), timedelta(microseconds=1)
 MOST_SEED = 2**53
-MEMORY = "model.evidence.memory"  # where a model has the rows that it predicts from
-LEAST_DERIVED = 2**20  # bytes of points that are left out since they follow from the ledger: small ones stay
+MEMORY = "model.evidence.memory"  # prefix of the kept rows of a model
+LEAST_DERIVED = 2**20  # bytes from which on points are omitted that can be derived from the ledger
 HELD = ("points", "targets", "weights", "updates")
 
 
@@ -54,7 +53,7 @@ HELD = ("points", "targets", "weights", "updates")
 
 
 def ledger_header(ledger: Ledger, parameter: Callable[[str, Any], Any]) -> dict[str, Any]:
-    """Everything of a ledger that is short; `parameter` makes JSON of one."""
+    """The scalars and lists of a ledger; `parameter` converts one to JSON."""
     parameters = {
         name: parameter(name, value) for name, value in ledger.parameters.items() if value is not None
     }
@@ -63,7 +62,7 @@ def ledger_header(ledger: Ledger, parameter: Callable[[str, Any], Any]) -> dict[
 
 
 def contributions_header(contributions: Sequence[Contribution]) -> dict[str, Any]:
-    """Kinds of contributions with their options, and classes that were announced."""
+    """Kinds of contributions with their options, and classes that were declared."""
     kinds = {_kind_of(each): None for each in contributions}
     announced = [
         [k, each.classes.tolist()]
@@ -76,13 +75,13 @@ def contributions_header(contributions: Sequence[Contribution]) -> dict[str, Any
 
 
 def _kind_of(contribution: Contribution) -> tuple[str, tuple[tuple[str, Any], ...]]:
-    """Kind and options of a contribution but for its seed: most contributions have the same."""
+    """Kind and options of a contribution without its seed, which most contributions share."""
     options = {key: value for key, value in contribution.options.items() if key != "seed"}
     return contribution.kind, tuple(sorted((key, _frozen(value)) for key, value in options.items()))
 
 
 def _frozen(value: Any) -> Any:
-    """The same as a key of a dictionary; NaN, which is not equal to itself, is None."""
+    """A hashable value; NaN, which is not equal to itself, becomes None."""
     if isinstance(value, list | tuple):
         return tuple(map(_frozen, value))
     return None if isinstance(value, float) and np.isnan(value) else value
@@ -93,18 +92,18 @@ def _thawed(value: Any) -> Any:
 
 
 def _is_announced(contribution: Contribution) -> bool:
-    """Whether its classes are not those of its rows."""
+    """Whether its classes differ from those of its rows."""
     assert contribution.classes is not None
     return not np.array_equal(contribution.classes, np.unique(contribution.y))
 
 
 def ledger_tensors(ledger: Ledger, labels: Array | None) -> Tensors:
-    """All rows of a ledger, and which contribution has which; of classes the places among the labels."""
+    """All rows of a ledger with their contributions; targets of classes are indices of labels."""
     return contributions_tensors(ledger.contributions, labels, NAME)
 
 
 def contributions_tensors(every: Sequence[Contribution], labels: Array | None, name: str) -> Tensors:
-    """Rows of contributions, and which has which; the names of tensors start with a name."""
+    """Rows of contributions; names of tensors start with a name."""
     X = np.vstack([each.X for each in every])
     y = np.concatenate([each.y for each in every]) if labels is None else _codes(every, labels)
     weights = np.concatenate([each.weights for each in every]).astype(np.float64)
@@ -148,14 +147,14 @@ def _codes(contributions: Sequence[Contribution], labels: Array) -> NDArray[np.i
 
 
 def _shortest(values: Array) -> Array:
-    """Numbers in float32 if that holds every one of them exactly, and otherwise in float64."""
+    """Numbers in float32 if that is exact, and otherwise in float64."""
     with np.errstate(over="ignore"):
         short = values.astype(np.float32)
     return short if (short == values).all() else np.asarray(values, np.float64)
 
 
 def derivable(estimator: AtlasEstimator, ledger: Ledger) -> list[str]:
-    """Names of tensors of the model that follow from the ledger: rows it predicts from, as points."""
+    """Names of tensors of the model that can be derived from the ledger: its kept rows."""
     state = state_of(estimator.model_)
     if not isinstance(state.pooled, Pool) or state.pooled.memory is None:
         return []
@@ -172,7 +171,7 @@ def derivable(estimator: AtlasEstimator, ledger: Ledger) -> list[str]:
 
 
 def with_held_rows(archive: Archive, estimator: AtlasEstimator, ledger: Ledger) -> Archive:
-    """An archive with the tensors that were left out since they follow from the ledger."""
+    """An archive with the omitted tensors, derived from the ledger."""
     unit = _weight_unit(archive.header)
     if f"{MEMORY}.points" in archive.tensors or unit is None:
         return archive
@@ -211,10 +210,10 @@ def read_ledger(
     labels: Array | None,
     parameters: Callable[[object], Mapping[str, Any]],
 ) -> Ledger:
-    """The ledger of an estimator; a ValueError says what is wrong with it.
+    """The ledger of an estimator; raise a ValueError if it is invalid.
 
-    All but the last are as in `read_contributions`, with the inputs of columns that came after the fit; that
-    reads the parameters of the fit.
+    Arguments are as in `read_contributions`, with the inputs of columns added after the fit; `parameters`
+    reads those of the fit.
     """
     fields = Fields.with_optional(value, "the ledger", ("parameters", "fingerprint", *HEADER), CAME)
     rest = {key: fields.value[key] for key in (*HEADER, CAME) if key in fields.value}
@@ -238,20 +237,20 @@ def read_contributions(
     name: str,
     has_fit: bool = True,
 ) -> tuple[Contribution, ...]:
-    """Contributions of an archive; a ValueError says what is wrong with them.
+    """Contributions of an archive; raise a ValueError if they are invalid.
 
     Parameters
     ----------
     archive, value
-        The archive, and what its header says of them.
+        The archive, and the entry of its header.
     columns
         Encoded inputs of a row, in the columns of the fit.
     targets
-        Targets of a row that has several; None for a row that has one.
+        Number of targets; None for one, of shape (rows,).
     labels
         Classes; None for numbers.
     name
-        With which the names of tensors start.
+        Prefix of the names of tensors.
     has_fit
         Whether the first is the fit; otherwise none is.
     """
@@ -293,7 +292,7 @@ def read_contributions(
 def _read_came(
     archive: Archive, fields: Fields, table: Array, name: str, first: int
 ) -> dict[int, tuple[NewColumn, ...]]:
-    """What contributions hold in columns that came after the fit, by the places of these."""
+    """Values of columns added after the fit, by the places of their contributions."""
     if CAME not in fields.value:
         return {}
     from atlas_splines.tables.new_columns import NewColumn  # other files load without pyarrow
@@ -312,13 +311,13 @@ def _read_came(
         if column.input is None and item[0] < first:
             raise ValueError(f"{CAME!r} of the ledger has a column of the fit as one that came later")
         if column.is_blank or column.name in [each.name for each in before]:
-            raise ValueError(f"a column in {CAME!r} of the ledger comes twice, or holds nothing")
+            raise ValueError(f"a column in {CAME!r} of the ledger is repeated or empty")
         found[item[0]] = (*before, column)
     return found
 
 
 def _check_table(table: Array, kinds: list[tuple[str, dict[str, Any]]], has_fit: bool) -> None:
-    """Refuse contributions that are not in order, or are of no kind."""
+    """Refuse contributions that are not in order, or of unknown kinds."""
     number, clock, rows, kind, seed, fitted = table.T if len(table) else np.zeros((6, 1), np.int64)
     if not len(table) or (kind < 0).any() or (kind >= len(kinds)).any():
         raise ValueError("the ledger has contributions of no kind")
@@ -370,7 +369,7 @@ def _read_fit(fields: Fields) -> dict[str, Any]:
 
 
 def _is_level(value: object) -> bool:
-    """Whether something is an input, a number of categories, and a number."""
+    """Whether a value is an input, a number of categories, and a number or null."""
     if not isinstance(value, list) or [type(each) for each in value[:2]] != [int, int] or min(value[:2]) < 0:
         return False
     return len(value) == 3 and type(value[2]) in (int, float, type(None))
@@ -420,7 +419,7 @@ def _numbers(archive: Archive, name: str, shape: tuple[int, ...]) -> Array:
 
 
 def _read_announced(items: list[Any], count: int, labels: Array | None) -> dict[int, Array]:
-    """Classes that contributions have announced, by the places of these."""
+    """Declared classes, by the places of their contributions."""
     found = {}
     for item in items:
         is_pair = isinstance(item, list) and len(item) == 2 and type(item[0]) is int
@@ -428,6 +427,6 @@ def _read_announced(items: list[Any], count: int, labels: Array | None) -> dict[
             raise ValueError("'announced' of the ledger must be classes of contributions")
         chosen = np.isin(labels, np.array(item[1], labels.dtype) if item[1] else labels[:0])
         if int(chosen.sum()) != len(item[1]):
-            raise ValueError("'announced' of the ledger has classes that the model does not know")
+            raise ValueError("'announced' of the ledger has classes that the model lacks")
         found[item[0]] = labels[chosen]
     return found

@@ -1,7 +1,6 @@
-"""Local terms of a model, and the rows that a pool keeps, as the parts of an archive, and back.
+"""Serialisation of local terms and of kept rows, as docs/format.md describes.
 
-The centres of local terms are the different points of the rows that are kept, which a file has once.
-docs/format.md describes all of it.
+The centres of local terms are the distinct points of kept rows, which are stored once.
 """
 
 from __future__ import annotations
@@ -32,23 +31,23 @@ __all__ = [
 Array = NDArray[np.float32]
 Tensors = dict[str, NDArray[Any]]
 
-LOCAL, LATER = "local", "later"  # fields of a model that has such terms; others lack them
+LOCAL, LATER = "local", "later"  # fields of a model with such terms; others lack them
 MEMORY = ("rows", "clocks", "box_rows", "budget", "known", "later")
 MIXTURE, COMPONENT = ("smooth", "linear", "components"), ("of", "share", "noise")
 BEYOND = ("configuration", LOCAL)
-SEGMENTS = "segments"  # says of a model of an older version that points of all updates are merged
-MOST_TERMS = 64  # local terms of a model, and components of a mixture: fits have three at most
-MOST_BOX_ROWS = 20_000  # an update solves for all rows of a box, in time that grows with their cube
-LEAST_NOISE = 1e-9  # or rows that are close to each other cannot be solved for; fits have 1e-5 at least
-DEEPEST = 200  # of a tree: either side of a cut has a fifth of its rows, so that of 10¹² rows has 100 levels
-ROW_BYTES = 120  # of what finds the different points of rows, for each row
+SEGMENTS = "segments"  # false for older versions, where points of all updates are merged
+MOST_TERMS = 64  # local terms of a model, and components of a mixture: fits have at most three
+MOST_BOX_ROWS = 20_000  # an update solves for all rows of a box, in cubic time
+LEAST_NOISE = 1e-9  # with less, close rows make the kernel matrix singular; fits have at least 1e-5
+DEEPEST = 200  # levels of a tree: each side of a cut has at least a fifth of the rows, so 10¹² rows have 100
+ROW_BYTES = 120  # of memory for each row, to find distinct points
 
 
 # --- local terms ----------------------------------------------------------------------------------------
 
 
 def local_header(state: State) -> dict[str, Any]:
-    """What the header of a model says of its local terms; nothing if it has none."""
+    """Fields of the header of a model with local terms; empty without any."""
     own: dict[str, Any] = {LOCAL: len(state.local)} if state.local else {}
     if state.later is None:
         return own
@@ -57,7 +56,7 @@ def local_header(state: State) -> dict[str, Any]:
 
 
 def local_tensors(state: State, memory: LocalMemory | None, name: str) -> Tensors:
-    """Local terms of a model, and what it is beyond the end of a clock."""
+    """Arrays of the local terms of a model, and of the model beyond the end of a clock."""
     beyond = None if state.later is None else state.later.state
     if not state.local and beyond is None:
         return {}
@@ -81,7 +80,7 @@ def local_tensors(state: State, memory: LocalMemory | None, name: str) -> Tensor
 
 
 def _terms_tensors(local: tuple[LocalTerms, ...], known: Array | None, name: str) -> Tensors:
-    """All local terms of a state; centres only if they are not the points that are known."""
+    """Arrays of all local terms of a state; centres only if they differ from the known points."""
     tensors: Tensors = {}
     for k, terms in enumerate(local):
         tensors |= {
@@ -104,11 +103,11 @@ def _are_same(one: Array, other: Array) -> bool:
 def read_local(
     archive: Archive, fields: Mapping[str, Any], model: Atlas, memory: LocalMemory | None, name: str
 ) -> tuple[tuple[LocalTerms, ...], Later | None]:
-    """Local terms of a model, and what it is beyond the end of a clock; a ValueError says what is wrong."""
+    """Local terms of a model, and the model beyond the end of a clock; raise a ValueError if invalid."""
     if LOCAL not in fields and LATER not in fields:
         return (), None
     if state_of(model).monotonic:
-        raise ValueError(f"{name} has to rise or fall along inputs, so local terms have no place in it")
+        raise ValueError(f"{name} is monotone along inputs, so it cannot have local terms")
     points = None
     if memory is not None:
         archive.reserve(ROW_BYTES * len(memory.rows) + memory.rows.points.nbytes)
@@ -175,7 +174,7 @@ def _read_rates(archive: Archive, inputs: int, name: str) -> Array:
 
 
 def _read_boxes(archive: Archive, inputs: int, name: str) -> Boxes:
-    """A k-d tree: whoever goes from its root along its nodes ends in a box, after not too many of them."""
+    """A k-d tree, checked: every path from the root ends in a box, after a bounded number of nodes."""
     nodes = archive.tensor(f"{name}.nodes", "int32", (None, 3))
     cuts = archive.tensor(f"{name}.cuts", "float32", (len(nodes),))
     if not _is_tree(nodes, inputs):
@@ -191,7 +190,7 @@ def _is_tree(nodes: NDArray[np.int32], inputs: int) -> bool:
         return False
     if not np.array_equal(np.sort(leaves[:, 1]), np.arange(len(leaves))):
         return False
-    # each node but the root is a child once: what can be reached from the root has no cycle
+    # each node but the root is a child exactly once: what is reachable from the root has no cycle
     if not np.array_equal(np.sort(inner[:, 1:].ravel()), np.arange(1, len(nodes))):
         return False
     level: NDArray[np.integer] = np.arange(len(nodes))[:1]
@@ -209,18 +208,18 @@ def _check_unit(points: NDArray[np.floating], name: str) -> None:
         raise ValueError(f"tensor '{name}' leaves the unit cube")
 
 
-# --- effects of levels ----------------------------------------------------------------------------------
+# --- random effects of levels ---------------------------------------------------------------------------
 
 
 def offsets_tensors(offsets: Offsets | None, name: str) -> Tensors:
-    """What is added to outputs by level."""
+    """Arrays of the offsets of levels."""
     if offsets is None:
         return {}
     return {f"{name}.offsets.keys": offsets.keys, f"{name}.offsets.values": offsets.values}
 
 
 def read_offsets(archive: Archive, model: Atlas, name: str) -> Offsets | None:
-    """What is added to outputs by level; None if nothing is."""
+    """Offsets of levels; None without any."""
     if f"{name}.offsets.keys" not in archive.tensors:
         return None
     keys = archive.tensor(f"{name}.offsets.keys", "int64", (None,))
@@ -231,11 +230,11 @@ def read_offsets(archive: Archive, model: Atlas, name: str) -> Offsets | None:
     return Offsets(keys, values)
 
 
-# --- rows that are kept ---------------------------------------------------------------------------------
+# --- kept rows ------------------------------------------------------------------------------------------
 
 
 def memory_header(memory: LocalMemory) -> dict[str, Any]:
-    """Everything of a local memory that is short, as JSON."""
+    """The scalars and lists of a local memory as JSON."""
     return {
         "rows": len(memory.rows),
         "clocks": list(memory.clocks),
@@ -257,7 +256,7 @@ def _mixture_header(mixture: Mixture) -> dict[str, Any]:
 
 
 def memory_tensors(memory: LocalMemory, name: str) -> Tensors:
-    """The rows, by columns, and the rates of all kernels."""
+    """The kept rows, by columns, and the rates of all kernels."""
     rows = memory.rows
     tensors: Tensors = {
         f"{name}.points": rows.points.T,
@@ -273,13 +272,13 @@ def memory_tensors(memory: LocalMemory, name: str) -> Tensors:
 
 
 def _runs(updates: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Number of an update and of its neighbouring rows, for each such run: shape (runs, 2)."""
+    """Run-length encoding of the updates of rows: update and length, shape (runs, 2)."""
     starts = np.flatnonzero(np.diff(updates, prepend=-1))
     return np.stack([updates[starts], np.diff(starts, append=len(updates))], axis=1).astype(np.int64)
 
 
 def read_memory(archive: Archive, value: object, shape: tuple[int, int], loss: str, name: str) -> LocalMemory:
-    """The rows that a pool keeps, whose inputs and outputs are so many; a ValueError says what is wrong."""
+    """The local memory of a pool; `shape` has the inputs and outputs; raise a ValueError if invalid."""
     inputs, outputs = shape
     fields = Fields(value, name, MEMORY)
     clocks = fields.items("clocks")
@@ -321,7 +320,7 @@ def _read_rows(archive: Archive, count: int, inputs: int, outputs: int, loss: st
 
 
 def _read_updates(archive: Archive, count: int, name: str) -> NDArray[np.int32]:
-    """The update of each row; whether the log has them is for the model to check."""
+    """The update of each row; the reader of the model checks them against the log."""
     runs = archive.tensor(f"{name}.updates", "int64", (None, 2))
     numbers, lengths = runs.T
     known = (numbers >= 0).all() and (numbers < 2**31).all()
@@ -334,7 +333,7 @@ def _read_mixture(archive: Archive, value: object, inputs: int, name: str) -> Mi
     fields = Fields(value, name, MIXTURE)
     items = fields.items("components")
     if len(items) > MOST_TERMS:
-        raise ValueError(f"'components' of {name} are {len(items)}, and {MOST_TERMS} at most have a place")
+        raise ValueError(f"'components' of {name} are {len(items)}, and at most {MOST_TERMS} are allowed")
     components = [_read_component(archive, item, inputs, f"{name}.{k}") for k, item in enumerate(items)]
     return Mixture(fields.number("smooth"), fields.number("linear"), tuple(components))
 

@@ -1,4 +1,4 @@
-"""The log of a model as lines of JSON, to be kept elsewhere before its oldest entries are folded."""
+"""Export of the log of a model as JSON lines, before its oldest entries are folded."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def export_log(
 ) -> None:
     """Write the log of a model to a file, one entry a line, as JSON.
 
-    A model keeps its newest 200 entries in full, and folds older ones into one. Whoever needs them all writes
-    them to a file in time. The hash in each line goes on from the line before, and cannot be changed unseen
-    by those who cannot change the newest one, wherever that is kept.
+    A model keeps its newest 200 entries in full, and folds older ones into one, so export them regularly if
+    all are needed. Each line has a hash that includes that of the line before: a change is detected by anyone
+    who has kept the newest hash.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def export_log(
 
 
 def log_lines(model: Atlas | AtlasEstimator | TableModel, after: int = 0) -> Iterator[str]:
-    """The entries of a log as lines of JSON, oldest first, each with the hash over the log up to it."""
+    """The entries of a log as JSON lines, oldest first, each with the hash over the log up to it."""
     inner: Any = getattr(model, "estimator", model)
     is_bare = isinstance(inner, Atlas)
     names = [f"input {j}" for j in range(inner.inputs)] if is_bare else list(inner._input_names)
@@ -73,7 +73,7 @@ def log_lines(model: Atlas | AtlasEstimator | TableModel, after: int = 0) -> Ite
 
 
 def _entry(record: Record, names: Sequence[str]) -> dict[str, Any]:
-    """An entry with what people ask of it."""
+    """An entry with its errors, reason and footprint."""
     entry = record_facts(record) | {name: getattr(record, name) for name in NOTES}
     if isinstance(record, Update):
         entry |= {
@@ -84,7 +84,7 @@ def _entry(record: Record, names: Sequence[str]) -> dict[str, Any]:
             "error_after": loss_to_json(record.error_after),
             "held_out": held_out_to_json(record.held_out),
             "reason": record.reason,
-            "caution": record.caution,
+            "caution": record.warning,
             "known_rows": record.footprint.known_rows,
             "volume": record.footprint.volume,
             "footprint": {name: record.footprint.intervals(j) for j, name in enumerate(names)},

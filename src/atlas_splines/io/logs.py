@@ -1,4 +1,4 @@
-"""What a file says of a log as a whole: entries that were folded into one, and the hash over all of them.
+"""Serialisation of a log as a whole: folded entries, and the hash chain over all of them (Merkle 1987).
 
 docs/format.md describes it.
 """
@@ -28,11 +28,11 @@ __all__ = [
 FOLDED = ("type", "kind", "time", "rows", "before", "after", "count", "last", "since", "chain")
 CHAIN = ("hash", "gaps", "current")
 HASH = "[0-9a-f]{64}"
-NOTES = ("data", "author", "message")  # of an entry, each left out if it is empty
+NOTES = ("data", "author", "message")  # of an entry, each omitted if empty
 
 
 def record_facts(record: Record) -> dict[str, Any]:
-    """What every entry of a log has, as JSON."""
+    """The fields of every log entry as JSON."""
     return {
         "id": record.id,
         "kind": record.kind,
@@ -45,7 +45,7 @@ def record_facts(record: Record) -> dict[str, Any]:
 
 
 def notes_of(record: Record) -> dict[str, str]:
-    """Where the data of an entry came from, as far as that is known, as JSON."""
+    """Digest of the data, author and message of an entry as JSON, each if there is one."""
     return {name: getattr(record, name) for name in NOTES if getattr(record, name)}
 
 
@@ -89,17 +89,17 @@ def read_folded(value: object, name: str) -> Folded:
 
 
 def chain_header(model: Atlas) -> dict[str, Any]:
-    """The hash over the log, and where something without an entry changed the model."""
+    """The hash over the log, and the gaps where the model changed without an entry."""
     return {"hash": chain_of(model.updates), "gaps": gaps_in(model.updates), "current": _is_current(model)}
 
 
 def _is_current(model: Atlas) -> bool:
-    """Whether nothing has changed the model since the newest entry of its log."""
+    """Whether the model is unchanged since the newest entry of its log."""
     return not model.updates or model.updates[-1].after == model.fingerprint()
 
 
 def check_chain(model: Atlas, value: object) -> None:
-    """Refuse a log that is not the one which was saved with this model; None is one from before version 3."""
+    """Refuse a log that was not saved with this model; the value is None before version 3."""
     if any(isinstance(record, Folded) for record in model.updates[1:]):
         raise ValueError("its folded updates are not at the beginning of its log")
     if value is None:

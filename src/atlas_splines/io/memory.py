@@ -1,9 +1,12 @@
-"""Memory as fields and arrays of an archive: sufficient statistics, candidates and their weights."""
+"""Serialisation of memories: sufficient statistics, priors, expert weights, as docs/format.md describes.
+
+Statistics are checked by the inequalities that sums of any data satisfy, such as Cauchy and Schwarz's.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NoReturn, cast, get_args
 
@@ -14,6 +17,7 @@ from atlas_splines.files.archive import Archive
 from atlas_splines.files.fields import Fields
 from atlas_splines.io.bare_models import configuration_of, read_bare_model, table_tensors
 from atlas_splines.io.error_model import (
+    are_different_inputs,
     error_model_from_archive,
     error_model_header,
     error_model_tensors,
@@ -36,6 +40,7 @@ from atlas_splines.model.linear_algebra import triangle_rows, upper_triangle
 from atlas_splines.model.losses import LOSSES
 from atlas_splines.model.monotone import constrained, is_monotone
 from atlas_splines.model.state import COORDINATE_BITS, Contribution, Monotonic, State, inputs_of
+from atlas_splines.updates.incremental import ABSOLUTE, RELATIVE
 
 __all__ = [
     "chart_memory",
@@ -52,11 +57,9 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-RELATIVE, ABSOLUTE = 1e-6, 1e-9  # what rounding may do to sums that fade
-
 
 def has_decayed(sums: Sums, older: Statistics) -> bool:
-    """Whether a memory differs from the exact one: before the first updates it does not."""
+    """Whether decayed statistics differ from the cumulative ones, as they do after the first update."""
     same = sums_of(older)
     return not (
         sums.count == same.count
@@ -68,18 +71,18 @@ def has_decayed(sums: Sums, older: Statistics) -> bool:
 
 
 def levels_tensors(levels: LevelStatistics, name: str) -> dict[str, NDArray[Any]]:
-    """Sums by level; none if no row has levels."""
+    """Arrays of sums by level; empty without levels."""
     parts = levels.to_arrays() if len(levels) else {}
     return {f"{name}.levels.{part}": array for part, array in parts.items()}
 
 
 def statistics_tensors(statistics: Statistics, name: str) -> dict[str, NDArray[Any]]:
-    """Exact sums, as integers."""
+    """Arrays of exact sums, as integers."""
     return {f"{name}.{part}": array for part, array in statistics.to_arrays().items()}
 
 
 def sums_tensors(sums: Sums, name: str) -> dict[str, NDArray[Any]]:
-    """Sums in float64; of the symmetric matrix the upper triangle alone."""
+    """Arrays of sums in float64; only the upper triangle of the symmetric matrix."""
     return {
         f"{name}.gram": upper_triangle(sums.gram),
         f"{name}.moment": sums.moment,
@@ -92,7 +95,7 @@ def sums_tensors(sums: Sums, name: str) -> dict[str, NDArray[Any]]:
 def read_statistics(
     archive: Archive, shape: tuple[int, int], name: str, levels: Sequence[int] = ()
 ) -> Statistics:
-    """Exact sums; `levels` are the inputs that have levels."""
+    """Exact sums, checked; `levels` are the inputs with levels."""
     features, outputs = shape
     triangle = archive.tensor(f"{name}.gram", "int64", (features * (features + 1) // 2,))
     archive.reserve(square_size(features))
@@ -117,7 +120,7 @@ def read_statistics(
 def read_levels(
     archive: Archive, shape: tuple[int, int], dtype: str, name: str, inputs: Sequence[int]
 ) -> LevelStatistics:
-    """Sums by level; none if the file has none."""
+    """Sums by level, checked; empty if the file has none."""
     name = f"{name}.levels"
     if not inputs or f"{name}.keys" not in archive.tensors:
         return NO_LEVELS
@@ -142,7 +145,7 @@ def read_levels(
 
 
 def check_levels(levels: LevelStatistics, square: Array, count: float, name: str) -> None:
-    """Refuse sums by level that no rows have: each row has at most one level of an input."""
+    """Refuse sums by level that no rows can have: each row has at most one level of an input."""
     if not len(levels):
         return
     rows, pairs = levels.rows, levels.counts.tocoo()
@@ -167,7 +170,7 @@ def read_decayed(
     name: str,
     levels: Sequence[int] = (),
 ) -> tuple[Sums, ...]:
-    """Sums that fade; a memory from which nothing has faded is the exact one."""
+    """Exponentially weighted statistics; without decay they are the cumulative ones."""
     flags = fields.items("faded")
     if len(flags) != memories or any(type(flag) is not bool for flag in flags):
         raise ValueError(f"'faded' of {name} must be true or false for each of the half-lives")
@@ -184,7 +187,7 @@ def square_size(features: int) -> int:
 
 
 def read_sums(archive: Archive, older: Statistics, name: str, levels: Sequence[int] = ()) -> Sums:
-    """Sums that have faded from exact ones."""
+    """Decayed sums, checked against the cumulative ones."""
     features, outputs = older.features, older.outputs
     upper = archive.tensor(f"{name}.gram", "float64", (features * (features + 1) // 2,))
     moment = archive.tensor(f"{name}.moment", "float64", (features, outputs))
@@ -192,14 +195,14 @@ def read_sums(archive: Archive, older: Statistics, name: str, levels: Sequence[i
     count = float(archive.tensor(f"{name}.count", "float64", (1,))[0])
     check_sums(upper, moment, square, count, name)
     if exceeds(count, older.count) or exceeds(square, older.square):
-        raise ValueError(f"{name} holds more than what it has faded from")
+        raise ValueError(f"{name} is larger than the sums that it has decayed from")
     by_level = read_levels(archive, (features, outputs), "float64", name, levels)
     check_levels(by_level, square, count, name)
     return Sums.from_upper(upper, moment, square, count, by_level)
 
 
 def check_sums(upper: Array, moment: Array, square: Array, count: float, name: str) -> None:
-    """Refuse what no data has: |φ| ≤ 1, the first feature is 1, and (Σab)² ≤ Σa²·Σb² for any two columns."""
+    """Refuse sums of no data: |φ| ≤ 1, the first feature is 1, and (Σab)² ≤ Σa²·Σb² for any two columns."""
     rows = triangle_rows(upper, len(moment))
     diagonal = np.array([row[0] for row in rows])
     if count < 0 or (diagonal < 0).any() or (square < 0).any():
@@ -219,7 +222,7 @@ def refuse_sums(name: str) -> NoReturn:
 
 
 def exceeds(value: Array | float, bound: Array | float) -> bool:
-    """Whether any value is larger than its bound, by more than rounding."""
+    """Whether any value exceeds its bound by more than rounding errors."""
     return bool((np.asarray(value) > np.asarray(bound) * (1 + RELATIVE) + ABSOLUTE).any())
 
 
@@ -229,32 +232,57 @@ POOL = (
 )
 TRACK = ("errors", "rows")
 PRODUCTS = "products"  # of errors; files up to version 7 have the squares alone
-LOG_LOSS = "log_loss"  # of a pool or a batch of classes whose candidates were judged; others lack it
-GREW = "grew"  # of a batch that bumps came with; others lack it
-BEFORE = "before"  # of a batch: files that do not say who spoke before an update lack it
-SIDES = "sides"  # of bumps of a model that has to rise or fall along inputs; others lack it
-SEEN = "seen"  # of a batch whose errors were watched; others lack it
-LINEAR = "linear"  # inputs of a pool that have one function; others lack it
+LOG_LOSS = "log_loss"  # of a pool or a batch of classes with expert weights; others lack it
+GREW = "grew"  # of a batch that added radial basis functions; others lack it
+BEFORE = "before"  # of a batch, the output mode before it; older files lack it
+SIDES = "sides"  # of the radial basis functions of a monotone model; others lack it
+SEEN = "seen"  # residuals of a batch; without an error model it lacks them
+LINEAR = "linear"  # inputs of a pool with one linear function; others lack it
 LEVELS = "levels"  # inputs of a pool whose coordinates are levels; others lack it
-FEWEST = "fewest"  # of a pool that keeps no sums of few rows apart; others lack it
-UNDO = "undo"  # of a pool that keeps more or fewer updates apart than is usual; others lack it
-GROWN = "grown"  # of a pool to which updates have added bumps; others lack it
+FEWEST = "fewest"  # of a pool that keeps no sums of fewer rows apart; others lack it
+UNDO = "undo"  # updates that a pool keeps apart, if not the default
+GROWN = "grown"  # of a pool to which updates have added radial basis functions; others lack it
 MEMORY = "memory"  # of a pool that keeps rows; others lack it
-SPREAD = "spread"  # of a pool whose errors were watched, and all there is of a chart without a pool
-MOST_MEMORIES = 16  # that fade: each takes as much room as the exact one
-MOST_STEPS = 100  # towards a prior: each costs time
-SHORTEST, LONGEST = 1e-9, 1e9  # length scale of a bump; the longest stands for one without end
-FARTHEST_CENTRE = 2.0  # of a bump; centres are means of points of the unit cube
-FARTHEST_SIDE = 4.0  # of a bump with one side, which is steepest at such a point
-LARGEST_FORM = 1e12  # of the log loss of all rows: scores are at most 60, and rows decay
+SPREAD = "spread"  # error model of a pool, or of a chart without a pool
 LARGEST = np.finfo(np.float64).max
+
+
+@dataclass(frozen=True)
+class MemoryLimits:
+    """Limits of values in a file.
+
+    Attributes
+    ----------
+    memories
+        Decayed statistics: each takes as much room as the cumulative ones.
+    steps
+        Steps of evidence maximisation for a prior: each costs time.
+    shortest, longest
+        Length scales of radial basis functions; the longest stands for infinity.
+    centre, side
+        Coordinates of centres, which are means of points of the unit cube, and of one-sided functions, which
+        are steepest at their centre.
+    form
+        Coefficients of the quadratic form of the log loss: scores are at most 60, and rows decay.
+    """
+
+    memories: int = 16
+    steps: int = 100
+    shortest: float = 1e-9
+    longest: float = 1e9
+    centre: float = 2.0
+    side: float = 4.0
+    form: float = 1e12
+
+
+LIMITS = MemoryLimits()
 
 
 # --- taking apart -------------------------------------------------------------------------------------
 
 
 def pool_header(pooled: Contribution | None) -> dict[str, Any] | None:
-    """Everything of a pool that is short, as JSON; None for a model without evidence."""
+    """The scalars and lists of a pool as JSON; None for a model without memory."""
     if pooled is None:
         return None
     if isinstance(pooled, ErrorModel):
@@ -304,7 +332,7 @@ def _form_header(form: LossForm) -> dict[str, Any]:
 
 
 def pool_tensors(pooled: Contribution | None, name: str) -> dict[str, NDArray[Any]]:
-    """Everything of a pool that is long; the names of all tensors start with its name."""
+    """The arrays of a pool; names of all tensors start with its name."""
     if pooled is None:
         return {}
     if isinstance(pooled, ErrorModel):
@@ -312,7 +340,7 @@ def pool_tensors(pooled: Contribution | None, name: str) -> dict[str, NDArray[An
     pool = _as_pool(pooled)
     tensors = {f"{name}.precisions": pool.prior.precisions}
     for k, group in enumerate(pool.features.radial_bases):
-        lengths = np.minimum(group.lengths, LONGEST)
+        lengths = np.minimum(group.lengths, LIMITS.longest)
         tensors |= {f"{name}.bumps.{k}.centres": group.centres, f"{name}.bumps.{k}.lengths": lengths}
     tensors |= statistics_tensors(pool.older, f"{name}.older")
     for k, sums in enumerate(pool.decayed):
@@ -332,7 +360,7 @@ def pool_tensors(pooled: Contribution | None, name: str) -> dict[str, NDArray[An
 
 def _as_pool(pooled: Contribution) -> Pool:
     if not isinstance(pooled, Pool):
-        raise TypeError(f"evidence of type {type(pooled).__name__} has no place in a file")
+        raise TypeError(f"a memory of type {type(pooled).__name__} has no place in a file")
     return pooled
 
 
@@ -340,7 +368,7 @@ def _as_pool(pooled: Contribution) -> Pool:
 
 
 def pool_from_archive(archive: Archive, value: object, model: Atlas, name: str) -> Pool | None:
-    """Put the evidence of a model together again, or raise a ValueError that says what is wrong with it."""
+    """The memory of a model; raise a ValueError if it is invalid."""
     if value is None:
         return None
     monotonic = state_of(model).monotonic
@@ -409,7 +437,7 @@ def _check_total(pool: Pool, name: str) -> None:
 def chart_memory(
     archive: Archive, value: object, model: Atlas, loss: str | None, name: str
 ) -> Contribution | None:
-    """The evidence of a chart: a pool, or what one that was trained knows about its errors."""
+    """The memory of a chart: a pool, or the error model of a trained one."""
     if _has(value, SPREAD) and not _has(value, "coarse"):
         fields = Fields(value, name, (SPREAD,))
         sizes = (model.inputs, model.outputs)
@@ -430,7 +458,7 @@ def _with_residuals(
     loss: str,
     name: str,
 ) -> tuple[Batch, ...]:
-    """The latest updates with what their rows add to the spread, in this order."""
+    """The latest updates with the residuals that they add to the error model, in order."""
     found = []
     for k, (batch, item) in enumerate(zip(batches, items, strict=True)):
         seen: Residuals | ErrorModel | None = None
@@ -453,9 +481,9 @@ def _read_half_lives(fields: Fields) -> tuple[float, ...]:
     lives = fields.items("half_lives")
     if any(type(life) not in (int, float) or not 0 < life <= LARGEST for life in lives):
         raise ValueError(f"'half_lives' of {fields.name} must be positive numbers")
-    if len(lives) > MOST_MEMORIES:
+    if len(lives) > LIMITS.memories:
         raise ValueError(
-            f"'half_lives' of {fields.name} are {len(lives)}, and {MOST_MEMORIES} at most have a place"
+            f"'half_lives' of {fields.name} are {len(lives)}, and at most {LIMITS.memories} are allowed"
         )
     return tuple(map(float, lives))
 
@@ -463,12 +491,12 @@ def _read_half_lives(fields: Fields) -> tuple[float, ...]:
 def _read_output_mode(fields: Fields, half_lives: Sequence[float], key: str = "voice") -> Any:
     output_mode = fields.choice(key, get_args(OutputMode))
     if output_mode == "fading" and not half_lives:
-        raise ValueError(f"{key!r} of {fields.name} is 'fading', but no memory fades")
+        raise ValueError(f"{key!r} of {fields.name} is 'fading', but there are no half-lives")
     return output_mode
 
 
 def _read_before(fields: Fields, pool: Fields, is_first: bool) -> Any:
-    """Who spoke before an update; if a file does not say it, who speaks now, or the fitted model at first."""
+    """The output mode before an update; in older files the present one, or at first that of the mixture."""
     half_lives = pool.items("half_lives")
     if BEFORE in fields.value:
         return _read_output_mode(fields, half_lives, BEFORE)
@@ -480,7 +508,7 @@ def _read_before(fields: Fields, pool: Fields, is_first: bool) -> Any:
 
 
 def _read_base(archive: Archive, value: object, model: Atlas, name: str) -> State:
-    """The first model: like the model that it has become, on the unit cube."""
+    """The initial model, on the unit cube, of the sizes of the present one."""
     base = read_bare_model(archive, value, f"{name}.base", f"'base' of {name}")
     if (base.inputs, base.outputs, base.dtype) != (model.inputs, model.outputs, model.dtype):
         raise ValueError(f"'base' of {name} has other inputs, outputs or another dtype than the model")
@@ -488,7 +516,7 @@ def _read_base(archive: Archive, value: object, model: Atlas, name: str) -> Stat
         raise ValueError(f"'base' of {name} reaches beyond the unit cube")
     state = state_of(constrained(base, state_of(model).monotonic))
     if not is_monotone(state):
-        raise ValueError(f"'base' of {name} does not go the ways of its model")
+        raise ValueError(f"'base' of {name} does not follow the monotone directions of its model")
     return state
 
 
@@ -499,11 +527,11 @@ def _read_features(
     archive: Archive, fields: Fields, inputs: int, monotonic: Monotonic, name: str
 ) -> Features:
     coarse, fine, radial_bases = fields.items("coarse"), fields.items("fine"), fields.items("bumps")
-    if not _are_different_inputs(coarse, inputs):
+    if not are_different_inputs(coarse, inputs):
         raise ValueError(f"'coarse' of {name} must be different inputs")
     if any(not isinstance(pair, list) or len(pair) != 2 for pair in fine):
         raise ValueError(f"'fine' of {name} must be pairs of an input and a density")
-    if not _are_different_inputs([pair[0] for pair in fine], inputs):
+    if not are_different_inputs([pair[0] for pair in fine], inputs):
         raise ValueError(f"'fine' of {name} must be of different inputs")
     if any(type(density) is not int or not COARSE < density <= FINEST for _, density in fine):
         raise ValueError(f"'fine' of {name} needs densities from {COARSE + 1} to {FINEST}")
@@ -515,76 +543,73 @@ def _read_features(
         for k, (count, side) in enumerate(zip(radial_bases, sides, strict=True))
     ]
     if any(not _follow(group, monotonic) for group in groups if monotonic):
-        raise ValueError(f"bumps of {name} do not go the ways of its model")
+        raise ValueError(f"'bumps' of {name} do not follow the monotone directions of its model")
     levels = fields.items(LEVELS) if LEVELS in fields.value else []
-    if not _are_different_inputs(levels, inputs):
+    if not are_different_inputs(levels, inputs):
         raise ValueError(f"'levels' of {name} must be different inputs")
     linear = fields.items(LINEAR) if LINEAR in fields.value else []
-    if not _are_different_inputs([*coarse, *linear], inputs):
+    if not are_different_inputs([*coarse, *linear], inputs):
         raise ValueError(f"'coarse' and 'linear' of {name} must be different inputs")
     pairs = tuple((j, density) for j, density in fine)
     return Features(inputs, tuple(coarse), pairs, tuple(groups), monotonic, tuple(levels), tuple(linear))
 
 
 def _read_sides(fields: Fields, groups: int, monotonic: Monotonic) -> list[tuple[int, ...]]:
-    """Sides of each group of bumps."""
+    """Sides of each group of radial basis functions."""
     sides = fields.items(SIDES)
     shaped = len(sides) == groups and all(
         isinstance(each, list) and len(each) == len(monotonic[0]) for each in sides
     )
     if not shaped or any(type(side) is not int or abs(side) > 1 for each in sides for side in each):
         raise ValueError(
-            f"{SIDES!r} of {fields.name} must be -1, 0 or 1 for each input of each group of bumps"
+            f"{SIDES!r} of {fields.name} must be -1, 0 or 1 for each input of each group of functions"
         )
     return [tuple(each) for each in sides]
 
 
 def _follow(group: RadialBasis, monotonic: Monotonic) -> bool:
-    """Whether bumps go with an output along all inputs that it follows, or against it, or are constant."""
-    turns = np.array(group.sides) * monotonic[0]
-    both = (np.array(monotonic[0]) != 0) & (turns == 0) & np.isfinite(group.lengths)
-    follows = (turns == np.array(group.sides) ** 2).all() or (turns == -(np.array(group.sides) ** 2)).all()
+    """Whether functions are monotone with an output along its monotone inputs, against it, or constant."""
+    relative = np.array(group.sides) * monotonic[0]
+    both = (np.array(monotonic[0]) != 0) & (relative == 0) & np.isfinite(group.lengths)
+    follows = (relative == np.array(group.sides) ** 2).all() or (
+        relative == -(np.array(group.sides) ** 2)
+    ).all()
     return bool(follows and not both.any())
-
-
-def _are_different_inputs(numbers: list[Any], inputs: int) -> bool:
-    known = all(type(j) is int and 0 <= j < inputs for j in numbers)
-    return known and len(set(numbers)) == len(numbers)
 
 
 def _read_bases(archive: Archive, count: int, inputs: int, sides: tuple[int, ...], name: str) -> RadialBasis:
     centres = archive.tensor(f"{name}.centres", "float64", (count, inputs))
-    if (np.abs(centres) > (FARTHEST_SIDE if any(sides) else FARTHEST_CENTRE)).any():
+    if (np.abs(centres) > (LIMITS.side if any(sides) else LIMITS.centre)).any():
         raise ValueError(f"tensor '{name}.centres' leaves the unit cube")
     lengths = archive.tensor(f"{name}.lengths", "float64", (inputs,))
-    if (lengths < SHORTEST).any() or (lengths > LONGEST).any():
-        raise ValueError(f"tensor '{name}.lengths' must be from {SHORTEST:g} to {LONGEST:g}")
-    return RadialBasis(centres, np.where(lengths == LONGEST, np.inf, lengths), sides)
+    if (lengths < LIMITS.shortest).any() or (lengths > LIMITS.longest).any():
+        raise ValueError(f"tensor '{name}.lengths' must be from {LIMITS.shortest:g} to {LIMITS.longest:g}")
+    return RadialBasis(centres, np.where(lengths == LIMITS.longest, np.inf, lengths), sides)
 
 
 def _read_prior(archive: Archive, fields: Fields, features: Features, name: str) -> Prior:
     precisions = archive.tensor(f"{name}.precisions", "float64", (len(features.sizes),))
     if (precisions <= 0).any():
         raise ValueError(f"tensor '{name}.precisions' must be positive")
-    return Prior(features.sizes, precisions, fields.whole("steps", most=MOST_STEPS), features.cone)
+    return Prior(features.sizes, precisions, fields.whole("steps", most=LIMITS.steps), features.cone)
 
 
-# --- how well candidates predicted --------------------------------------------------------------------
+# --- expert weights -------------------------------------------------------------------
 
 
 def _read_experts(value: object, counts: tuple[int, int], name: str) -> ExpertWeights:
     more = (PRODUCTS,) if _has(value, PRODUCTS) else ()
     fields = Fields(value, f"the track of {name}", (*TRACK, *more))
     errors, rows = _read_errors(fields, counts), fields.number("rows", least=0)
-    products = _read_products(fields, counts) if more else rows * _alike(errors)
+    products = _read_products(fields, counts) if more else rows * _correlated(errors)
     return ExpertWeights(errors, products, rows)
 
 
 def _read_errors(fields: Fields, counts: tuple[int, int]) -> Array:
     """Squared errors of candidates; those that overflowed are large.
 
-    The first count is that of all candidates, the second of those that files up to version 7 know: others
-    count as the last of them.
+    The first count is that of all candidates, the second of those in files up to version 7; others get the
+    value of the last of these.
     """
     errors, candidates = fields.items("errors"), counts[0]
     if len(errors) not in counts or not all(map(_is_error, errors)):
@@ -594,16 +619,16 @@ def _read_errors(fields: Fields, counts: tuple[int, int]) -> Array:
 
 
 def _read_products(fields: Fields, counts: tuple[int, int]) -> Array:
-    """Products of the errors of candidates; of files that have squares alone, as if errors were alike."""
+    """Products of the errors of candidates; for files with squares alone, those of perfect correlation."""
     if PRODUCTS not in fields.value:
-        return _alike(_read_errors(fields, counts))
+        return _correlated(_read_errors(fields, counts))
     rows, candidates = fields.items(PRODUCTS), counts[0]
     is_square = len(rows) in counts and all(isinstance(row, list) and len(row) == len(rows) for row in rows)
     numbers = [each for row in rows for each in row] if is_square else [None]
     products = np.array(rows, np.float64) if all(type(each) in (int, float) for each in numbers) else None
     if products is None or not np.array_equal(products, products.T) or (np.diagonal(products) < 0).any():
         raise ValueError(f"{PRODUCTS!r} of {fields.name} must be those of errors of {candidates} candidates")
-    # of classes files may lack recent local regressions, which count as the last candidate then
+    # files of classes may lack recent local regressions, which get the values of the last candidate
     places = np.minimum(np.arange(candidates), len(rows) - 1)
     return products[np.ix_(places, places)]
 
@@ -614,14 +639,14 @@ def _read_class_weights(fields: Fields, candidates: int) -> ClassWeights | None:
 
 
 def _read_form(fields: Fields, candidates: int) -> LossForm | None:
-    """The log loss of candidates for classes; None if a file does not know it."""
+    """The quadratic form of the log loss of candidates for classes; None if a file lacks it."""
     if LOG_LOSS not in fields.value:
         return None
     own = Fields(fields.value[LOG_LOSS], f"{LOG_LOSS!r} of {fields.name}", ("curvature", "slope"))
     rows, slope = own.items("curvature"), own.items("slope")
     is_square = all(isinstance(row, list) and len(row) == candidates for row in [rows, slope, *rows])
     numbers: list[Any] = [each for row in [slope, *rows] for each in row] if is_square else [None]
-    known = all(type(each) in (int, float) and abs(each) <= LARGEST_FORM for each in numbers)
+    known = all(type(each) in (int, float) and abs(each) <= LIMITS.form for each in numbers)
     form = LossForm(np.array(rows, np.float64), np.array(slope, np.float64)) if known else None
     if form is None or not _is_convex(form.curvature):
         raise ValueError(f"{LOG_LOSS!r} of {fields.name} must be a convex form of {candidates} candidates")
@@ -629,15 +654,15 @@ def _read_form(fields: Fields, candidates: int) -> LossForm | None:
 
 
 def _is_convex(curvature: Array) -> bool:
-    """Whether a matrix is symmetric, and has no direction of negative curvature beyond rounding."""
+    """Whether a matrix is symmetric and positive semidefinite, up to rounding."""
     if not np.array_equal(curvature, curvature.T):
         return False
     values = np.linalg.eigvalsh(curvature)
     return bool(values[0] >= -1e-9 * max(float(values[-1]), 1.0))
 
 
-def _alike(squares: Array) -> Array:
-    """Products of errors whose squares are known, were they as alike as can be."""
+def _correlated(squares: Array) -> Array:
+    """Products of errors of given squares with perfect correlation."""
     root = np.sqrt(squares)
     return np.outer(root, root)
 
@@ -656,7 +681,7 @@ def _read_recent(
     candidates: tuple[int, int],
     name: str,
 ) -> tuple[Batch, ...]:
-    """The latest updates; whether the log has them is for the model to check."""
+    """The latest updates; the reader of the model checks them against the log."""
     batches: list[Batch] = []
     for k, item in enumerate(pool.items("recent")):
         more = tuple(key for key in (GREW, SEEN, BEFORE, LOG_LOSS) if _has(item, key))
@@ -677,7 +702,7 @@ def _read_recent(
 def _read_grown(
     fields: Fields, recent: Sequence[Batch], features: Features, name: str
 ) -> tuple[tuple[int, ...], ...]:
-    """Updates that bumps came with; files that do not say it know those of recent updates."""
+    """Updates that added radial basis functions; older files have those of recent updates."""
     if GROWN not in fields.value:
         grown = [batch for batch in recent if batch.grew]
         groups = range(len(features.radial_bases) if grown else 0)
@@ -686,16 +711,16 @@ def _read_grown(
     known = len(given) == len(sizes) and all(isinstance(updates, list) for updates in given)
     whole = known and all(type(update) is int and update >= 0 for updates in given for update in updates)
     if not whole or any(len(updates) > size for updates, size in zip(given, sizes, strict=True)):
-        raise ValueError(f"{GROWN!r} of {name} must be the updates of the last bumps of each group")
+        raise ValueError(f"{GROWN!r} of {name} must be the updates of the last functions of each group")
     return tuple(tuple(updates) for updates in given)
 
 
 def _check_growth(batches: Sequence[Batch], features: Features, name: str) -> None:
-    """Each group keeps a bump, whatever came with the latest updates."""
+    """Refuse recent updates that have added all functions of a group."""
     grown = [batch.grew for batch in batches if batch.grew]
     sizes = [len(group.centres) for group in features.radial_bases]
     known = all(len(grew) == len(sizes) and all(type(k) is int and k >= 0 for k in grew) for grew in grown)
     if not known or any(sum(counts) >= size for *counts, size in zip(*grown, sizes, strict=True)):
         raise ValueError(
-            f"'grew' of a recent update of {name} must count bumps of each group, not all of them"
+            f"'grew' of a recent update of {name} must count functions of each group, not all of them"
         )

@@ -1,6 +1,6 @@
-"""A model as the parts of an archive, with its charts, its log and its evidence, and back.
+"""Serialisation of models with their charts, log and memory, as docs/format.md describes.
 
-docs/format.md describes them. No pickle, and no name in a file is ever imported.
+There is no pickle, and no name in a file is ever imported.
 """
 
 from __future__ import annotations
@@ -47,7 +47,6 @@ from atlas_splines.io.logs import (
     record_facts,
 )
 from atlas_splines.io.memory import chart_memory, pool_from_archive, pool_header, pool_tensors
-from atlas_splines.memory.local_memory import LocalMemory
 from atlas_splines.memory.pool import Pool
 from atlas_splines.model import splines
 from atlas_splines.model.atlas import Atlas, model_in, snapshot_of, state_of
@@ -62,27 +61,28 @@ from atlas_splines.updates.footprint import BoxFootprint, CrossFootprint, Footpr
 from atlas_splines.updates.log import Consolidation, Removal, Update
 from atlas_splines.updates.metrics import HeldOut
 from atlas_splines.updates.plan import RETENTIONS
+from atlas_splines.updates.routing import memory_of
 
 __all__ = ["held_out_to_json", "loss_from_json", "loss_to_json", "model_from_archive", "model_to_archive"]
 
 MODEL = ("configuration", "charts", "updates", "chain", "evidence")
-MONOTONE = "monotone"  # of a model that has to rise or fall along inputs; others lack it
+MONOTONE = "monotone"  # directions of a monotone model; others lack it
 OPTIONAL = (MONOTONE, LOCAL, LATER, SEGMENTS)
 CHART = ("update", "replaces", "terms", "density", "filled", "fence", "evidence")
 RECORD = ("type", "id", "kind", "time", "rows", "before", "after", "reverted")
 UPDATE = ("seconds", "error_before", "error_after", "footprint", "history", "reason")
 CONSOLIDATION = ("replaced", "error", "worst", "seconds")
 HISTORY = ("seconds", "steps", "stopped", "best_epoch", "state")
-SETTINGS = "settings"  # of an update whose options were noted; others lack it
+SETTINGS = "settings"  # options of an update; older ones lack it
 MOST_SETTINGS = 50
-ASSESSED = "assessed"  # what was found out about an update; older ones lack it
+ASSESSED = "assessed"  # errors and warning of an update; older ones lack it
 ASSESSMENT = ("known_rows", "held_out", "caution")
 HELD_OUT = ("rows", "crossed", "error", "baseline", "score")
-UPDATE_KINDS = tuple(kind for kind in RETENTIONS if kind != "auto")  # which decides for one of these
+UPDATE_KINDS = tuple(kind for kind in RETENTIONS if kind != "auto")  # whose entries have one of these
 
 
 def model_to_archive(model: Atlas, name: str = "model") -> Archive:
-    """Take a model apart, for a file of its own or for a part of another.
+    """A model as an archive, for a file of its own or as a part of another.
 
     The header has one entry of that name, and the names of all tensors start with it. To embed a model, merge
     its header and tensors into those of another archive.
@@ -90,7 +90,7 @@ def model_to_archive(model: Atlas, name: str = "model") -> Archive:
     model = snapshot_of(model)
     tensors = table_tensors(model, name) | pool_tensors(state_of(model).pooled, f"{name}.evidence")
     tensors |= offsets_tensors(state_of(model).offsets, name)
-    tensors |= local_tensors(state_of(model), _memory_of(state_of(model)), name)
+    tensors |= local_tensors(state_of(model), memory_of(state_of(model)), name)
     for k, chart in enumerate(model.charts):
         tensors |= _chart_tensors(chart, f"{name}.charts.{k}")
     for k, record in enumerate(model.updates):
@@ -103,12 +103,12 @@ def model_to_archive(model: Atlas, name: str = "model") -> Archive:
         "evidence": pool_header(state_of(model).pooled),
     } | local_header(state_of(model))
     if state_of(model).monotonic:
-        header[MONOTONE] = [list(ways) for ways in state_of(model).monotonic]
+        header[MONOTONE] = [list(directions) for directions in state_of(model).monotonic]
     return Archive("model", {name: header}, tensors)
 
 
 def model_from_archive(archive: Archive, name: str = "model") -> Atlas:
-    """Put a model together again, or raise a ValueError that says what is wrong with it."""
+    """The model of an archive; raise a ValueError if it is invalid."""
     fields = Fields.with_optional(archive.header.get(name), f"{name!r} of the header", MODEL, *OPTIONAL)
     bare = read_bare_model(archive, fields.value["configuration"], name)
     bare = constrained(bare, _read_monotonic(fields, bare))
@@ -132,19 +132,14 @@ def model_from_archive(archive: Archive, name: str = "model") -> Atlas:
     )
     model = model_in(_derived(whole), updates)
     if not is_monotone(state_of(model)):
-        raise ValueError(f"the coefficients of {name} or of its charts do not go the ways of {MONOTONE!r}")
+        raise ValueError(f"the coefficients of {name} or of its charts do not follow {MONOTONE!r}")
     _check_log(model)
     check_chain(model, fields.value["chain"])
     return model
 
 
-def _memory_of(state: State) -> LocalMemory | None:
-    """The rows that a state keeps, if it keeps any."""
-    return state.pooled.memory if isinstance(state.pooled, Pool) else None
-
-
 def _derived(state: State) -> State:
-    """The state, whose pool need not derive the model of its rows again where the state is that model."""
+    """The state with its model cached in the pool, if it is the one derived from kept rows."""
     pool = state.pooled
     if not isinstance(pool, Pool) or pool.memory is None or not pool.is_base_alone:
         return state
@@ -158,31 +153,33 @@ def _derived(state: State) -> State:
 
 
 def _read_monotonic(fields: Fields, model: Atlas) -> Monotonic:
-    """Which way each output has to go along each input; empty if the file does not say so."""
+    """Monotone directions of each output along each input; empty if the file has none."""
     if MONOTONE not in fields.value:
         return ()
-    ways = fields.items(MONOTONE)
-    shaped = len(ways) == model.outputs and all(isinstance(w, list) and len(w) == model.inputs for w in ways)
-    if not shaped or any(type(way) is not int or abs(way) > 1 for each in ways for way in each):
+    directions = fields.items(MONOTONE)
+    shaped = len(directions) == model.outputs and all(
+        isinstance(w, list) and len(w) == model.inputs for w in directions
+    )
+    if not shaped or any(type(sign) is not int or abs(sign) > 1 for each in directions for sign in each):
         raise ValueError(f"{MONOTONE!r} of {fields.name} must be -1, 0 or 1 for each input of each output")
-    along = np.array(ways)
-    if not along.any() or (abs(along) != abs(along[0])).any():
+    signs = np.array(directions)
+    if not signs.any() or (abs(signs) != abs(signs[0])).any():
         raise ValueError(f"{MONOTONE!r} of {fields.name} must be of the same inputs for each output")
-    return tuple(map(tuple, ways))
+    return tuple(map(tuple, directions))
 
 
 def _function_range(domain: Domain, density: int, dtype: str) -> NDArray[np.intp]:
-    """First and last basis function of each input that a domain meets: shape (2, inputs)."""
+    """First and last basis function of each input whose support meets a domain: shape (2, inputs)."""
     return cell_range(domain, density, dtype).T + np.array([[0], [splines.ACTIVE - 1]])
 
 
 def _check_log(model: Atlas) -> None:
-    """Each update has its own id; charts, and evidence that can be taken back, have updates that stand."""
+    """Refuse repeated ids, and charts or revertible statistics of updates that are missing or reverted."""
     if len({record.id for record in model.updates}) < len(model.updates):
         raise ValueError("two of its updates have the same id")
     kinds = {record.id: record.kind for record in model.updates if not record.reverted}
     for chart in model.charts:
-        # an update that was pooled may have been decided again, once other rows were reverted or forgotten
+        # the decision for a pooled update may change once other rows are reverted or forgotten
         if kinds.get(chart.update) not in ("chart", "both", "pool"):
             raise ValueError(
                 f"a chart belongs to update {chart.update}, which is not in the log or has no charts"
@@ -194,26 +191,26 @@ def _check_log(model: Atlas) -> None:
 
 
 def _check_recent(state: State, kinds: dict[int, str], after: int) -> None:
-    """The updates whose evidence can be taken back stand in the log, and came after the first data."""
+    """Refuse revertible statistics of updates that are not in the log, or not after the given one."""
     for batch in state.pooled.recent if isinstance(state.pooled, Pool) else ():
         if kinds.get(batch.update) not in ("pool", "chart") or batch.update <= after:
             raise ValueError(
-                f"evidence belongs to update {batch.update}, which is not in the log or has none there"
+                f"statistics belong to update {batch.update}, which is not in the log or has none there"
             )
 
 
 def _check_kept(state: State, log: Sequence[Record]) -> None:
-    """The updates that kept rows came with stand in the log, in full or folded."""
-    memory, folded = _memory_of(state), folded_of(log)
+    """Refuse kept rows of updates that are not in the log, in full or folded."""
+    memory, folded = memory_of(state), folded_of(log)
     if memory is None:
         return
     standing = {0, *(record.id for record in log if not record.reverted)}
     for update in np.unique(memory.rows.updates).tolist():
         if update not in standing and (folded is None or update > folded.last):
-            raise ValueError(f"rows that are kept belong to update {update}, which is not in the log")
+            raise ValueError(f"kept rows belong to update {update}, which is not in the log")
 
 
-# --- charts and fences --------------------------------------------------------------------------------
+# --- charts and windows -------------------------------------------------------------------------------
 
 
 def _chart_header(chart: Chart) -> dict[str, Any]:
@@ -247,7 +244,7 @@ def _read_chart(archive: Archive, value: object, model: Atlas, pool: Pool | None
     lattice = Lattice.of_unit_cube(model.inputs, density, model.dtype)
     width = table_width(model.outputs, terms)
     table = read_table(archive, f"{name}.table", lattice, width)
-    archive.reserve(2 * padded_size(table))  # the kernels want all charts in one piece as well
+    archive.reserve(2 * padded_size(table))  # kernels need all charts in one array as well
     open_range = archive.tensor(f"{name}.fence", "int32", (model.inputs, 2))
     domain = read_domain(archive, f"{name}.domain", model.inputs, model.domain)
     bare = Atlas(model.inputs, model.outputs, terms, density, dtype=model.dtype)
@@ -270,7 +267,7 @@ def _read_chart(archive: Archive, value: object, model: Atlas, pool: Pool | None
 
 
 def _check_derived(chart: Chart, slope: NDArray[np.floating], filled: list[Any], name: str) -> None:
-    """What a chart's content and size imply stands in the file too, and must agree with them."""
+    """Refuse stored values that do not agree with the content and size of a chart, which imply them."""
     width = slope.size
     if (chart.size <= 0).any() or not np.array_equal(chart_layout(chart).slope[:width], slope):
         raise ValueError(f"tensor '{name}.slope' does not fall like 1/k² from a positive size")
@@ -284,7 +281,7 @@ def _window_range(window: Window) -> NDArray[np.int32]:
 
 
 def _spanned(domain: Domain, model: Atlas) -> Domain:
-    """Where the fence of a chart may reach: along monotone inputs it grows and shrinks with the model."""
+    """Largest domain of the window of a chart, which follows that of the model along monotone inputs."""
     spanned = np.isin(np.arange(model.inputs), state_of(model).monotone_inputs)
     return np.where(spanned[:, None], model.domain, domain)
 
@@ -297,17 +294,17 @@ def _read_window(
     name: str,
     reached: Domain | None = None,
 ) -> Window:
-    """A fence that was made in a domain; its functions meet that, or what it has reached since."""
+    """A window made in a domain; its functions meet that domain or the one it was extended to."""
     first, last = np.ascontiguousarray(open_range.T)
     lowest, highest = _function_range(domain if reached is None else reached, density, model.dtype.name)
     if (first < lowest).any() or (first > last).any() or (last > highest).any():
-        raise ValueError(f"a fence of {name} leaves the functions of density {density}")
+        raise ValueError(f"a window of {name} leaves the functions of density {density}")
     counted = np.iinfo(np.int32)  # in 32 bits, from the first cell of a window, three before its functions
     if lowest.min() - 3 < counted.min or highest.max() > counted.max:
-        raise ValueError(f"a fence of {name} is too fine for the domain")
+        raise ValueError(f"a window of {name} is too fine for the domain")
     window = Window(density, first, last, domain)
     if (np.diff(window.box) <= 0).any():
-        raise ValueError(f"a fence of {name} is empty")
+        raise ValueError(f"a window of {name} is empty")
     return window
 
 
@@ -315,7 +312,7 @@ def _read_window(
 
 
 def _record_header(record: Record) -> dict[str, Any]:
-    """An entry of the log as JSON; its type is one of five words, not the name of a class."""
+    """An entry of the log as JSON; its type is one of five words, never imported."""
     if isinstance(record, Folded):
         return folded_header(record)
     header = {"type": "record", **record_facts(record), **notes_of(record)}
@@ -367,7 +364,7 @@ def _read_record(archive: Archive, value: object, model: Atlas, name: str) -> Re
 
 
 def _read_removal(fields: Fields) -> Removal:
-    """Rows that were taken out."""
+    """An entry of removed rows."""
     updates = fields.items("updates")
     if any(type(number) is not int or not 0 <= number < 2**53 for number in updates):
         raise ValueError(f"'updates' of {fields.name} must be numbers of updates")
@@ -375,7 +372,7 @@ def _read_removal(fields: Fields) -> Removal:
 
 
 def _read_entry(fields: Fields, kinds: tuple[str, ...]) -> dict[str, Any]:
-    """What all entries of the log have."""
+    """The fields of all entries."""
     return {
         "id": fields.whole("id", least=1),
         "kind": fields.choice("kind", kinds),
@@ -393,26 +390,26 @@ def _read_reverted(fields: Fields) -> datetime | None:
 
 
 def _assessment_of(record: Update) -> dict[str, Any]:
-    """What was found out about an update, as JSON; nothing if nothing was."""
+    """The assessment of an update as JSON; empty without one."""
     known, assessed = record.footprint.known_rows, record.held_out
-    if known is None and assessed is None and not record.caution:
+    if known is None and assessed is None and not record.warning:
         return {}
     held_out = held_out_to_json(assessed)
-    return {ASSESSED: {"known_rows": known, "held_out": held_out, "caution": record.caution}}
+    return {ASSESSED: {"known_rows": known, "held_out": held_out, "caution": record.warning}}
 
 
 def held_out_to_json(assessed: HeldOut | None) -> dict[str, Any] | None:
-    """An error on rows that were not learned, as JSON has it; the score of a model that overflows is NaN."""
+    """An out-of-sample error as JSON; the score of a model that overflows is NaN."""
     if assessed is None:
         return None
     score = assessed.score if math.isfinite(assessed.score) else math.nan
     losses = {"error": assessed.error, "baseline": assessed.baseline, "score": score}
     plain = {key: loss_to_json(value) for key, value in losses.items()}
-    return {"rows": assessed.rows, "crossed": assessed.crossed, **plain}
+    return {"rows": assessed.rows, "crossed": assessed.cross_validated, **plain}
 
 
 def _read_assessment(fields: Fields) -> tuple[float | None, HeldOut | None, str]:
-    """The share of known rows in the footprint of an update, its held-out error, and its caution."""
+    """The share of known rows in the footprint of an update, its out-of-sample error, and its warning."""
     if ASSESSED not in fields.value:
         return None, None, ""
     found = Fields(fields.value[ASSESSED], f"{ASSESSED!r} of {fields.name}", ASSESSMENT)
@@ -428,7 +425,7 @@ def _read_assessment(fields: Fields) -> tuple[float | None, HeldOut | None, str]
 
 
 def _read_update(archive: Archive, fields: Fields, model: Atlas, name: str) -> Update:
-    known, held_out, caution = _read_assessment(fields)
+    known, held_out, warning = _read_assessment(fields)
     area = _read_footprint(archive, fields.value["footprint"], model, name)
     return Update(
         **_read_entry(fields, UPDATE_KINDS),
@@ -440,16 +437,16 @@ def _read_update(archive: Archive, fields: Fields, model: Atlas, name: str) -> U
         reason=fields.text("reason"),
         settings=_read_settings(fields) if SETTINGS in fields.value else {},
         held_out=held_out,
-        caution=caution,
+        warning=warning,
     )
 
 
 def _read_settings(fields: Fields) -> dict[str, Any]:
-    """Options of an update: what each may be is for whoever makes it again to check."""
+    """Options of an update; replay checks their values."""
     settings = fields.mapping(SETTINGS)
     plain = all(value is None or isinstance(value, bool | int | float | str) for value in settings.values())
     if not plain or len(settings) > MOST_SETTINGS:
-        raise ValueError(f"{SETTINGS!r} of {fields.name} must be numbers and texts, {MOST_SETTINGS} at most")
+        raise ValueError(f"{SETTINGS!r} of {fields.name} must be at most {MOST_SETTINGS} numbers and strings")
     return settings
 
 
@@ -464,12 +461,12 @@ def _read_consolidation(fields: Fields) -> Consolidation:
 
 
 def loss_to_json(loss: float) -> float | str:
-    """A number, or the text "inf" or "nan" where a model had overflowed on its data: JSON has neither."""
+    """A number, or the string "inf" or "nan" where a model has overflowed, which JSON cannot represent."""
     return float(loss) if math.isfinite(loss) else str(float(loss)).removeprefix("-")
 
 
 def loss_from_json(fields: Fields, key: str) -> float:
-    """The same number again."""
+    """The number of `loss_to_json`."""
     return float(fields.value[key]) if fields.value[key] in ("inf", "nan") else fields.number(key)
 
 
@@ -521,14 +518,16 @@ def _read_footprint(archive: Archive, value: object, model: Atlas, name: str) ->
         type(d) is not int or not 0 <= d <= MAX_DENSITY for d in densities
     ):
         raise ValueError(f"{fields.name} needs densities from 0 to {MAX_DENSITY}")
-    domain = read_domain(archive, f"{name}.domain", model.inputs)  # that of then: it may be given back
+    domain = read_domain(
+        archive, f"{name}.domain", model.inputs
+    )  # that of the time: the model may have shrunk since
     if kind == "cross":
         if len(densities) != 1:
             raise ValueError(f"{fields.name} is a cross, and needs one density")
         touched = _read_touched(archive, domain, densities[0], model, name)
         return CrossFootprint(domain, model.dtype, densities[0], touched)
     ranges = archive.tensor(f"{name}.fences", "int32", (len(densities), model.inputs, 2))
-    windows = tuple(  # of then, too: those of the charts may have grown and shrunk with the model since
+    windows = tuple(  # also of that time: windows of charts may have followed the model since
         _read_window(density, part, domain, model, name)
         for density, part in zip(densities, ranges, strict=True)
     )
@@ -542,7 +541,7 @@ def _read_touched(
     counts = archive.tensor(f"{name}.counts", "int64", (model.inputs,))
     cells = archive.tensor(f"{name}.touched", "int64", (None,)).astype(np.intp, copy=False)
     if (counts < 0).any() or (counts > cells.size).any() or counts.sum() != cells.size:
-        raise ValueError(f"tensor '{name}.counts' does not add up to the cells that were touched")
+        raise ValueError(f"tensor '{name}.counts' does not add up to the touched cells")
     touched = tuple(np.split(cells, np.cumsum(counts)[:-1]))
     first, last = _function_range(domain, density, model.dtype.name) + np.array([[-3], [0]])
     for part, least, most in zip(touched, first, last, strict=True):

@@ -1,6 +1,6 @@
-"""Storage: a model or an estimator in one file, with its charts and its log.
+"""`save` and `load`: a model or an estimator in one file, with its charts and its log.
 
-docs/format.md describes the file. No pickle, and no name in a file is ever imported.
+docs/format.md describes the file. It has no pickle, and no name in it is ever imported.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ KINDS = ("model", "regressor", "classifier")
 def save(model: Atlas | AtlasRegressor | AtlasClassifier | TableModel, path: str | os.PathLike[str]) -> None:
     """Save a model or a fitted estimator, with its charts and its log, to one file.
 
-    The file appears all at once: if saving fails, or the machine does, what was there before is still there.
-    A stream, such as /dev/null or a pipe, is written into, as by any other program, and not replaced.
+    The file is replaced atomically: if saving fails, or the machine does, the old file is still there. A
+    stream, such as /dev/null or a pipe, is written to and not replaced.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def save(model: Atlas | AtlasRegressor | AtlasClassifier | TableModel, path: str
 def content_of(
     model: Atlas | AtlasRegressor | AtlasClassifier | TableModel, path: str | os.PathLike[str]
 ) -> tuple[bytes, memoryview]:
-    """What `save` writes to a file of this name, in two parts; what could not be loaded is not saved."""
+    """The bytes of a file of this name, in two parts; raise if they could not be loaded again."""
     if not isinstance(model, Atlas):
         from atlas_splines.io.estimators import check_estimator  # bare models do without scikit-learn
 
@@ -67,10 +67,10 @@ def content_of(
 
 
 def load(path: str | os.PathLike[str]) -> Atlas | AtlasRegressor | AtlasClassifier | TableModel:
-    """Load what `save` wrote; its predictions are the same to the bit.
+    """Load a saved model; its predictions are the same bit for bit.
 
-    Everything is checked first. A file that is damaged, or that was made to do harm, gets a `StorageError`:
-    no code in it runs, and it takes no more memory than docs/security.md says.
+    Everything is checked first. A damaged or malicious file raises a `StorageError`: no code in it runs, and
+    it takes no more memory than docs/security.md states.
 
     Parameters
     ----------
@@ -80,8 +80,8 @@ def load(path: str | os.PathLike[str]) -> Atlas | AtlasRegressor | AtlasClassifi
     Returns
     -------
     Atlas, AtlasRegressor, AtlasClassifier or TableModel
-        What was saved. For a file that the command `atlas` wrote it is a `TableModel`: its ``estimator``
-        predicts from numbers, and its ``encoding`` says how the columns of a table become these numbers.
+        The saved object. For a file of the command `atlas` it is a `TableModel`: its ``estimator`` predicts
+        from numbers, and its ``encoding`` maps the columns of a table to these numbers.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def load(path: str | os.PathLike[str]) -> Atlas | AtlasRegressor | AtlasClassifi
 
 
 def load_with_table(path: str | os.PathLike[str]) -> Atlas | AtlasRegressor | AtlasClassifier | TableModel:
-    """The same as the command has it: an estimator that was fitted to a data frame is a `TableModel` too."""
+    """`load` for the command: an estimator that was fitted to a data frame is a `TableModel` too."""
     archive = read_archive(path)
     with naming(path):
         if archive.kind not in KINDS:
@@ -110,7 +110,7 @@ def load_with_table(path: str | os.PathLike[str]) -> Atlas | AtlasRegressor | At
 
 
 def to_archive(model: Atlas | AtlasRegressor | AtlasClassifier | TableModel) -> Archive:
-    """Take apart whatever can be saved."""
+    """A model, an estimator or a table model as an archive."""
     if isinstance(model, Atlas):
         return model_to_archive(model)
     from atlas_splines.io.estimators import estimator_to_archive
@@ -119,7 +119,7 @@ def to_archive(model: Atlas | AtlasRegressor | AtlasClassifier | TableModel) -> 
 
 
 def from_archive(archive: Archive) -> Atlas | AtlasRegressor | AtlasClassifier | TableModel:
-    """Put it together again, or raise a ValueError that says what is wrong with it."""
+    """The content of an archive; raise a ValueError if it is invalid."""
     if archive.kind == "model":
         return model_from_archive(archive)
     from atlas_splines.io.estimators import estimator_from_archive

@@ -1,6 +1,6 @@
-"""Upgrading: what a file of an older version says, in the words of the newest.
+"""Migration of headers of older format versions to the newest, as docs/format.md describes.
 
-docs/format.md tells what has changed. Whatever is wrong with a file stays wrong, for its readers to refuse.
+Invalid values stay invalid and are refused by the readers.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ def upgrade(archive: Archive) -> None:
         _add_fit(archive.header)
         archive.version = 4
     if archive.version == 4:
-        archive.version = 5  # whose tables can be written by their columns: the header is the same
+        archive.version = 5  # tables can be written by their columns: the header is the same
     if archive.version == 5:
         _add_memory(archive.header)
         archive.version = 6
     if archive.version == 6:
-        archive.version = 7  # in which an estimator can have a ledger: those without one go on as they are
+        archive.version = 7  # an estimator can have a ledger: those without one stay as they are
     if archive.version == 7:
-        archive.version = 8  # in which products of errors stand for their squares
+        archive.version = 8  # products of errors replace their squares
     if archive.version == 8:
         _add_segments(archive.header)
         archive.version = 9
@@ -44,7 +44,7 @@ def upgrade(archive: Archive) -> None:
 
 
 def _add_pooled(header: dict[str, Any]) -> None:
-    """Version 2 knows evidence, the reason of an update, and parameters for both; version 1 had none."""
+    """Version 2 adds memories, the reason of an update, and parameters for both."""
     for model in _objects([header.get("model")]):
         model["evidence"] = None
         for chart in _objects(model.get("charts")):
@@ -58,26 +58,26 @@ def _add_pooled(header: dict[str, Any]) -> None:
 
 
 def _add_chain(header: dict[str, Any]) -> None:
-    """Version 3 knows the hash of a log; an older one may have been made in any way."""
+    """Version 3 adds the hash of a log; older logs cannot be checked."""
     for model in _objects([header.get("model")]):
         model["chain"] = None
 
 
 def _add_validation(header: dict[str, Any]) -> None:
-    """Version 3 also knows which rows a fit holds out."""
+    """Version 3 also adds the parameter for held-out rows."""
     for estimator in _objects([header.get("estimator")]):
         for parameters in _objects([estimator.get("parameters")]):
             parameters["validation"] = "auto"
 
 
 def _add_fit(header: dict[str, Any]) -> None:
-    """Version 4 knows what a fit was made from, and how well it did."""
+    """Version 4 adds the date, rows and error of a fit."""
     for estimator in _objects([header.get("estimator")]):
         estimator["fit"] = None
 
 
 def _add_memory(header: dict[str, Any]) -> None:
-    """Version 6 knows rows that are kept; models of older ones keep none, and go on so."""
+    """Version 6 adds kept rows; older models keep none."""
     for estimator in _objects([header.get("estimator")]):
         for parameters in _objects([estimator.get("parameters")]):
             if not {"memory", "max_rows"} & parameters.keys():
@@ -85,21 +85,21 @@ def _add_memory(header: dict[str, Any]) -> None:
 
 
 def _add_segments(header: dict[str, Any]) -> None:
-    """Version 9 has points of each update; older ones merge those of all updates."""
+    """Version 9 has distinct points for each update; older versions merge those of all updates."""
     for model in _objects([header.get("model")]):
         if LOCAL in model or LATER in model:
             model[SEGMENTS] = False
 
 
 def _add_quantile(header: dict[str, Any]) -> None:
-    """Files from before there were quantiles do not say which one."""
+    """Older files lack the quantile."""
     for estimator in _objects([header.get("estimator")]):
         for parameters in _objects([estimator.get("parameters")]):
             parameters.setdefault("quantile", 0.5)
 
 
 def _add_parameters(parameters: dict[str, Any]) -> None:
-    """Those that came later are at their defaults; `retention` was called `memory` at first."""
+    """Later parameters get their defaults; `retention` was called `memory` at first."""
     if "memory" in parameters and "retention" not in parameters:
         parameters["retention"] = parameters.pop("memory")
     parameters |= {"features": FEATURES, "half_life": None}

@@ -1,4 +1,8 @@
-"""Out-of-sample errors of the rows of an update, and a warning where an update may have done harm."""
+"""Block cross-validation of the rows of an update, and a warning where an update may have done harm.
+
+Rows that are neighbours in time are correlated, so consecutive blocks are left out: Burman, Chow and Nolan
+(1994), A cross-validatory method for dependent data.
+"""
 
 from __future__ import annotations
 
@@ -26,45 +30,45 @@ __all__ = ["OutOfSample", "assess_pooled", "harm_warning", "known_text", "warn_k
 
 Array = NDArray[np.float64]
 
-MOST_JUDGED = 1000  # rows of an update: more would take longer than to learn them
+MOST_ASSESSED = 1000  # rows of an update: more would take longer than learning them
 
 
 @dataclass
 class OutOfSample:
-    """What was said of rows by what had not learned them.
+    """Predictions of rows by models that were not trained on them.
 
     Attributes
     ----------
     predicted
-        Pairs of rows and what was said of them, shape (rows, outputs).
-    crossed
-        Whether some were held out in turn, and not for good.
+        Pairs of predictions, shape (rows, outputs), and the rows.
+    cross_validated
+        Whether some rows were cross-validated rather than held out for good.
     """
 
     predicted: list[tuple[NDArray[np.floating], Rows]] = field(default_factory=list)
-    crossed: bool = False
+    cross_validated: bool = False
 
     def join(self, more: OutOfSample) -> None:
-        """Take in what was said of further rows."""
+        """Append predictions of further rows."""
         self.predicted += more.predicted
-        self.crossed |= more.crossed
+        self.cross_validated |= more.cross_validated
 
     def assessed(self, loss: str) -> HeldOut | None:
-        """How good that is; None if nothing was said."""
+        """Error and score of the predictions; None without any."""
         if not self.predicted:
             return None
         rows = reduce(Rows.join, [part for _, part in self.predicted])
         with np.errstate(over="ignore", invalid="ignore"):  # a model that overflows is infinitely wrong
-            outputs = np.vstack([told for told, _ in self.predicted]).astype(np.float64)
-            return assess(outputs, rows, rows, loss, self.crossed)
+            outputs = np.vstack([each for each, _ in self.predicted]).astype(np.float64)
+            return assess(outputs, rows, rows, loss, self.cross_validated)
 
 
 def assess_pooled(state: State, update: int, rows: Rows, loss: str) -> HeldOut | None:
-    """How well the rows of an update by evidence are predicted by all others: parts of them in turn.
+    """Block cross-validation of the pooled rows of an update: each block is predicted by all other rows.
 
-    The shares of memories are those of now. The model of the first fit has learned none of the rows, unless
-    levels have effects that were learned from them; that of kept rows predicts without the rows of the same
-    turn, or, of classes, without the update.
+    Expert weights are the present ones. The initial model has learned none of the rows, unless levels have
+    effects that were estimated from them; the model of kept rows predicts without the rows of the same block
+    or, for classes, without the update.
 
     Parameters
     ----------
@@ -73,51 +77,53 @@ def assess_pooled(state: State, update: int, rows: Rows, loss: str) -> HeldOut |
     update
         Number of the update.
     rows
-        Rows that it has learned; of many some are judged.
+        Rows that it has learned; of many, a subset is assessed.
     loss
         Name of the loss.
     """
     runs = runs_of(len(rows))
     chosen = rows.take(np.concatenate(runs))
-    turn = np.repeat(np.arange(len(runs)), [len(run) for run in runs])  # of each row
+    block = np.repeat(np.arange(len(runs)), [len(run) for run in runs])  # (rows,)
     inside = chosen.inside(state.lattice.domain)
     predicted = evaluate(state, inside.points).astype(np.float64)
-    heard = output_shares(state, inside)
+    shares = output_shares(state, inside)
     for part in parts_of(state, update, chosen, route(state, inside)):
-        predicted[part.mask] -= heard[part.owner][part.mask, None] * part.size * known_by_itself(part, turn)
-    return OutOfSample([(predicted, inside)], crossed=True).assessed(loss)
+        predicted[part.mask] -= (
+            shares[part.owner][part.mask, None] * part.size * own_block_effect(part, block)
+        )
+    return OutOfSample([(predicted, inside)], cross_validated=True).assessed(loss)
 
 
 def runs_of(rows: int) -> list[NDArray[np.intp]]:
-    """Numbers of consecutive rows, as they came, that are held out in turn: all, or evenly spaced ones."""
-    most = MOST_JUDGED // BLOCKS
+    """Row numbers of each block that is left out: consecutive rows, at most `MOST_ASSESSED` in total."""
+    most = MOST_ASSESSED // BLOCKS
     return [run[:most] for run in blocks(rows)]
 
 
 def output_shares(state: State, rows: Rows) -> dict[int, Array]:
-    """How much of what each chart, and the model, says of rows is heard through charts that came later."""
-    heard = np.ones(len(rows))
+    """Share of each chart and of the model in the prediction of each row: later charts replace earlier."""
+    share = np.ones(len(rows))
     found = {}
     for k in reversed(range(len(state.charts))):
-        found[k] = heard.copy()
+        found[k] = share.copy()
         if state.charts[k].replaces:
-            heard *= 1 - state.charts[k].window.membership(rows.points).astype(np.float64)
-    return {**found, MODEL: heard}
+            share *= 1 - state.charts[k].window.membership(rows.points).astype(np.float64)
+    return {**found, MODEL: share}
 
 
-def known_by_itself(part: RoutedRows, turn: NDArray[np.intp]) -> Array:
-    """How much of what is said of rows comes from the rows of their own turn, shape (rows, outputs)."""
-    own_turn = turn[part.mask]
-    turns = [np.flatnonzero(own_turn == k) for k in np.unique(own_turn)]
+def own_block_effect(part: RoutedRows, block: NDArray[np.intp]) -> Array:
+    """Contribution of the rows of its own block to the prediction of each row, shape (rows, outputs)."""
+    own_block = block[part.mask]
+    left_out = [np.flatnonzero(own_block == k) for k in np.unique(own_block)]
     pool, counted = part.pool, part.pool.counted(part.weights)
-    change, rows = np.zeros_like(part.targets), (part.phi, part.targets, counted, turns, part.levels)
+    change, rows = np.zeros_like(part.targets), (part.phi, part.targets, counted, left_out, part.levels)
     if pool.base_share > 0 and pool.memory is not None:
-        change += pool.base_share / pool.inverse_temperature * known_by_rows(part, counted, turns)
+        change += pool.base_share / pool.inverse_temperature * kept_rows_effect(part, counted, left_out)
     elif pool.base_share > 0 and pool.base_effects is not None:
         change += pool.base_share * pool.first.cross_validated_effects(*rows)
     if any(pool.recent_shares):
-        alone = pool.recent_cross_validated(part.points, part.targets, counted, turns)
-        change += pool.recent_outputs(part.points) - alone
+        without = pool.recent_cross_validated(part.points, part.targets, counted, left_out)
+        change += pool.recent_outputs(part.points) - without
     for share, posterior in zip(pool.expert_shares, pool.posteriors, strict=False):
         if share > 0:
             left = posterior.block_cross_validated(*rows)
@@ -125,27 +131,48 @@ def known_by_itself(part: RoutedRows, turn: NDArray[np.intp]) -> Array:
     return np.asarray(pool.inverse_temperature * change)
 
 
-def known_by_rows(part: RoutedRows, counted: Array, turns: Sequence[NDArray[np.intp]]) -> Array:
-    """What the rows of the same turn add to predictions of the model of kept rows: shape (rows, outputs)."""
+def kept_rows_effect(part: RoutedRows, counted: Array, left_out: Sequence[NDArray[np.intp]]) -> Array:
+    """Contribution of the rows of the same block to the model of kept rows, shape (rows, outputs)."""
     pool = part.pool
     predicted = pool.base_outputs(part.points)
     if pool.loss != "cross-entropy":
-        return predicted - pool.base_cross_validated(part.phi, part.points, part.targets, counted, turns)
+        return predicted - pool.base_cross_validated(part.phi, part.points, part.targets, counted, left_out)
     return predicted - pool.without(part.update).base_outputs(part.points)
 
 
-ASKED = 500  # points like known rows
-WORSE = 1.5  # times the error of before: if errors were removed whole, moves could look like 1.41 times
-SURE = 0.9  # probability of a class that is not given up for nothing
-GIVEN_UP = 0.02  # share of the known rows with another class than the one they were sure of
-RISING = 5  # updates in a row that each found a larger error
-GROWN = 1.5  # times as large as the first of them
+@dataclass(frozen=True)
+class HarmRules:
+    """When an update is reported as harmful; not benchmarked, other than the reason given for `worse`.
+
+    Attributes
+    ----------
+    synthetic_rows
+        Size of the synthetic sample that predictions are compared on.
+    worse
+        Ratio of errors on known rows after and before: an update that removes errors completely moves
+        predictions so that the ratio appears to be √2.
+    sure, given_up
+        Share of known rows whose predicted class changes though its probability was at least `sure`.
+    rising, grown
+        Consecutive updates of which each had a larger error before learning than the last, and the ratio of
+        the last error to the first.
+    """
+
+    synthetic_rows: int = 500
+    worse: float = 1.5
+    sure: float = 0.9
+    given_up: float = 0.02
+    rising: int = 5
+    grown: float = 1.5
+
+
+HARM = HarmRules()
 UNLESS = "right only if the world has changed"
 CHARTED = f"the rows contradict what was known in their place, and count more than it from now on; {UNLESS}"
 
 
 def warn_of(text: str) -> None:
-    """Issue an `UpdateWarning` where the library was called from.
+    """Issue an `UpdateWarning` attributed to the line that called the library.
 
     Decorators stand between the functions of an update, so the frames are counted up to the caller's.
     """
@@ -158,17 +185,17 @@ def warn_of(text: str) -> None:
 
 
 def known_text(known: Record) -> str:
-    """What becomes of rows that were learned before."""
+    """The sentence about rows that an earlier update has learned."""
     return f"these rows are update {known.id}, so nothing was learned"
 
 
 def warn_known(known: Record) -> None:
-    """Warn of rows that were learned before."""
+    """Warn that rows were not learned, as an earlier update has learned them."""
     warn_of(f"{known_text(known)}; accept=True learns them twice")
 
 
 def harm_warning(before: State, after: State, log: Sequence[Record], loss: str, decided: bool) -> str:
-    """What to look at after an update, in one sentence; empty if there is nothing.
+    """The warning of an update in one sentence; empty if there is no reason for one.
 
     Parameters
     ----------
@@ -179,7 +206,7 @@ def harm_warning(before: State, after: State, log: Sequence[Record], loss: str, 
     loss
         Name of the loss.
     decided
-        Whether the data decided what was done: then a chart around known rows is a contradiction.
+        Whether change detection was on: a chart among known rows then means that they are contradicted.
     """
     charted = CHARTED if decided and len(after.charts) > len(before.charts) else ""
     found = charted, worse_text(before, after, loss), rising_text(log, loss)
@@ -187,9 +214,11 @@ def harm_warning(before: State, after: State, log: Sequence[Record], loss: str, 
 
 
 def worse_text(before: State, after: State, loss: str) -> str:
-    """Whether known rows are predicted worse: by the sums of them, or by how far predictions have moved."""
+    """Whether known rows are predicted worse: by their statistics, or by how far predictions have moved."""
     old, new = memory_in(before), memory_in(after)
-    if old is None or new is None or new is old or loss == "cross-entropy":  # trained, or of a chart alone
+    if (
+        old is None or new is None or new is old or loss == "cross-entropy"
+    ):  # trained, or only a chart has changed
         return moved_text(before, after, loss)
     if len(after.charts) > len(before.charts):
         return moved_text(before, after, loss)
@@ -197,7 +226,7 @@ def worse_text(before: State, after: State, loss: str) -> str:
 
 
 def remembered_text(growth: float, *of_latest: float) -> str:
-    """Whether errors on all known rows have grown, or those on the latest while the others gain nothing.
+    """Whether the error on all known rows has grown, or that on the latest ones without a gain on the others.
 
     Examples
     --------
@@ -206,28 +235,28 @@ def remembered_text(growth: float, *of_latest: float) -> str:
     >>> remembered_text(0.4, 1.6), remembered_text(1.3, 1.1)
     ('', '')
     """
-    if growth >= WORSE:
+    if growth >= HARM.worse:
         return f"rows known before are predicted worse now, with {times(growth)} times the error; {UNLESS}"
-    if growth < 1 or max(of_latest, default=1.0) < WORSE:
+    if growth < 1 or max(of_latest, default=1.0) < HARM.worse:
         return ""
     worst = times(max(of_latest))
     return f"the latest rows known before are predicted worse now, with {worst} times the error; {UNLESS}"
 
 
 def moved_text(before: State, after: State, loss: str) -> str:
-    """Whether known rows seem to be predicted worse, as predictions for points like them have moved far."""
-    known = synthetic_sample_of(before, ASKED)
+    """Whether known rows seem to be predicted worse, as predictions of a synthetic sample have moved far."""
+    known = synthetic_sample_of(before, HARM.synthetic_rows)
     if known is None:
         return ""
     points = known.points.clip(*before.lattice.domain.T).astype(before.dtype)
     support = support_of(before, points)
-    points = points[support >= np.median(support)]  # those that are most like known rows
+    points = points[support >= np.median(support)]  # where data density is highest
     with np.errstate(over="ignore", invalid="ignore"):  # a model that overflows has moved far
         predicted, now = (evaluate(state, points).astype(np.float64) for state in (before, after))
         if not needed_error_model(before).scales:
             return given_up_text(predicted, now, loss)
         growth = error_growth(now - predicted, deviations(before, points, predicted))
-    if growth < WORSE:
+    if growth < HARM.worse:
         return ""
     about = f"about {times(growth)}"
     return f"rows known before are predicted worse now, with {about} times the error; {UNLESS}"
@@ -245,7 +274,7 @@ def times(growth: float) -> str:
 
 
 def error_growth(moves: Array, errors: Array) -> float:
-    """By how much errors grow if predictions move for no reason: in squares, moves add to errors.
+    """Growth of the RMSE if moves of predictions are independent of their errors: √(1 + E[move²]/E[error²]).
 
     Examples
     --------
@@ -256,25 +285,25 @@ def error_growth(moves: Array, errors: Array) -> float:
 
 
 def given_up_text(predicted: Array, now: Array, loss: str) -> str:
-    """Whether known rows get another class than the one they were sure of."""
-    is_sure = find_loss(loss).labels(predicted).max(axis=1) >= SURE
+    """Whether known rows change their class although its probability was high."""
+    is_sure = find_loss(loss).labels(predicted).max(axis=1) >= HARM.sure
     share = float((is_sure & (now.argmax(axis=1) != predicted.argmax(axis=1))).mean())
-    if share < GIVEN_UP:
+    if share < HARM.given_up:
         return ""
     return f"about {share:.0%} of the rows known before get another class than the one they had; {UNLESS}"
 
 
 def rising_text(log: Sequence[Record], loss: str) -> str:
-    """Whether the latest updates found larger errors each time."""
+    """Whether the prequential error has grown with each of the latest updates."""
     updates = [record for record in log if isinstance(record, Update) and not record.reverted]
-    errors = np.array([record.error_before for record in updates[-RISING:]])
-    if len(errors) < RISING or not np.isfinite(errors).all() or (np.diff(errors) <= 0).any():
+    errors = np.array([record.error_before for record in updates[-HARM.rising :]])
+    if len(errors) < HARM.rising or not np.isfinite(errors).all() or (np.diff(errors) <= 0).any():
         return ""
     ratio = errors[-1] / max(errors[0], 1e-300)
     ratio = ratio**0.5 if loss == "mse" else ratio
-    if ratio < GROWN:
+    if ratio < HARM.grown:
         return ""
     return (
-        f"the error before learning has grown with each of the last {RISING} updates, "
+        f"the error before learning has grown with each of the last {HARM.rising} updates, "
         f"to {times(ratio)} times what it was"
     )

@@ -1,9 +1,8 @@
-"""Change detection: whether the rows of an update get charts of their own.
+"""Change detection: one test decides whether the rows of an update get charts of their own.
 
-They do if one test says so. Its null hypothesis is that a chart would not halve the out-of-sample error of
-what the owners of the rows could learn from them, or that the rows lie where known rows do, so that the
-world has changed everywhere. The larger of two p-values rejects it (Berger's intersection-union test, whose
-level is that of each).
+Null hypothesis: a chart would not halve the out-of-sample error of the memories that the rows are routed to,
+or the rows are distributed as known rows are, so that the change is global. It is rejected by the larger of
+two p-values: the intersection-union test of Berger (1982), whose level is that of each.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from atlas_splines.model.resize import reach
 from atlas_splines.model.rows import Rows
 from atlas_splines.model.splines import cell_count
 from atlas_splines.model.state import State, coordinates_of
-from atlas_splines.updates.plan import COARSEST_FENCE, Count, Cover, plan_windows
+from atlas_splines.updates.plan import WINDOW_RULES, Count, Cover, plan_windows
 from atlas_splines.updates.routing import RoutedRows, blocks, needed_pool
 from atlas_splines.updates.solved_charts import solve_chart
 
@@ -42,8 +41,7 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-RIM = 4 / cell_count(COARSEST_FENCE)  # of the widest fence: three cells, and one that the rows are in
-MOST_CHARTS = 64  # of a model; then all rows are pooled
+RIM = 4 / cell_count(WINDOW_RULES.coarsest)  # of the widest window: three cells, and the one of the rows
 
 NOISE = "noise explains the rows: pooled"
 DRIFT = "the rows contradict what was known, and no chart is clearly better: pooled, memories adapt"
@@ -57,21 +55,23 @@ class ChangeDetectionRules:
     Attributes
     ----------
     level
-        Rate of false alarms: of windows in which no chart would halve the error, or of which the rows are a
-        random sample of the known ones, so many at most get one. With 1e-4 two windows of the first 60
+        False-alarm rate: the share of windows that get a chart although it would not halve the error, or
+        although their rows are a random sample of the known ones. With 1e-4 two windows of the first 60
         batches of `transformer` and `beijing` get one, and with this none; it is nominal, as a t-test of five
-        blocks takes gains for normal.
+        blocks assumes normal gains.
     min_gain
-        Factor by which a chart has to lower the mean squared error. Whoever predicts rows with less than
-        that times the error of their noise has nothing to gain, so the same factor tells which rows noise
-        explains.
+        Factor by which a chart has to lower the mean squared error. Predictions with less than that times
+        the noise variance leave nothing to gain, so the innovation test uses the same factor.
     min_rows
         Of a chart, at least: with fewer there are not ten in a block of rows that is left out.
+    max_charts
+        Of a model, at most; then all rows are pooled. Not benchmarked.
     """
 
     level: float = 1e-5
     min_gain: float = 2.0
     min_rows: int = 50
+    max_charts: int = 64
 
 
 CHANGE_RULES = ChangeDetectionRules()
@@ -86,17 +86,17 @@ def charts_for(
     charts: Count,
     rules: ChangeDetectionRules = CHANGE_RULES,
 ) -> tuple[list[Chart], str]:
-    """Charts around rows that contradict what is known, where the test finds a change; and why, in words."""
-    strange = [part for part in parts if not part.is_noise(rules.min_gain)]
-    if not strange:
+    """Charts in windows where the test finds a change, and the reason in words."""
+    surprising = [part for part in parts if not part.is_noise(rules.min_gain)]
+    if not surprising:
         return [], NOISE
     pool = needed_pool(state)
-    mask = np.any([part.mask for part in strange], axis=0) & ~has_new_level(pool, rows.points)
-    if mask.sum() < rules.min_rows or len(state.charts) >= MOST_CHARTS:
+    mask = np.any([part.mask for part in surprising], axis=0) & ~has_new_level(pool, rows.points)
+    if mask.sum() < rules.min_rows or len(state.charts) >= rules.max_charts:
         return [], DRIFT
     domain = reach(state, with_rim(state, rows.points))
     every, rows = rows, rows.take(mask)
-    out_of_sample, known = prequential_errors(strange, len(every))[mask], None
+    out_of_sample, known = prequential_errors(surprising, len(every))[mask], None
     found: list[Chart] = []
     for window in plan_windows(rows.points, domain, cover, charts, state.monotone_inputs):
         inside = np.asarray(window.membership(rows.points) == 1)
@@ -108,11 +108,11 @@ def charts_for(
         own = rows.take(inside)
         solved = solve_chart(update, own, window, pool, blocks(count))
         errors = ((solved.predicted - own.targets) ** 2).mean(axis=1)
-        # owners that have learned the other blocks predict better than those that have learned none: a chart
-        # that gains too little on these would not gain enough, and to learn blocks takes twice an update
+        # Memories that were updated with the other blocks predict better than those that were not. A chart
+        # that gains too little over the latter is rejected first: block cross-validation costs two updates.
         if gain_p_value(out_of_sample[inside], errors, own.weights, rules) > rules.level:
             continue
-        known = known_errors(strange, len(every))[mask] if known is None else known
+        known = known_errors(surprising, len(every))[mask] if known is None else known
         if gain_p_value(known[inside], errors, own.weights, rules) <= rules.level:
             found.append(solved.chart)
     return found, CHARTED if found else DRIFT
@@ -124,22 +124,22 @@ def gain_p_value(
     weights: NDArray[np.floating] | None = None,
     rules: ChangeDetectionRules = CHANGE_RULES,
 ) -> float:
-    """One-sided p-value of "a chart does not lower the error by the factor that is asked for".
+    """One-sided p-value of the hypothesis that a chart does not lower the error by the required factor.
 
-    A paired t-test over the blocks that were left out, of (owner − factor·chart) / (owner +
-    factor·chart): errors of neighbours in time are alike, so a block counts as one observation, and as
-    each is between −1 and 1, a few wild rows do not decide. With logarithms of the ratio, a chart that is
-    perfect in one block and good in the others was missed for the variance; with these, ten blocks and a
-    level of 1e-4, charts opened on the drifting stream `transformer`, whose error grew by 5 %.
+    A paired t-test over blocks of (memory − factor·chart) / (memory + factor·chart). Errors of neighbours in
+    time are correlated, so a block counts as one observation; each is between −1 and 1, so a few outliers do
+    not decide. With logarithms of the ratio, a chart that is perfect in one block and good in the others was
+    missed because of their variance; with these, ten blocks and a level of 1e-4, charts opened on the
+    drifting stream `transformer`, whose error grew by 5 %.
 
     Parameters
     ----------
     known, errors
-        Squared out-of-sample errors of the owners and of the chart, shape (rows,).
+        Squared out-of-sample errors of the memories and of the chart, shape (rows,).
     weights
         Of the rows.
     rules
-        Factor that is asked for.
+        The factor required.
 
     Examples
     --------
@@ -165,12 +165,11 @@ def gain_p_value(
 
 
 def coverage_p_value(coverage: float, rows: int, inputs: int) -> float:
-    """P-value of "the rows are a random sample of the known ones", by the share of these in their box.
+    """P-value of the hypothesis that rows are a random sample of known ones, by the share in their box.
 
-    The box of a random sample holds a share with the distribution Beta(rows − 2·inputs + 1, 2·inputs),
-    whatever the distribution of rows: each of its faces takes one row (Wilks 1942, Tukey 1947). If known
-    rows are outside, the change is in one place; otherwise it is one of everything, and memories adapt to
-    it.
+    The bounding box of a random sample holds a share distributed as Beta(rows − 2·inputs + 1, 2·inputs),
+    whatever the distribution of rows: a tolerance region (Wilks 1942, Tukey 1947). If known rows lie outside,
+    the change is local; otherwise it is global, and the memories adapt to it.
 
     Examples
     --------
@@ -183,7 +182,7 @@ def coverage_p_value(coverage: float, rows: int, inputs: int) -> float:
 
 
 def coverage_of(pool: Pool, box: Domain) -> float:
-    """Share of the known rows in a box (inputs, 2): counted, or by radial basis functions without rows."""
+    """Share of the known rows in a box (inputs, 2): counted, or estimated where no rows are kept."""
     low, high = box.T
     if pool.memory is None:
         return pool.features.crowding(pool.total, low, high)
@@ -193,7 +192,7 @@ def coverage_of(pool: Pool, box: Domain) -> float:
 
 
 def prequential_errors(parts: Sequence[RoutedRows], rows: int) -> Array:
-    """Squared error of each row by its owner before it has learned any of them; zero without one."""
+    """Squared prequential error of each row by its memory, shape (rows,); zero without one."""
     errors = np.zeros(rows)
     for part in parts:
         residuals = part.pool.residuals_on(part.phi, part.points, part.targets)
@@ -204,7 +203,7 @@ def prequential_errors(parts: Sequence[RoutedRows], rows: int) -> Array:
 
 
 def known_errors(parts: Sequence[RoutedRows], rows: int) -> Array:
-    """Squared error of each row once its owner has learned all others but its block; zero without one."""
+    """Squared error of each row in block cross-validation of its memory, shape (rows,); zero without one."""
     errors = np.zeros(rows)
     for part in parts:
         own = part.grown.cross_validated_errors(
@@ -215,10 +214,10 @@ def known_errors(parts: Sequence[RoutedRows], rows: int) -> Array:
 
 
 def has_new_level(pool: Pool, points: NDArray[np.floating]) -> NDArray[np.bool_]:
-    """Rows with a category that no row had so far, shape (rows,).
+    """Rows with an unseen category, shape (rows,).
 
-    All of those lie at the place of the population, among known levels that a chart there would predict for.
-    What is new about them becomes an effect of the level.
+    They are encoded as the mean of all levels, where a chart would also predict for known levels. Their
+    deviation becomes a random effect of the level instead.
     """
     keys = pool.features.keys(points)
     steps = coordinates_of(keys) * STEPS
@@ -227,10 +226,10 @@ def has_new_level(pool: Pool, points: NDArray[np.floating]) -> NDArray[np.bool_]
 
 
 def with_rim(state: State, points: NDArray[np.floating]) -> NDArray[np.floating]:
-    """Points, and two more as far beyond those outside the domain as the rim of a fence is wide.
+    """Points, and two more that lie the rim of a window beyond those outside the domain.
 
-    Rows outside a domain are predicted as at its nearest face. A chart that reached up to a face would
-    predict all rows beyond it, such as all weeks after the one that it is of.
+    Rows outside the domain are predicted as at its nearest face. A chart that reached a face would predict
+    all rows beyond it, such as all weeks after its own.
     """
     (lowest, highest), low, high = state.lattice.domain.T, points.min(axis=0), points.max(axis=0)
     ends = np.where(low < lowest, low - RIM, low), np.where(high > highest, high + RIM, high)

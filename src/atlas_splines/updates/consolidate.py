@@ -1,12 +1,13 @@
-"""Consolidation: charts folded into the coefficients of one model again, if that costs little.
+"""Consolidation: model and charts are distilled into one model, if predictions change little.
 
-A model with a memory is solved for, and has a memory of synthetic rows afterwards; one without is trained.
+Knowledge distillation on synthetic rows (Hinton, Vinyals and Dean 2015). A model with a memory is solved for
+and keeps a memory, of the synthetic rows; one without is trained.
 """
 
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
 import numpy as np
@@ -43,14 +44,39 @@ __all__ = ["consolidate"]
 
 Array = NDArray[np.floating]
 
-BATCH_SIZE = 100  # rows
-RATE_DIVISORS = (1, 3, 10, 30)  # of the learning rate, one after the other
-MORE_TERMS = 10  # than the model had, by default
-LEAST_JUDGING = 20_000  # points on which a trained model is judged
-MOST_SOLVED = 3000  # points of each kind that a model is solved from, and judged on
-MOST_COUNTED = 20_000  # synthetic rows whose places are counted
-ROWS_A_LEVEL = 8  # synthetic ones of each category that has an effect of its own
-QUANTILES = 40  # of the error model that synthetic errors are drawn from
+
+@dataclass(frozen=True)
+class ConsolidationRules:
+    """Sizes of consolidation; not benchmarked.
+
+    Attributes
+    ----------
+    batch_size, rate_divisors, added_terms
+        Of a trained model: rows of a batch, divisors of the learning rate one after the other, and terms that
+        it has more than before, by default.
+    assessed
+        Points that a trained model is compared on, at least.
+    solved
+        Points of each kind that a model is solved from and compared on, at most.
+    density_rows
+        Synthetic rows of which the data density is made, at most.
+    level_rows
+        Synthetic rows of each level with a random effect.
+    quantiles
+        Of the error model that synthetic errors are drawn from.
+    """
+
+    batch_size: int = 100
+    rate_divisors: tuple[int, ...] = (1, 3, 10, 30)
+    added_terms: int = 10
+    assessed: int = 20_000
+    solved: int = 3000
+    density_rows: int = 20_000
+    level_rows: int = 8
+    quantiles: int = 40
+
+
+RULES = ConsolidationRules()
 
 
 def consolidate(
@@ -66,29 +92,28 @@ def consolidate(
     random_state: Seed = None,
     progress: bool = False,
 ) -> Consolidation:
-    """Fold all charts into the coefficients of the model, if that costs little.
+    """Distil the model and its charts into one model without charts, if predictions change little.
 
-    Another model learns the predictions of the present one, on points of the whole domain and of each
-    chart. It takes its place only if the mean absolute change is at most the tolerance: on new points over
-    the domain, on new points of each chart's box, and on X. Its charts are then gone, and no earlier update
-    can be reverted any more.
+    Another model is fitted to the predictions of the present one, on points of the whole domain and of each
+    chart. It replaces the present one only if the mean absolute change is at most the tolerance: on new
+    points of the domain, on new points of each chart's box, and on X. Earlier updates can then no longer be
+    reverted.
 
-    The model of an estimator is solved for, on points like the known rows too. Its memory is that of
-    synthetic rows then, with the predictions and the errors of the present model, which count as much as
-    the rows that it has learned; so it goes on learning, and has intervals. Of a plain `Atlas` a larger one
-    is trained. A model that keeps rows keeps its charts: the next update would derive it from the rows
-    alone.
+    The model of an estimator is solved for, also on a synthetic sample of the known rows. Its memory is then
+    that of synthetic rows with the predictions and errors of the present model, weighted as the rows that it
+    has learned, so that updates and intervals continue. A plain `Atlas` is trained, with more coefficients. A
+    model that keeps rows keeps its charts: the next update would derive it from the rows alone.
 
     Parameters
     ----------
     model
         The model, changed in place.
     X
-        Points that matter most; they are learned too.
+        Points where the change must be small; they are fitted too.
     tolerance
         Largest mean absolute change of predictions that is acceptable.
     density, terms
-        Size of a trained model, at least that of the old one; by default one density finer, and 10 more
+        Size of a trained model, at least the present one; by default one density finer, and 10 more
         terms.
     samples
         Points sampled over the domain, and as many again over the boxes of the charts; at most 3,000 each
@@ -115,28 +140,30 @@ def consolidate(
     start = time.perf_counter()
     check_number("tolerance", tolerance, least=0)
     if not model.charts:
-        raise ValueError("the model has no charts to fold in")
+        raise ValueError("the model has no charts to consolidate")
     pool = memory_in(state_of(model))
     if pool is not None and pool.memory is not None:
         raise ValueError(
-            "this model keeps rows, and each update derives it from them anew, without charts that were "
-            "folded in; keep its charts, or fit all data again"
+            "this model keeps rows, and each update derives it from them anew, which would undo a "
+            "consolidation; keep its charts, or fit all data again"
         )
     random = np.random.default_rng(random_state)
     samples = check_size("samples", samples, least=1)
-    matters = [] if X is None else [check_inputs(X, model.domain, model.dtype)]
+    required = [] if X is None else [check_inputs(X, model.domain, model.dtype)]
     if pool is None:
         successor = _larger_without_charts(model, density, terms)
-        points = np.vstack(_sample(model, samples, random) + matters)
-        schedule = Schedule("mae", BATCH_SIZE, learning_rate, RATE_DIVISORS, epochs, progress=progress)
+        points = np.vstack(_sample(model, samples, random) + required)
+        schedule = Schedule(
+            "mae", RULES.batch_size, learning_rate, RULES.rate_divisors, epochs, progress=progress
+        )
         rows = Rows(points, evaluate(state_of(model), points), np.ones(len(points), model.dtype))
         train_density(successor, Split(rows, None), schedule, random)
-        assessed = _sample(model, max(samples, LEAST_JUDGING), random) + matters
+        assessed = _sample(model, max(samples, RULES.assessed), random) + required
     else:
-        samples = min(samples, MOST_SOLVED)
-        points = np.vstack(_sample(model, samples, random) + matters)
+        samples = min(samples, RULES.solved)
+        points = np.vstack(_sample(model, samples, random) + required)
         successor, points = _solved_without_charts(state_of(model), pool, points, random)
-        assessed = _sample(model, samples, random) + matters
+        assessed = _sample(model, samples, random) + required
     changes = _changes(model, successor, assessed)
     error = float(max(change.mean() for change in changes))
     replaced = error <= tolerance
@@ -158,11 +185,13 @@ def consolidate(
 
 
 def _larger_without_charts(model: Atlas, density: int | None, terms: int | None) -> Atlas:
-    """The coefficients of a model, grown to a size."""
+    """The model without charts, expanded to a size."""
     finest = min(model.density + 1, MAX_DENSITY)
     if density is not None:
         finest = check_size("density", density, least=model.density, most=MAX_DENSITY)
-    pairs = model.terms + MORE_TERMS if terms is None else check_size("terms", terms, least=model.terms)
+    pairs = (
+        model.terms + RULES.added_terms if terms is None else check_size("terms", terms, least=model.terms)
+    )
     bare = state_of(model).with_charts(())
     return model_in(expanded(bare, finest - model.density, pairs - model.terms))
 
@@ -170,7 +199,7 @@ def _larger_without_charts(model: Atlas, density: int | None, terms: int | None)
 def _solved_without_charts(
     state: State, pool: Pool, points: Array, random: np.random.Generator
 ) -> tuple[Atlas, Array]:
-    """A model without charts that predicts the same, its memory of synthetic rows, and their points."""
+    """A model without charts that is fitted to the predictions, and the points that it was fitted on."""
     known = synthetic_sample_of(state, len(points) // 2)
     if known is not None:
         points = np.vstack([points, known.points.clip(*state.lattice.domain.T).astype(points.dtype)])
@@ -193,11 +222,11 @@ def _solved_without_charts(
 def _memory_of(
     state: State, pool: Pool, solved: InitialFit, points: Array, outputs: NDArray[np.float64]
 ) -> Pool:
-    """The memory of synthetic rows: their targets are the predictions, their variance that of the errors.
+    """The memory of synthetic rows: their means are the predictions, their variances those of the errors.
 
-    For classes these are p and p(1 − p), as of labels. They count as much as all rows that the model and
-    its charts have learned. Each point comes twice, one standard deviation above its prediction and one
-    below: so the sums are those of data, as a file has to have them, and no weight moves.
+    For classes these are p and p(1 − p). Their total weight is that of all rows that the model and its charts
+    have learned. Each point is added twice, one standard deviation above its prediction and one below: the
+    sums are then those of real data, as files require, and the weights stay those of the predictions.
     """
     is_class, unit = pool.loss == "cross-entropy", points.astype(np.float64)
     labels = find_loss(pool.loss).labels(outputs).astype(np.float64) if is_class else outputs
@@ -209,9 +238,8 @@ def _memory_of(
         apart = np.tile(np.sqrt(pool.first.noise), (len(points), 1))
     charts = (memory_in(state_of(chart.content)) for chart in state.charts)
     count = pool.total.count + sum(own.total.count for own in charts if own is not None)
-    count -= (
-        sums_of(pool.total).levels.rows.sum() if len(pool.total.levels) else 0
-    )  # those of levels come below
+    # rows of levels are added by `_level_rows`
+    count -= sums_of(pool.total).levels.rows.sum() if len(pool.total.levels) else 0
     count = max(count, 1.0)
     first, weights = (
         _level_rows(state, pool, solved.features, points),
@@ -235,7 +263,7 @@ def _memory_of(
 
 
 def _without_offsets(state: State, points: Array) -> NDArray[np.float64]:
-    """Outputs at points without the effects of levels, which the memory of a model adds to them."""
+    """Predictions without the random effects of levels, which the memory adds: shape (points, outputs)."""
     outputs = evaluate(state, points).astype(np.float64)
     if state.offsets is not None:
         shift = np.zeros((len(points), state.outputs), state.dtype)
@@ -245,43 +273,43 @@ def _without_offsets(state: State, points: Array) -> NDArray[np.float64]:
 
 
 def _level_rows(state: State, pool: Pool, features: Features, points: Array) -> Statistics:
-    """Sums of synthetic rows of each level, outside charts, that count as its rows do: its effect stays."""
+    """Sums of synthetic rows of each level, outside charts, weighted as its rows: its random effect stays."""
     levels, sums = sums_of(pool.total).levels, Statistics(len(features), state.outputs)
     outside = points[share_kept(state, points) == 1]
     if not len(levels) or not len(outside):
         return sums
-    keys = np.repeat(levels.keys, ROWS_A_LEVEL)
+    keys = np.repeat(levels.keys, RULES.level_rows)
     rows = outside[np.arange(len(keys)) % len(outside)]
     rows[np.arange(len(keys)), keys >> COORDINATE_BITS] = coordinates_of(keys)
     outputs = evaluate(state, rows).astype(np.float64)
     if pool.loss == "cross-entropy":
         outputs = find_loss(pool.loss).labels(outputs).astype(np.float64)
-    weights = np.repeat(np.asarray(levels.rows, np.float64), ROWS_A_LEVEL) / ROWS_A_LEVEL
+    weights = np.repeat(np.asarray(levels.rows, np.float64), RULES.level_rows) / RULES.level_rows
     return summed(features, rows.astype(np.float64), outputs, weights)
 
 
 def _error_model_of(
     state: State, grown: Pool, known: ErrorModel | None, random: np.random.Generator
 ) -> ErrorModel | None:
-    """The error model of a state and its charts as one, from errors that are drawn from its quantiles.
+    """One error model for a state and its charts, of errors drawn from their quantiles plus the change.
 
-    To these comes how far predictions move. Of classes it has no places, so that of the state stays.
+    For classes the conformal scores of the state stay, as they do not depend on the place.
     """
-    count = int(np.clip(grown.total.count, 1, MOST_COUNTED))
-    like = synthetic_sample_of(state, count)
-    if like is None or known is None:
+    count = int(np.clip(grown.total.count, 1, RULES.density_rows))
+    sample = synthetic_sample_of(state, count)
+    if sample is None or known is None:
         return known
     inputs = relevant_inputs(grown.features)
-    points = like.points.clip(*state.lattice.domain.T).astype(state.dtype)
+    points = sample.points.clip(*state.lattice.domain.T).astype(state.dtype)
     unit = points.astype(np.float64).clip(0, 1)
     data_density = DataDensity.of(unit, inputs)
     if grown.loss == "cross-entropy":
         return replace(known, data_density=data_density)
     outputs = evaluate(state, points).astype(np.float64)
-    errors, part = np.empty_like(outputs), random.permutation(len(points)) % QUANTILES
-    for k in range(QUANTILES):
+    errors, part = np.empty_like(outputs), random.permutation(len(points)) % RULES.quantiles
+    for k in range(RULES.quantiles):
         own = part == k
-        errors[own] = quantile_levels(state, points[own], outputs[own], (k + 0.5) / QUANTILES)
+        errors[own] = quantile_levels(state, points[own], outputs[own], (k + 0.5) / RULES.quantiles)
     after = evaluate(grown.state_like(state.with_charts(())), points).astype(np.float64)
     return ErrorModel.of(
         *(unit, after, outputs + errors, None),
@@ -293,13 +321,13 @@ def _error_model_of(
 
 
 def _changes(model: Atlas, successor: Atlas, parts: list[Array]) -> list[Array]:
-    """How far predictions move at the points of each part."""
+    """Absolute changes of predictions at the points of each part, shape (points, outputs)."""
     old, new = state_of(model), state_of(successor)
     return [np.abs(evaluate(new, part) - evaluate(old, part)) for part in parts]
 
 
 def _sample(model: Atlas, samples: int, random: np.random.Generator) -> list[Array]:
-    """Points over the domain, and points over the box of each chart."""
+    """Uniform points of the domain, and of the box of each chart."""
     parts = [points_in(model.domain, samples, random)]
     for chart in model.charts:
         share = max(samples // len(model.charts), 100)
@@ -308,7 +336,7 @@ def _sample(model: Atlas, samples: int, random: np.random.Generator) -> list[Arr
 
 
 def with_levels(points: Array, offsets: Offsets | None, random: np.random.Generator) -> Array:
-    """Points of which half have levels with offsets, in the box of all points: no others would have any."""
+    """Points of which half have levels with offsets: a uniform sample would hardly have any."""
     if offsets is None:
         return points
     for j in inputs_of(offsets.keys):

@@ -1,4 +1,8 @@
-"""The footprint: the points whose prediction an update can change, and the volume of unions of boxes."""
+"""Footprints: the set of points whose prediction an update can change, with the volume of unions of boxes.
+
+Volumes of few boxes are exact (Klee's measure problem). Of many they are estimated by the Monte Carlo union
+algorithm of Karp, Luby and Madras (1989), with a bound of Hoeffding (1963).
+"""
 
 from __future__ import annotations
 
@@ -29,16 +33,37 @@ __all__ = [
 
 Boxes = NDArray[np.float64]  # lowest and highest coordinate of each input, shape (boxes, inputs, 2)
 
-MOST_ENDS = 2_000_000  # of the pieces that a union is cut into to be exact
-ENDS_A_CUT = 500  # that take as long as a cut does anyway
-MOST_COMPARISONS = 20_000_000  # of the ends of a box with those of another, or with a point
-MOST_COORDINATES = 2_000_000  # of the random points of an estimate
-LEAST_POINTS, MOST_POINTS = 100, 100_000
-DOUBT = 1e-6  # probability that an estimate is further off than it says
+
+@dataclass(frozen=True)
+class VolumeRules:
+    """Cost limits of volumes, each some tenths of a second; not benchmarked.
+
+    Attributes
+    ----------
+    max_ends, ends_per_cut
+        Ends of the pieces that a union is cut into for an exact volume, and as many as cost one cut.
+    max_comparisons, max_coordinates
+        Comparisons of the ends of a box with those of another or with a point, and coordinates of points.
+    min_points, max_points
+        Random points of an estimate.
+    error_probability
+        That an estimate is further off than its stated error.
+    """
+
+    max_ends: int = 2_000_000
+    ends_per_cut: int = 500
+    max_comparisons: int = 20_000_000
+    max_coordinates: int = 2_000_000
+    min_points: int = 100
+    max_points: int = 100_000
+    error_probability: float = 1e-6
+
+
+RULES = VolumeRules()
 
 
 class Volume(NamedTuple):
-    """A share of the domain, and how far off it can be: nothing if it is exact."""
+    """A share of the domain with a bound on its error, 0 if it is exact."""
 
     size: float
     error: float = 0.0
@@ -67,7 +92,7 @@ def union_volume(boxes: Boxes) -> Volume:
     boxes = boxes[(boxes[:, :, 0] < boxes[:, :, 1]).all(axis=1)]
     if not len(boxes):
         return Volume(0.0)
-    order = np.argsort(-box_volumes(boxes), kind="stable")  # large ones first: they swallow others whole
+    order = np.argsort(-box_volumes(boxes), kind="stable")  # large ones first: they contain others
     exact = exact_volume(boxes[order])
     return estimated_volume(boxes[order]) if exact is None else Volume(exact)
 
@@ -78,14 +103,14 @@ def box_volumes(boxes: Boxes) -> NDArray[np.float64]:
 
 
 def exact_volume(boxes: Boxes) -> float | None:
-    """Volume of what each box adds to those before it; None if that is much work."""
-    if len(boxes) ** 2 * boxes.shape[1] > MOST_COMPARISONS:
+    """Sum of the volumes that each box adds to those before it; None if that is too costly."""
+    if len(boxes) ** 2 * boxes.shape[1] > RULES.max_comparisons:
         return None
-    total, budget = 0.0, MOST_ENDS
+    total, budget = 0.0, RULES.max_ends
     for k, box in enumerate(boxes):
         pieces = box[None]
         for other in boxes[:k][overlaps(boxes[:k], box)]:
-            budget -= ENDS_A_CUT + (len(pieces) + cuts(pieces, other)) * box.size
+            budget -= RULES.ends_per_cut + (len(pieces) + cuts(pieces, other)) * box.size
             if budget < 0:
                 return None
             pieces = outside(pieces, other)
@@ -96,46 +121,47 @@ def exact_volume(boxes: Boxes) -> float | None:
 
 
 def overlaps(boxes: Boxes, other: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Which boxes have a volume in common with another, shape (inputs, 2)."""
+    """Which boxes overlap another, of shape (inputs, 2), in a set of positive volume."""
     return np.asarray(((boxes[:, :, 0] < other[:, 1]) & (other[:, 0] < boxes[:, :, 1])).all(axis=1))
 
 
 def cuts(pieces: Boxes, box: NDArray[np.float64]) -> int:
-    """How many pieces `outside` cuts off."""
+    """Number of pieces that `outside` cuts off."""
     met = pieces[overlaps(pieces, box)]
     return int((met[:, :, 0] < box[:, 0]).sum() + (met[:, :, 1] > box[:, 1]).sum())
 
 
 def outside(pieces: Boxes, box: NDArray[np.float64]) -> Boxes:
-    """Pieces cut so that none meets a box any more.
-
-    Along one input after the other, what sticks out below and above is cut off; what is left lies in the box.
-    """
+    """Set difference of pieces and a box, as boxes: the parts below and above are cut off input by input."""
     met = overlaps(pieces, box)
     kept, rest = [pieces[~met]], pieces[met].copy()
     for j, (low, high) in enumerate(box.tolist()):
-        for end, edge, sticks_out in ((1, low, rest[:, j, 0] < low), (0, high, rest[:, j, 1] > high)):
-            if sticks_out.any():
-                cut = rest[sticks_out].copy()
+        for end, edge, protrudes in ((1, low, rest[:, j, 0] < low), (0, high, rest[:, j, 1] > high)):
+            if protrudes.any():
+                cut = rest[protrudes].copy()
                 cut[:, j, end] = edge
                 kept.append(cut)
-                rest[sticks_out, j, 1 - end] = edge
+                rest[protrudes, j, 1 - end] = edge
     return np.concatenate(kept)
 
 
 def estimated_volume(boxes: Boxes) -> Volume:
-    """Volume as random points tell it, with Hoeffding's bound on how far off it is.
+    """Monte Carlo estimate of the volume with Hoeffding's bound.
 
-    If the boxes are large, these are points of the whole cube, and the share that lies in a box counts.
-    Otherwise they are points of random boxes, and one over the number of boxes at a point counts: on average
-    that is the volume of the union over the sum of all volumes.
+    If the boxes are large, it is the share of uniform points of the cube that lie in a box. Otherwise points
+    are drawn from random boxes: the mean of 1 over the number of boxes at a point is the volume of the union
+    over the sum of all volumes.
     """
     volumes, random = box_volumes(boxes), np.random.default_rng(0)
     whole = float(min(volumes.sum(), 1.0))
     if whole == 0:  # too small for a float
         return Volume(0.0)
-    most = min(MOST_POINTS, MOST_COORDINATES // boxes.shape[1], MOST_COMPARISONS // boxes[:, :, 0].size)
-    samples = max(most, LEAST_POINTS)
+    most = min(
+        RULES.max_points,
+        RULES.max_coordinates // boxes.shape[1],
+        RULES.max_comparisons // boxes[:, :, 0].size,
+    )
+    samples = max(most, RULES.min_points)
     points = random.random((samples, boxes.shape[1]))
     if whole == 1:
         mean = float((counts(boxes, points) > 0).mean())
@@ -143,7 +169,7 @@ def estimated_volume(boxes: Boxes) -> Volume:
         low, high = boxes[random.choice(len(boxes), samples, p=volumes / whole)].transpose(2, 0, 1)
         found = counts(boxes, (low + (high - low) * points).clip(low, high))
         mean = float((1 / found).mean())
-    error = float(np.sqrt(np.log(2 / DOUBT) / (2 * samples)))
+    error = float(np.sqrt(np.log(2 / RULES.error_probability) / (2 * samples)))
     least = max(whole * (mean - error), float(volumes.max()))
     greatest = max(whole * min(mean + error, 1.0), least)
     return Volume((least + greatest) / 2, (greatest - least) / 2)
@@ -160,13 +186,13 @@ def counts(boxes: Boxes, points: NDArray[np.float64]) -> NDArray[np.intp]:
 Interval = tuple[float, float]
 Array = NDArray[np.float64]
 
-# Digits of the domain's width in the texts of footprints.
+# Significant digits of a footprint's ends, relative to the width of the domain.
 DIGITS = 4
 
 
 @dataclass(frozen=True, eq=False)
 class Footprint(Remembering, ABC):
-    """The set of inputs whose prediction an update can change; outside it every bit stays.
+    """The set of points whose prediction an update can change; all others stay the same bit for bit.
 
     Attributes
     ----------
@@ -175,8 +201,7 @@ class Footprint(Remembering, ABC):
     dtype
         Dtype of the model: points are rounded to it before they are located.
     known_rows
-        Share of the rows known before the update that lie in it, as the counts of where rows have been tell;
-        None if they were not counted.
+        Estimated share of the rows known before the update that lie in it; None without a data density.
     """
 
     domain: Domain
@@ -213,32 +238,32 @@ class Footprint(Remembering, ABC):
 
     @property
     def volume(self) -> float:
-        """Fraction of the domain that is in the footprint; where it is an estimate, `share` says how good."""
+        """Fraction of the domain that is in the footprint; `share` has its error where it is an estimate."""
         return self.share.size
 
     @property
     @abstractmethod
     def share(self) -> Volume:
-        """The volume, and how far off it can be: many boxes that overlap in many inputs are estimated."""
+        """The volume and its error: of many boxes that overlap in many inputs it is an estimate."""
 
     @abstractmethod
     def _contains(self, points: NDArray[np.floating]) -> NDArray[np.bool_]: ...
 
     @abstractmethod
     def _meets(self, low: Array, high: Array) -> NDArray[np.bool_]:
-        """Whether it has a point of each box, whose corners have shape (boxes, inputs)."""
+        """Whether it meets each box; corners have shape (boxes, inputs)."""
 
     @abstractmethod
     def _intervals(self, input: int) -> list[Interval]: ...
 
     @property
     def _shares(self) -> str:
-        """The share of the known rows, which matters most, and that of the domain."""
+        """The share of the known rows and that of the domain."""
         known = "" if self.known_rows is None else f"{self.known_rows:.2g} of the known rows, "
         return f"{known}{self.share} of the domain"
 
     def _reach(self, input: int) -> list[Interval]:
-        """The intervals of one input with all points that are rounded into them on their way to the model."""
+        """The intervals of one input, widened by the rounding of points to the dtype of the model."""
         step = 4 * float(np.finfo(self.dtype).eps)
         return merge(
             (low - step * max(1, abs(low)), high + step * max(1, abs(high)))
@@ -246,7 +271,7 @@ class Footprint(Remembering, ABC):
         )
 
     def _lines(self, names: Iterable[str]) -> list[str]:
-        """One line for each of the first inputs, with intervals that are not narrower than they are."""
+        """One line for each name, with ends rounded outwards."""
         lines = []
         for j, name in enumerate(names):
             low, high = self.domain[j].tolist()
@@ -255,7 +280,7 @@ class Footprint(Remembering, ABC):
         return lines
 
     def _describe(self, joint: str) -> str:
-        """One line for each input, for the first few inputs."""
+        """The representation, with a line for each of the first eight inputs."""
         lines = self._lines(f"input {j}:" for j in range(min(self.inputs, 8)))
         if self.inputs > 8:
             lines.append(f"  and {self.inputs - 8} more inputs")
@@ -264,12 +289,12 @@ class Footprint(Remembering, ABC):
 
 @dataclass(frozen=True, eq=False)
 class BoxFootprint(Footprint):
-    """The union of the boxes of some charts.
+    """The union of the windows of charts.
 
     Attributes
     ----------
     windows
-        The fence of each chart.
+        The window of each chart.
     """
 
     windows: tuple[Window, ...]
@@ -298,12 +323,12 @@ class BoxFootprint(Footprint):
 
 @dataclass(frozen=True, eq=False)
 class RestFootprint(Footprint):
-    """Everything but where some charts speak alone: what pooling can change.
+    """Everything outside the cores of charts that replace the model: what pooling can change.
 
     Attributes
     ----------
     windows
-        The fences of these charts.
+        The windows of these charts.
     """
 
     windows: tuple[Window, ...]
@@ -342,14 +367,14 @@ class RestFootprint(Footprint):
 
 @dataclass(frozen=True, eq=False)
 class CrossFootprint(Footprint):
-    """All points that share a coordinate's basis function with the data: what plain training can change.
+    """All points that share a basis function with the data along any input: what plain training can change.
 
     Attributes
     ----------
     density
         The coarsest density that is trained.
     touched
-        Its cells that such a coordinate lies in, for each input.
+        Cells of that density, for each input.
     """
 
     density: int
@@ -357,7 +382,7 @@ class CrossFootprint(Footprint):
 
     @cached_property
     def share(self) -> Volume:
-        """Exact volume: one minus the share of points that miss the data in every coordinate."""
+        """Exact volume: one minus the share of points without such a coordinate."""
         lengths = [sum(high - low for low, high in self._intervals(j)) for j in range(self.inputs)]
         return Volume(float(1 - np.prod(1 - lengths / np.diff(self.domain)[:, 0])))
 
@@ -401,5 +426,5 @@ def merge(intervals: Iterable[Interval]) -> list[Interval]:
 
 
 def shares_of(domain: Domain, boxes: Sequence[Domain]) -> NDArray[np.float64]:
-    """Boxes in coordinates where the domain is the unit cube, shape (boxes, inputs, 2)."""
+    """Boxes in coordinates in which the domain is the unit cube, shape (boxes, inputs, 2)."""
     return np.asarray((np.stack(boxes) - domain[:, :1]) / np.diff(domain))

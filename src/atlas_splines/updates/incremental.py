@@ -71,13 +71,13 @@ TOO_FEW = f"sums of fewer than {FEWEST_ROWS} rows are not kept apart, {NOT_APART
 
 @dataclass(frozen=True, eq=False)
 class Pooled:
-    """What pooling has done: the new state, and why it is that."""
+    """The result of pooling: the new state and the reason for what was done."""
 
     state: State
     kind: Literal["chart", "pool"]
     reason: str
     windows: tuple[Window, ...]  # of new charts
-    is_local: bool  # whether nothing but new charts has changed
+    is_local: bool  # whether only new charts were added
 
 
 def pool_rows(
@@ -90,7 +90,7 @@ def pool_rows(
     features: int = FEATURES,
     rest: Iterable[Rows] = (),
 ) -> Pooled:
-    """Learn rows by evidence.
+    """Add rows to the memories that they are routed to, and open charts where change is detected.
 
     Parameters
     ----------
@@ -101,19 +101,19 @@ def pool_rows(
     rows
         Its rows.
     decide
-        Whether the data decides: charts may be opened where rows contradict what is known, and the memories
-        that predict best speak. Otherwise all rows are pooled, and the exact memory speaks. Without rows for
-        the pool, whoever speaks goes on.
+        Whether change detection is on: charts may be opened, and the output mode becomes the mixture.
+        Otherwise all rows are pooled, and the output mode is that of the cumulative statistics. Without rows
+        for the model it stays.
     cover, charts, features
         As in `update`.
     rest
-        Further rows of the update, in pieces: they join the charts that they fall into, or the pool.
+        Further rows of the update, in pieces: they join the charts that they fall into, or the model.
     """
     pool = needed_pool(state)
     output_mode: OutputMode = (
         pool.output_mode if pool.output_mode == "fading" else "mixture" if decide else "exact"
     )
-    # a class that is new is no change of the world: rows of classes open no charts by themselves
+    # no charts for classes: an unseen class would count as a change
     decide = decide and pool.loss != "cross-entropy"
     routes = route(state, rows)
     parts = parts_of(state, update, rows, routes)
@@ -140,7 +140,7 @@ def pool_rows(
         grown = settled(grown, update)
         reason += f"; {TOO_FEW}"
     predicted = needed_pool(grown)
-    stays = predicted is pool  # then who speaks stays too: the update can be taken back with its charts
+    stays = predicted is pool  # then the output mode stays too: the update is reverted with its charts
     return Pooled(
         grown if stays else predicted.with_output_mode(output_mode).state_like(grown),
         kind="chart" if new else "pool",
@@ -151,7 +151,7 @@ def pool_rows(
 
 
 def joined_by_rest(state: State, update: int, rest: Iterable[Rows]) -> tuple[State, Counter[int]]:
-    """The state with further rows of an update, and how many of them have joined each owner."""
+    """The state with further rows of an update, and how many of them each memory received."""
     counts: Counter[int] = Counter()
     for piece in rest:
         inside = piece.inside(state.lattice.domain)
@@ -162,7 +162,7 @@ def joined_by_rest(state: State, update: int, rest: Iterable[Rows]) -> tuple[Sta
 
 
 def settled(state: State, update: int) -> State:
-    """The state in which sums of an update are not kept apart: it cannot be taken back without its rows."""
+    """The state in which sums of an update are not kept apart: it cannot be reverted without its rows."""
     charts = list(state.charts)
     for k, chart in enumerate(charts):
         pool = memory_in(state_of(chart.content))
@@ -175,14 +175,14 @@ def settled(state: State, update: int) -> State:
 
 
 def joined(state: State, parts: Sequence[RoutedRows]) -> State:
-    """The state with the evidence of rows, each with its owner; its coefficients are those of before."""
+    """The state with updated memories; its coefficients are not solved for yet."""
     grown = {part.owner: part.grown for part in parts}
     charts = [chart_of(chart, grown[k]) if k in grown else chart for k, chart in enumerate(state.charts)]
     return replace(state.with_charts(charts), pooled=grown.get(MODEL, state.pooled))
 
 
 def with_classes(state: State, places: NDArray[np.intp], outputs: int) -> State:
-    """The state with more classes, which no row so far was of; the old ones get these places."""
+    """The state with unseen classes added; `places` are the outputs of the old ones."""
     if state.charts:
         raise ValueError("classes cannot be added where charts stand; call consolidate() first, or fit again")
     pool = memory_in(state)
@@ -191,18 +191,18 @@ def with_classes(state: State, places: NDArray[np.intp], outputs: int) -> State:
 
 
 def forget_rows(state: State, rows: Rows) -> State:
-    """The state without rows that were learned by evidence, of the model or of the chart they fall into.
+    """The state without pooled rows, each removed from the memory it is routed to.
 
-    Rows that the model keeps are its own, also where a later chart stands. A row that it never learned is
-    refused as long as it keeps all that it has learned; otherwise nobody can know.
+    Rows that the model keeps are removed from the model, also inside a later chart. A row that was never
+    learned is refused if the model keeps all its rows; otherwise this cannot be checked.
     """
     pool, routes = needed_pool(state), route(state, rows)
     is_kept = pool.updates_of(*as_doubles(rows)) >= 0
     routes[is_kept] = MODEL
-    strange = int((~is_kept & (routes == MODEL)).sum())
-    if strange and pool.keeps_all:
+    unknown = int((~is_kept & (routes == MODEL)).sum())
+    if unknown and pool.keeps_all:
         raise ValueError(
-            f"{strange:,} of the rows are not among those that the model has learned; check them"
+            f"{unknown:,} of the rows are not among those that the model has learned; check them"
         )
     state = state.with_charts(
         chart_without(chart, rows.take(routes == k)) if (routes == k).any() else chart
@@ -215,14 +215,14 @@ def forget_rows(state: State, rows: Rows) -> State:
 
 
 def chart_without(chart: Chart, rows: Rows) -> Chart:
-    """A chart that has forgotten rows."""
+    """A chart without rows."""
     pool = needed_pool(state_of(chart.content))
     return chart_of(chart, pool.forgotten(*local_rows(chart.window, chart.size, rows)))
 
 
 Array = NDArray[np.float64]
 
-RELATIVE, ABSOLUTE = 1e-6, 1e-9  # by which sums may be off in a file
+RELATIVE, ABSOLUTE = 1e-6, 1e-9  # rounding errors of decayed sums, as `io` accepts them
 NO_DATA = (
     "without these rows the sums would be those of no data, as weights of a fit are rounded; fit it again"
 )
@@ -233,9 +233,9 @@ WAY_OUT = (
 
 
 def learners_of(state: State, log: Sequence[Record], record: Record, rows: Rows) -> NDArray[np.intp]:
-    """Who learned rows of an update by evidence: number of a chart, MODEL, or ELSEWHERE if nobody did.
+    """Memory that each row of an update was added to: number of a chart, MODEL, or ELSEWHERE for none.
 
-    Rows of an update that trained charts or coefficients are in no sums.
+    Rows of an update that trained charts or coefficients are in no statistics.
     """
     own = [chart for chart in state.charts if chart.update == record.id]
     if record.kind != "pool" and not any(map(learns, own)):
@@ -243,27 +243,27 @@ def learners_of(state: State, log: Sequence[Record], record: Record, rows: Rows)
     for other in charts_gone_since(log, record.time):
         if other.id < record.id and may_hold(other, rows):
             raise ValueError(
-                f"rows of update {record.id} may have joined a chart of update {other.id}, which was taken "
-                "back since"
+                f"rows of update {record.id} may have joined a chart of update {other.id}, which was "
+                "reverted since"
             )
     then = state.with_charts(chart for chart in state.charts if chart.update <= record.id)
-    routes = route(then, rows)  # charts stand in the order of their updates, so numbers are the same
+    routes = route(then, rows)  # charts are in the order of their updates, so numbers are the same
     for k in np.unique(routes[routes >= 0]).tolist():
         if not knew(log, record, state.charts[k]):
             raise ValueError(
                 f"whether rows of update {record.id} have joined a chart of update {state.charts[k].update} "
-                "cannot be told"
+                "cannot be determined"
             )
     return routes
 
 
 def learns(chart: Chart) -> bool:
-    """Whether a chart speaks alone, by evidence that rows can join."""
+    """Whether a chart replaces the model and has a memory that rows can join."""
     return chart.replaces and memory_in(state_of(chart.content)) is not None
 
 
 def charts_gone_since(log: Sequence[Record], time: datetime) -> Iterator[Update]:
-    """Updates whose charts could be joined at some time, and were taken back later."""
+    """Updates whose charts rows could join at some time, and that were reverted later."""
     for record in log:
         if not isinstance(record, Update) or record.kind != "chart" or record.reverted is None:
             continue
@@ -272,16 +272,16 @@ def charts_gone_since(log: Sequence[Record], time: datetime) -> Iterator[Update]
 
 
 def may_hold(update: Update, rows: Rows) -> bool:
-    """Whether a chart of an update, which is gone, may have held some of the rows."""
-    if not isinstance(update.footprint, BoxFootprint):  # it was more than its charts
+    """Whether a chart of a reverted update may have held some of the rows."""
+    if not isinstance(update.footprint, BoxFootprint):  # it had pooled rows too
         return True
     return any(bool((window.membership(rows.points) == 1).any()) for window in update.footprint.windows)
 
 
 def knew(log: Sequence[Record], record: Record, chart: Chart) -> bool:
-    """Whether a chart is known to have stood when an update came: one merged from elsewhere had not.
+    """Whether a chart provably existed at the time of an update: one that was merged in later did not.
 
-    Either its evidence tells, or each update since has begun with what an earlier one had left.
+    Either its memory holds rows of the update, or the fingerprints in the log form a chain between the two.
     """
     pool = memory_in(state_of(chart.content))
     if chart.update == record.id or (pool is not None and pool.holds(record.id)):
@@ -298,7 +298,7 @@ def knew(log: Sequence[Record], record: Record, chart: Chart) -> bool:
 
 
 def dependences(state: State, record: Record, is_whole: bool) -> Iterator[str]:
-    """Why rows of an update, or all of them, cannot be taken out without the data of others."""
+    """Reasons why rows of an update, or all of them, cannot be removed without the data of other updates."""
     number, domain = record.id, state.lattice.domain
     own = [chart for chart in state.charts if chart.update == number]
     later = [chart for chart in state.charts if chart.update > number]
@@ -317,7 +317,7 @@ def dependences(state: State, record: Record, is_whole: bool) -> Iterator[str]:
 
 
 def subtracted(state: State, log: Sequence[Record], record: Record, rows: Rows, is_whole: bool) -> State:
-    """The state without the charts of an update, and without rows of it in all other evidence."""
+    """The state without the charts of an update, and without its rows in all other memories."""
     routes = learners_of(state, log, record, rows)
     charts = [
         chart_less(chart, record.id, rows.take(routes == k), is_whole)
@@ -342,15 +342,15 @@ def chart_less(chart: Chart, update: int, rows: Rows, is_whole: bool) -> Chart:
 def less(
     pool: Pool, update: int, points: Array, targets: Array, weights: Array, is_whole: bool = False
 ) -> Pool:
-    """The pool without rows of an update; if it is recent, what is left of it can still be taken back.
+    """The pool without rows of an update; if it is recent, its other rows can still be reverted.
 
-    Number 0 is the fit, whose rows are in no sums by level. Features that came with the update go too.
+    Number 0 is the fit, whose rows are in no sums by level. Features that the update added are removed.
     """
     own = next((batch for batch in pool.recent if batch.update == update), None)
     error_model = None if pool.combined_error_model is None else pool.combined_error_model.forgotten(points)
-    if own is not None and is_whole and pool.memory is None:  # as it was added, to the bit
+    if own is not None and is_whole and pool.memory is None:  # subtracts what was added, bit for bit
         total, others = pool.total - own.statistics, [batch for batch in pool.recent if batch is not own]
-    else:  # it may have come before bumps that reach its rows, and is not counted in these then
+    else:  # radial basis functions that were added later do not count its rows
         pool = pool.without_growth(None, points)
         total, others = less_rows(pool, update, points, targets, weights)
     rest = restarted(checked(pool, total), total, others, pool.fitted, error_model)
@@ -360,10 +360,10 @@ def less(
 def less_rows(
     pool: Pool, update: int, points: Array, targets: Array, weights: Array
 ) -> tuple[Statistics, list[Batch]]:
-    """The sums of a pool without rows of an update, and its recent updates without them."""
+    """Statistics of a pool without rows of an update, and its recent updates without them."""
     sums, batches = pool.summed(points, targets, weights), list(pool.recent)
     total = pool.total - sums if update and pool.fewest == 1 else pool.less(points, targets, weights)
-    if pool.fewest > 1:  # which rows of a level are in its sums is not known
+    if pool.fewest > 1:  # sums by level do not record which rows they hold
         keys, sums = pool.features.keys(points), sums.without_levels()
         batches = [replace(b, statistics=b.statistics.without_levels_at(keys)) for b in batches]
     recent = [
@@ -374,18 +374,20 @@ def less_rows(
 
 
 def checked_batch(batch: Batch) -> Batch:
-    """A batch, or a sentence that rows were taken out of it that it never had."""
+    """The batch; raise if rows were subtracted that it never held."""
     if (np.diagonal(batch.statistics.gram) < 0).any():
         raise ValueError(NOT_THERE)
     return batch
 
 
 def checked(pool: Pool, total: Statistics) -> Pool:
-    """The pool, or a sentence that a total is not that of a part of its rows."""
+    """The pool; raise if a total cannot be that of a part of its rows."""
     diagonal = np.diagonal(total.gram)
     if (diagonal < 0).any() or (total.square < 0).any() or total.count <= 0:
         raise ValueError(NOT_THERE)
-    most = np.sqrt(diagonal[:, None] * total.square)  # (Σφy)² ≤ Σφ²·Σy²: a file with others is not written
+    most = np.sqrt(
+        diagonal[:, None] * total.square
+    )  # Cauchy–Schwarz, (Σφy)² ≤ Σφ²·Σy²: files without it are refused
     if (np.abs(total.moment) > most * (1 + RELATIVE) + ABSOLUTE).any():
         raise ValueError(NO_DATA)
     return pool
@@ -398,9 +400,9 @@ def restarted(
     fitted: State | None,
     error_model: ErrorModel | None,
 ) -> Pool:
-    """The pool of a total, of which some updates can be taken back: a function of these, and of no order.
+    """The pool of a total, some updates of which can be reverted: independent of the order of updates.
 
-    What updates have taught of errors fades, and so depends on their order: `error_model` is what is kept.
+    The decayed statistics of errors depend on that order, so only `error_model` is kept.
     """
     candidates = replace(pool, fitted=fitted).candidates
     older = reduce(sub, [batch.statistics for batch in recent], total)
@@ -410,7 +412,7 @@ def restarted(
         older=older,
         decayed=tuple(sums_of(older) for _ in pool.half_lives),
         experts=ExpertWeights.of(candidates),
-        # whichever is taken back, who speaks goes on
+        # whichever is reverted, the output mode stays
         recent=tuple(replace(batch.of_first(candidates), seen=None, before=output_mode) for batch in recent),
         fitted=fitted,
         output_mode=output_mode,
@@ -419,28 +421,29 @@ def restarted(
     )
 
 
-# --- rows of which nobody says when they came -----------------------------------------------------------
+# --- rows whose update is not given ----------------------------------------------------------------------
 
 
 def forget_sums(
     state: State, log: Sequence[Record], digest: str, rows_in: Callable[[Domain], Rows]
 ) -> tuple[State, list[Record]]:
-    """The state of a model that keeps sums alone without some rows, and its log.
+    """Remove rows from a model that keeps sums alone; returns its state and log.
 
     Parameters
     ----------
     state, log
         The model.
     digest
-        That of the rows: those of one update leave whoever learned them. Others leave the sums of the model,
-        and are refused where a chart stands or has stood, for nobody knows who learned them.
+        That of the rows. Rows of one update are removed from the memories that received them. Others are
+        removed from the model, and refused inside a present or former chart, as sums do not record which
+        memory received them.
     rows_in
-        The rows in the coordinates of the model, those beyond a domain at its edge.
+        The rows in the coordinates of the model, clipped to a domain.
     """
     known = [each for each in log if each.id and each.data == digest]
     record = next((each for each in reversed(known) if each.reverted is None), None)
     if known and record is None:
-        raise ValueError(f"the rows are those of update {known[-1].id}, which was taken back: they are gone")
+        raise ValueError(f"the rows are those of update {known[-1].id}, which was reverted: they are gone")
     try:
         if isinstance(record, Update):
             for reason in dependences(state, record, is_whole=True):
@@ -462,13 +465,13 @@ def forget_sums(
 
 
 def refuse_unclear(state: State, log: Sequence[Record], rows: Rows) -> None:
-    """Refuse rows that a chart may have learned, or the model before it was opened."""
+    """Refuse rows that may be in a chart, or in the model from before it was opened."""
     standing = [chart for chart in state.charts if chart.window.contains(rows.points).any()]
     if standing:
         count = int(np.any([chart.window.contains(rows.points) for chart in standing], axis=0).sum())
         raise ValueError(
             f"{count:,} of the rows lie where update {standing[-1].update} has opened a chart, and sums do "
-            f"not tell who learned them; {WAY_OUT}"
+            f"not record whether the chart or the model learned them; {WAY_OUT}"
         )
     for record in log:
         if record.kind == "chart" and record.reverted is None and not record.data:
@@ -478,6 +481,6 @@ def refuse_unclear(state: State, log: Sequence[Record], rows: Rows) -> None:
     for gone in charts_gone_since(log, datetime.min.replace(tzinfo=timezone.utc)):
         if may_hold(gone, rows):
             raise ValueError(
-                f"a chart of update {gone.id}, which was taken back, may have learned some of the rows; "
+                f"a chart of update {gone.id}, which was reverted, may have learned some of the rows; "
                 f"{WAY_OUT}"
             )

@@ -1,4 +1,4 @@
-"""First rows: the evidence of a fit, and more of its data."""
+"""The initial memory: sufficient statistics and error model of the rows of a fit, and of more of its data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from atlas_splines.memory.data_density import DataDensity
 from atlas_splines.memory.error_model import ErrorModel, relevant_inputs
 from atlas_splines.memory.expert_weights import ExpertWeights
-from atlas_splines.memory.initial_fit import InitialFit, fit_features
+from atlas_splines.memory.initial_fit import MOST_LEVERAGE, InitialFit, fit_features
 from atlas_splines.memory.kept_rows import HeldRows
 from atlas_splines.memory.local_memory import LocalMemory
 from atlas_splines.memory.pool import HALF_LIVES, RECENT, Pool
@@ -35,8 +35,7 @@ __all__ = [
 Array = NDArray[np.float64]
 
 FEATURES = 550  # of a model
-JUDGED = 2000  # known rows whose leverage is found
-MOST_LEVERAGE = 0.999  # of a row on its own prediction
+LEVERAGE_ROWS = 2000  # whose leverage is found for the data density: not benchmarked
 
 
 def solve_rows(
@@ -49,7 +48,7 @@ def solve_rows(
     levels: tuple[int, ...] = (),
     fewest: int = 1,
 ) -> InitialFit:
-    """Features for the first rows, and the readout that a pool of their sums has.
+    """Features for the rows of a fit, and the posterior that a pool of their statistics has.
 
     Parameters are those of `fit_features`.
     """
@@ -62,7 +61,7 @@ def solve_rows(
 
 
 def as_first_rows(rows: Rows) -> tuple[Array, Array, Array]:
-    """Points, targets and weights of the first rows, as their statistics count them."""
+    """Points, targets and weights of the rows of a fit, as their statistics count them."""
     points, targets, weights = as_doubles(rows)
     return points, targets, np.minimum(weights / weights.mean(), HEAVIEST)
 
@@ -79,28 +78,28 @@ def start_pool(
     fewest: int = 1,
     undo: int = RECENT,
 ) -> Atlas:
-    """The model, which was fitted to some rows, with their evidence; its predictions stay as they are.
+    """A fitted model with the memory of its rows; predictions do not change.
 
     Parameters
     ----------
     model
         A model on the unit cube, without charts.
     solved
-        Features and sums of these rows.
+        Features and statistics of these rows.
     loss
         Name of its loss.
     unit
-        Weight that counts as one row: their mean weight, as users gave it.
+        Weight that counts as one row: the mean sample weight.
     half_life
-        Rows after which evidence counts half; by default several memories are kept and mixed.
+        Of exponentially weighted statistics, in rows; by default several are kept and mixed.
     error_model
-        How far off the model is on rows that it has not learned.
+        Of out-of-sample errors of the model.
     memory
         The rows that it keeps.
     fewest
-        Rows of which sums are kept apart, at least.
+        Fewest rows whose sums are kept apart.
     undo
-        Updates whose sums are kept apart, at most.
+        Most updates whose sums are kept apart.
     """
     lives = HALF_LIVES if half_life is None else (half_life,)
     pool = Pool.of_sums(
@@ -130,23 +129,23 @@ def initial_error_model(
     predicted: Array,
     factor: Array,
 ) -> ErrorModel | None:
-    """How far off a fitted model is, and where its rows are; None if nothing is known of its errors.
+    """Error model of a fit from out-of-sample predictions, with its data density; None without any.
 
     Parameters
     ----------
     rows, solved, loss
         The data of the fit, its features and sums, and the name of the loss.
     assessed, predicted, factor
-        Numbers of rows of which something was said by models that had not learned them, what that was, and by
-        how much the errors of the fitted model are larger, as in `Spread.of`.
+        Numbers of the rows with out-of-sample predictions, these predictions, and the ratio of the errors of
+        the fitted model to theirs, as in `ErrorModel.of`.
     """
     if not len(assessed):
         return None
     points, targets, weights = as_first_rows(rows)
     inputs = relevant_inputs(solved.features)
-    some = np.linspace(0, len(points) - 1, min(len(points), JUDGED)).astype(int)
+    some = np.linspace(0, len(points) - 1, min(len(points), LEVERAGE_ROWS)).astype(int)
     own = solved.posterior.leverage(solved.features(points[some])) * weights[some]
-    others = own / (1 - np.minimum(own, MOST_LEVERAGE))  # the leverage of a row on what the others say
+    others = own / (1 - np.minimum(own, MOST_LEVERAGE))  # leverage of a row on its leave-one-out prediction
     return ErrorModel.of(
         points[assessed],
         predicted,
@@ -161,10 +160,10 @@ def initial_error_model(
 
 
 def add_first_rows(state: State, pieces: Iterable[Rows], held: HeldRows | None = None) -> State:
-    """The state of all first data, of which a part was fitted: the readout of the exact memory.
+    """The state of all data of a fit, a part of which was fitted: the posterior of the cumulative statistics.
 
-    The model is derived once, after the last piece. With a local memory, `held` may be all rows of the first
-    data that it keeps; otherwise those of the pieces come after those that it has.
+    The model is derived once, after the last piece. With a local memory, `held` may be all rows that it
+    keeps; otherwise those of the pieces are appended to those that it has.
     """
     before = pool = needed_pool(state)
     for rows in pieces:
@@ -173,5 +172,5 @@ def add_first_rows(state: State, pieces: Iterable[Rows], held: HeldRows | None =
 
 
 def use_initial_model(state: State) -> State:
-    """The state in which the first model speaks, with all evidence kept; only before any update."""
+    """The state with the output mode of the initial model; only before any update."""
     return needed_pool(state).with_output_mode("mixture").state_like(state)

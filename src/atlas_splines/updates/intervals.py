@@ -1,7 +1,8 @@
-"""Doubt: what a state with charts knows about its errors, and where it has rows.
+"""Prediction intervals, quantiles, coverage and support of a state with charts.
 
-Inside a chart its own spread speaks, faded in as its predictions are, equation (23); outside its box not one
-bit of it is heard.
+Conformal prediction (Vovk, Gammerman and Shafer 2005) with the error models of a state and of its charts:
+inside a window that of the chart is blended in as its predictions are, equation (23) in docs/math.md; outside
+it has no effect on any bit.
 """
 
 from __future__ import annotations
@@ -39,26 +40,26 @@ __all__ = [
 
 Array = NDArray[np.float64]
 Points = NDArray[np.floating]
-Ask = Callable[[ErrorModel, State, Array, Array], Array]
+Quantity = Callable[[ErrorModel, State, Array, Array], Array]
 
 COVERAGE = 0.9  # of the intervals that are drawn, listed and assessed: a convention
 
-# Predictions at which quantiles of a monotone model are looked at: four to each knot of a scale, with splines
+# Predictions at which quantiles of a monotone model are evaluated: four to each knot of a scale, with splines
 # of 13 cells. Eight times as many move a quantile by less than 0.002 standard deviations of the target.
 NODES, NODES_BEYOND = 65, 8
-KEPT = 2.0**32  # parts of a leverage that are told apart
+RESOLUTION = 2.0**32  # of a leverage: its last bits depend on the number of rows in a matrix product
 PIECE = 4096  # rows whose quantiles are held at once, for all nodes
 
 
 def error_model_of(state: State) -> ErrorModel | None:
-    """What a state, or that of a chart's content, knows about its errors."""
+    """The error model of a state, or of a chart's content; None without one."""
     if isinstance(state.pooled, ErrorModel):  # of a chart that was trained
         return state.pooled
     return state.pooled.combined_error_model if isinstance(state.pooled, Pool) else None
 
 
 def open_ends(state: State) -> Array:
-    """How far the slope at either end of each input goes on beyond it, from 0 to 1: shape (inputs, 2)."""
+    """Factor of the slope of extrapolation at either end of each input, from 0 to 1: shape (inputs, 2)."""
     error_model = error_model_of(state)
     if error_model is None or error_model.data_density is None:
         return np.ones((state.lattice.inputs, 2))
@@ -66,26 +67,26 @@ def open_ends(state: State) -> Array:
 
 
 def needed_error_model(state: State) -> ErrorModel:
-    """The spread of a state, or a sentence that there is none."""
+    """The error model of a state; raise without one."""
     error_model = error_model_of(state)
     if error_model is None:
         raise ValueError(
-            "this model does not know how far off it is: fit it again with features of at least 1, or update "
-            "it with 100 rows or more"
+            "this model has no error model: fit it again with features of at least 1, or update it with 100 "
+            "rows or more"
         )
     return error_model
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """How rows that were not learned yet lay in the intervals of a coverage.
+    """Empirical coverage and width of intervals on out-of-sample rows.
 
     Attributes
     ----------
     share
-        Share of the rows that did.
+        Share of the rows inside their intervals.
     width
-        Mean width of intervals, in units of the model's output; nothing is known of that for classes.
+        Mean width of intervals, in units of the model's output; NaN for classes.
     rows
         Weight of these rows.
     """
@@ -96,10 +97,10 @@ class Coverage:
 
 
 def coverage_before_learning(state: State, coverage: float, of_updates: bool = False) -> tuple[Coverage, ...]:
-    """Of the rows of the fit, in intervals made without them, or of all rows of updates: for each output.
+    """Out-of-sample coverage of the rows of the fit, or prequential coverage of all updates, for each output.
 
-    Without a spread there is none; of classes together there is one. A share is NaN where nothing was
-    watched, as in files of older versions.
+    Empty without an error model; classes have a single entry. A share is NaN where nothing was counted, as in
+    files of older versions.
     """
     pool = state.pooled
     error_model = pool.combined_error_model if isinstance(pool, Pool) else None
@@ -111,37 +112,37 @@ def coverage_before_learning(state: State, coverage: float, of_updates: bool = F
 def coverage_of(
     scores: ConformalScores, coverage: float, size: float = 1.0, of_updates: bool = False
 ) -> Coverage:
-    """How rows that were watched lay in the intervals of a coverage."""
+    """Coverage and width by the counts of conformal scores."""
     share, rows = scores.held(coverage, of_updates)
     return Coverage(share, scores.width(coverage) * size, rows)
 
 
 def recent_coverage(state: State, coverage: float) -> tuple[Coverage, ...]:
-    """Of the pooled rows of the latest updates, before each was learned; with the width of now."""
+    """Prequential coverage of the pooled rows of the latest updates, with the present width."""
     pool = state.pooled
     if not isinstance(pool, Pool) or pool.combined_error_model is None:
         return ()
     seen = [batch.seen.tallies for batch in pool.recent if isinstance(batch.seen, Residuals)]
     tallies = [reduce(ScoreHistogram.joined, each) for each in zip(*seen, strict=True)]
-    watched = int(np.argmin(np.abs(LADDER - coverage)))
+    level = int(np.argmin(np.abs(LADDER - coverage)))
     return tuple(
-        Coverage(float(histogram.covered[watched]), scores.width(coverage), histogram.rows)
+        Coverage(float(histogram.covered[level]), scores.width(coverage), histogram.rows)
         for histogram, scores in zip(tallies, pool.combined_error_model.scores, strict=False)
     )
 
 
 def coverage_of_charts(state: State, coverage: float) -> tuple[Coverage, ...]:
-    """Of the rows of charts, of parts of each that the other parts have not learned: all charts together."""
+    """Cross-validated coverage of the rows of charts, all charts combined."""
     found = [
         [coverage_of(scores, coverage, size) for scores, size in zip(own.scores, sizes, strict=False)]
         for own, sizes in ((error_model_of(state_of(c.content)), c.size.tolist()) for c in state.charts)
         if own is not None
     ]
-    return tuple(together(parts) for parts in zip(*found, strict=True))
+    return tuple(weighted_mean(parts) for parts in zip(*found, strict=True))
 
 
-def together(parts: Sequence[Coverage]) -> Coverage:
-    """The mean of some, by their rows."""
+def weighted_mean(parts: Sequence[Coverage]) -> Coverage:
+    """Mean coverage, weighted by rows."""
     rows = [max(part.rows, 1.0) for part in parts]
     shares, widths = [part.share for part in parts], [part.width for part in parts]
     return Coverage(
@@ -150,62 +151,62 @@ def together(parts: Sequence[Coverage]) -> Coverage:
 
 
 def interval_ends(state: State, points: Points, predicted: Array, coverages: Array) -> Array:
-    """Ends of intervals, less what is said: shape (rows, outputs, coverages, 2).
+    """Ends of intervals relative to the predictions, shape (rows, outputs, coverages, 2).
 
     Parameters
     ----------
     state
-        A state with a spread.
+        A state with an error model.
     points
         Points of its domain, in its dtype, shape (rows, inputs).
     predicted
         Its predictions there, shape (rows, outputs).
     coverages
-        Shares of the rows to come that intervals shall hold, shape (coverages,).
+        Nominal shares of future rows inside the intervals, shape (coverages,).
     """
     return blended(
         state,
         points,
         predicted,
-        lambda error_model, _, at, told: error_model.ends(at, told, coverages),
+        lambda error_model, _, at, outputs: error_model.ends(at, outputs, coverages),
         sized=True,
     )
 
 
 def quantile_levels(state: State, points: Points, predicted: Array, quantile: float) -> Array:
-    """A quantile of the targets, less what is said: shape (rows, outputs).
+    """A quantile of the targets relative to the predictions, shape (rows, outputs).
 
-    Of a monotone state it goes the way of the mean: along constrained inputs it depends on the
-    prediction alone, and prediction and level together never fall as the prediction rises.
+    For a monotone state it is monotone too: along constrained inputs it depends on the prediction alone, and
+    prediction plus level never decreases with the prediction.
     """
     if not len(state.monotone_inputs):
-        return free_levels(state, points, predicted, quantile)
+        return unconstrained_levels(state, points, predicted, quantile)
     nodes, held = prediction_nodes(state), points.copy()
     held[:, state.monotone_inputs] = 0.5  # scales of older files depend on these inputs
     pieces = [slice(begin, begin + PIECE) for begin in range(0, len(points), PIECE)]
-    found = [rising_levels(state, held[rows], predicted[rows], quantile, nodes) for rows in pieces]
+    found = [monotone_levels(state, held[rows], predicted[rows], quantile, nodes) for rows in pieces]
     return np.concatenate([np.zeros((0, predicted.shape[1])), *found])
 
 
-def free_levels(state: State, points: Points, predicted: Array, quantile: float) -> Array:
-    """The quantile of the errors where a prediction is said, shape (rows, outputs)."""
+def unconstrained_levels(state: State, points: Points, predicted: Array, quantile: float) -> Array:
+    """The quantile of the errors, without constraints, shape (rows, outputs)."""
     return blended(
         state,
         points,
         predicted,
-        lambda error_model, _, at, told: error_model.level(at, told, quantile),
+        lambda error_model, _, at, outputs: error_model.level(at, outputs, quantile),
         sized=True,
     )
 
 
-def rising_levels(state: State, points: Points, predicted: Array, quantile: float, nodes: Array) -> Array:
-    """Levels that never let a quantile fall as the prediction rises, shape (rows, outputs).
+def monotone_levels(state: State, points: Points, predicted: Array, quantile: float, nodes: Array) -> Array:
+    """Levels with which the quantile never decreases with the prediction, shape (rows, outputs).
 
-    The mean of the lowest rising function above the quantile and of the highest one below it; the quantile
-    itself where it rises. Linear between nodes, shape (nodes, outputs).
+    The mean of the least monotone majorant of the quantile and of its greatest monotone minorant; the
+    quantile itself where it increases. Linear between nodes, shape (nodes, outputs).
     """
     levels = np.stack(
-        [free_levels(state, points, np.tile(node, (len(predicted), 1)), quantile) for node in nodes]
+        [unconstrained_levels(state, points, np.tile(node, (len(predicted), 1)), quantile) for node in nodes]
     )
     raw = nodes[:, None] + levels  # (nodes, rows, outputs)
     above, below = np.maximum.accumulate(raw), np.minimum.accumulate(raw[::-1])[::-1]
@@ -220,10 +221,10 @@ def rising_levels(state: State, points: Points, predicted: Array, quantile: floa
 
 
 def prediction_nodes(state: State) -> Array:
-    """Predictions of each output at which quantiles are looked at, rising: shape (nodes, outputs).
+    """Predictions of each output at which quantiles are evaluated, increasing: shape (nodes, outputs).
 
-    They depend on the state alone, so a row gets the same quantile whatever rows are beside it. Beyond the
-    first predictions levels are constant; some nodes there let the rising function meet the quantile again.
+    They depend on the state alone, so that the quantile of a row does not depend on other rows. Outside the
+    range of the knots levels are constant; the nodes there let the monotone function meet the quantile again.
     """
     charts = ((error_model_of(state_of(chart.content)), chart.size) for chart in state.charts)
     parts = [(needed_error_model(state), np.ones(state.outputs)), *charts]
@@ -237,7 +238,7 @@ def prediction_nodes(state: State) -> Array:
         ]
         inner = resampled(np.sort(np.concatenate(knots)), even)
         width = max(inner[-1] - inner[0], 1e-9)
-        rising = inner + even * (1e-9 * width)  # no two are the same
+        rising = inner + even * (1e-9 * width)  # strictly increasing
         beyond = width * np.arange(1, NODES_BEYOND + 1) / NODES_BEYOND
         columns.append(np.concatenate([rising[0] - beyond[::-1], rising, rising[-1] + beyond]))
     return np.stack(columns, axis=1)
@@ -251,28 +252,32 @@ def resampled(values: Array, places: Array) -> Array:
 def deviations(state: State, points: Points, predicted: Array) -> Array:
     """Standard deviation of the errors: shape (rows, outputs)."""
     return blended(
-        state, points, predicted, lambda error_model, _, at, told: error_model.deviation(at, told), sized=True
+        state,
+        points,
+        predicted,
+        lambda error_model, _, at, outputs: error_model.deviation(at, outputs),
+        sized=True,
     )
 
 
 def most_innovation(state: State, points: Points, predicted: Array, coverages: Array) -> Array:
-    """The largest −log p of a class that is in the set of a coverage, shape (rows, coverages)."""
+    """The largest −log p of a class inside the prediction set of a coverage, shape (rows, coverages)."""
     return blended(
         state,
         points,
         predicted,
-        lambda error_model, _, at, told: error_model.most_innovation(len(at), coverages),
+        lambda error_model, _, at, outputs: error_model.most_innovation(len(at), coverages),
         sized=False,
     )
 
 
 def support_of(state: State, points: Points) -> Array:
-    """How much evidence stands behind predictions, of what known rows have: from 0 to 1, shape (rows,)."""
+    """Support of predictions relative to that of known rows, from 0 to 1, shape (rows,)."""
     return blended(state, points, np.zeros((len(points), state.outputs)), own_support, sized=False)
 
 
 def own_support(error_model: ErrorModel, state: State, points: Array, _: Array) -> Array:
-    """Support by the evidence of one state, without charts."""
+    """Support by the data density and leverage of one state, without charts."""
     data_density, pool, leverage = needed_density(error_model), state.pooled, None
     if isinstance(pool, Pool) and data_density.counts_leverage:
         leverage = rounded(pool.first.leverage(pool.features(points)))
@@ -280,24 +285,26 @@ def own_support(error_model: ErrorModel, state: State, points: Array, _: Array) 
 
 
 def rounded(values: Array) -> Array:
-    """Values without their last bits, which depend on how many rows are asked about.
+    """Values without their last bits, which depend on the number of rows of the call.
 
-    So a chart elsewhere, which leaves fewer of them to others, does not change any.
+    Otherwise a chart, which takes rows of the call, would change the values of the others.
     """
     digits, exponents = np.frexp(values)
-    return np.ldexp(np.rint(digits * KEPT) / KEPT, exponents)
+    return np.ldexp(np.rint(digits * RESOLUTION) / RESOLUTION, exponents)
 
 
 def needed_density(error_model: ErrorModel) -> DataDensity:
-    """Where the rows of a spread have been, or a sentence that it is not known."""
+    """The data density of an error model; raise without one."""
     if error_model.data_density is None:
-        raise ValueError("this model was fitted by a version that did not count where rows are: fit it again")
+        raise ValueError(
+            "this model was fitted by a version that did not count the density of rows: fit it again"
+        )
     return error_model.data_density
 
 
-def blended(state: State, points: Points, predicted: Array, ask: Ask, sized: bool) -> Array:
-    """What the spread of a state says, and inside charts theirs; `sized` if in units of the target."""
-    values = ask(needed_error_model(state), state, points.astype(np.float64), predicted)
+def blended(state: State, points: Points, predicted: Array, quantity: Quantity, sized: bool) -> Array:
+    """A quantity of the error model, blended with those of charts; `sized` if in units of the target."""
+    values = quantity(needed_error_model(state), state, points.astype(np.float64), predicted)
     for chart in state.charts:
         content = state_of(chart.content)
         own, membership = error_model_of(content), chart.window.membership(points).astype(np.float64)
@@ -306,7 +313,7 @@ def blended(state: State, points: Points, predicted: Array, ask: Ask, sized: boo
             continue
         size = chart.size.astype(np.float64)
         local = chart.window.to_local(points[inside]).astype(np.float64)
-        found = ask(own, content, local, predicted[inside] / size)
+        found = quantity(own, content, local, predicted[inside] / size)
         if sized:
             found = found * size.reshape(1, -1, *[1] * (found.ndim - 2))
         share = membership[inside].reshape(-1, *[1] * (found.ndim - 1))

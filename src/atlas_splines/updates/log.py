@@ -1,4 +1,4 @@
-"""Entries of the log: what updates, consolidations and removals did, and digests of their rows."""
+"""Log entries of updates, consolidations and removals, and order-free digests of rows."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Hashes = NDArray[np.bytes_]  # of rows, of 16 bytes each, sorted
 
 
 class RowDigest:
-    """The digest of rows that come piece by piece.
+    """A digest of rows that is computed piece by piece, independent of their order.
 
     Examples
     --------
@@ -56,15 +56,15 @@ class RowDigest:
         self._parts: list[Hashes] = []
 
     def add(self, X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> None:
-        """Take in rows: inputs, targets and, if they differ from one, weights."""
+        """Add rows: inputs, targets and, if they differ from one, weights."""
         self.add_hashes(sorted_hashes(X, y, weights))
 
     def add_hashes(self, hashes: Hashes) -> None:
-        """Take in rows of which the hashes are known."""
+        """Add rows by their hashes."""
         self._parts.append(hashes)
 
     def watching(self, pieces: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-        """The same pieces, (X, y) or (X, y, weights), taken in as they pass."""
+        """The same pieces, (X, y) or (X, y, weights), each added as it is yielded."""
         for piece in pieces:
             self.add(*piece)
             yield piece
@@ -76,7 +76,7 @@ class RowDigest:
 
     @property
     def distinct(self) -> int:
-        """How many different rows there were so far."""
+        """Number of distinct rows so far."""
         return len(np.unique(self.hashes))
 
     @property
@@ -91,7 +91,7 @@ def digest_text(hashes: Iterable[bytes]) -> str:
 
 
 def sorted_hashes(X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> Hashes:
-    """The hashes of rows, sorted: 16 bytes for each of them, and nothing else."""
+    """The hashes of rows, sorted, 16 bytes each."""
     return np.sort(packed(row_hashes(X, y, weights)))
 
 
@@ -101,7 +101,7 @@ def packed(hashes: Iterable[bytes]) -> Hashes:
 
 
 def row_hashes(X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> list[bytes]:
-    """A hash of each row, of its inputs, targets and weight as float64; a name is a number by its own hash.
+    """A hash of each row: of its inputs, targets and weight as float64, with strings hashed to numbers.
 
     Examples
     --------
@@ -116,14 +116,14 @@ def row_hashes(X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> 
     counted = ones if weights is None else np.asarray(weights, np.float64)
     columns = [inputs.reshape(len(inputs), -1), as_numbers(y).reshape(len(inputs), -1)]
     table: NDArray[np.float64] = np.column_stack([*columns, counted]) + 0.0  # −0 becomes 0
-    table[np.isnan(table)] = np.nan  # of which there are many
+    table[np.isnan(table)] = np.nan  # one of its many bit patterns
     size, data = 8 * table.shape[1], table.astype("<f8").tobytes()
     starts = range(0, len(data), size)
     return [hashlib.blake2b(data[k : k + size], digest_size=ROW_BYTES).digest() for k in starts]
 
 
 def as_numbers(targets: ArrayLike) -> NDArray[np.float64]:
-    """Targets as numbers; those that are names by a hash of 48 bits, whatever other names there are."""
+    """Targets as numbers; strings by a hash of 48 bits, which does not depend on other strings."""
     values = np.asarray(targets)
     if values.dtype.kind in "biuf":
         return values.astype(np.float64)
@@ -132,14 +132,14 @@ def as_numbers(targets: ArrayLike) -> NDArray[np.float64]:
     return np.array([float(int.from_bytes(each, "little")) for each in hashes])[places.reshape(values.shape)]
 
 
-# Different rows that an update must have to be known again: a few may well come twice, row by row in a
-# stream, or all alike from a sensor at rest.
+# Distinct rows from which on a repeated update is recognised: a few rows of a stream may well be equal, as
+# may all rows of a sensor at rest. Not benchmarked.
 LEAST_DISTINCT = 20
 
 
 @dataclass(eq=False)
 class Update(Record):
-    """One update of a model: what it was, what it could change, and what it did.
+    """The log entry of an update: its rows, its footprint, and the errors before and after.
 
     Attributes
     ----------
@@ -148,19 +148,19 @@ class Update(Record):
     seconds
         Time spent.
     error_before, error_after
-        Mean loss on the new data before and after; after, on rows that were just learned.
+        Mean loss on the new rows before and after; after, it is the training error.
     held_out
-        How well rows of the new data were predicted without having learned them, and with all others; None if
-        that was not found: for "rehearsal", "both" and "none", and for a single row.
+        Out-of-sample error of the new rows after the update; None if it was not computed: for "rehearsal",
+        "both" and "none", and for a single row.
     history
-        The last training: of the last chart at its finest, or of the model.
+        The last training: of the last chart at its finest density, or of the model.
     reason
-        What was done and why, where that was decided by the data.
+        What was done and why, where change detection decided.
     settings
-        The options that it was made with, to make it again; empty for updates from before they were noted.
-    caution
-        One sentence if rows that were known before are predicted worse now, or if updates find larger errors
-        each time; otherwise empty.
+        The options, to repeat the update; empty in files of older versions.
+    warning
+        A warning in one sentence if known rows are predicted worse, or if errors have grown with each of the
+        latest updates; otherwise empty.
     """
 
     footprint: Footprint
@@ -171,7 +171,7 @@ class Update(Record):
     reason: str = ""
     settings: dict[str, Any] = field(default_factory=dict)
     held_out: HeldOut | None = None
-    caution: str = ""
+    warning: str = ""
 
     def __repr__(self) -> str:
         return self._describe(str(self.settings.get("loss", "error")))
@@ -185,25 +185,25 @@ class Update(Record):
 
     @property
     def _after(self) -> str:
-        """The error after, and on which rows it is."""
+        """The error after the update, and how it was estimated."""
         if self.held_out is None:
             return f"{self.error_after:.4g} after, on rows just learned"
-        way = "cross-validated" if self.held_out.crossed else "held out"
-        return f"{self.held_out.error:.4g} after, {way}"
+        method = "cross-validated" if self.held_out.cross_validated else "held out"
+        return f"{self.held_out.error:.4g} after, {method}"
 
 
 @dataclass(eq=False)
 class Consolidation(Record):
-    """What `consolidate` did.
+    """The log entry of a consolidation.
 
     Attributes
     ----------
     replaced
         Whether the model was replaced by the one without charts.
     error
-        Mean absolute change of the predictions: over the domain or in a chart's box, whichever is more.
+        Mean absolute change of the predictions: over the domain or in a chart's box, whichever is larger.
     worst
-        Largest change of a prediction that was seen.
+        Largest change of a prediction on the same points.
     seconds
         Time spent.
     """
@@ -214,21 +214,21 @@ class Consolidation(Record):
     seconds: float
 
     def __repr__(self) -> str:
-        verdict = "charts folded in" if self.replaced else "model kept as it was"
+        outcome = "charts consolidated" if self.replaced else "model kept as it was"
         errors = f"error {self.error:.4g}, worst {self.worst:.4g}"
-        return f"<Consolidation: {verdict}, {errors}, {self.seconds:.3g} s>"
+        return f"<Consolidation: {outcome}, {errors}, {self.seconds:.3g} s>"
 
 
 @dataclass(eq=False)
 class Removal(Record):
-    """Rows that no longer count: those of an update that was reverted, or rows that were forgotten.
+    """The log entry of rows that were removed: those of a reverted update, or forgotten ones.
 
-    Its ``kind`` is "revert" or "forget", and ``rows`` is how many rows they were.
+    Its ``kind`` is "revert" or "forget", and ``rows`` is their number.
 
     Attributes
     ----------
     updates
-        Numbers of the updates that they had come with; 0 is the fit.
+        Numbers of the updates that had added them; 0 is the fit.
     """
 
     updates: tuple[int, ...] = ()
@@ -240,9 +240,9 @@ class Removal(Record):
 
 
 def log_without(log: Sequence[Record], whole: Sequence[int], removal: Removal, state: State) -> list[Record]:
-    """A log with one more entry, which takes all rows of some updates out; their entries are marked.
+    """The log after a removal; entries of updates whose rows are all gone are marked as reverted.
 
-    Entries of updates with charts in the state that results stay in full.
+    Entries of updates with charts in the resulting state stay in full.
     """
     marked = [
         replace(record, reverted=removal.time) if record.id in whole and record.id else record
@@ -252,9 +252,9 @@ def log_without(log: Sequence[Record], whole: Sequence[int], removal: Removal, s
 
 
 def log_in(state: State, log: Sequence[Record]) -> list[Record]:
-    """A log as a model in this state has it, which may have other inputs than when an entry was made.
+    """The log of a model whose inputs may have changed since an entry was made.
 
-    Coordinates of then mean nothing in them, so the footprint of such an entry is everything.
+    Coordinates of such an entry have no meaning any more, so its footprint becomes everything.
     """
     inputs = len(state.lattice.domain)
     unit = np.tile([0.0, 1.0], (inputs, 1))
@@ -269,14 +269,14 @@ def log_in(state: State, log: Sequence[Record]) -> list[Record]:
 def learned_before(
     log: Sequence[Record], now: str, digest: RowDigest, text: str | None = None
 ) -> Update | None:
-    """The update that learned the same rows, and that nothing may have taken back.
+    """The update that learned the same rows and was provably not removed since; None without one.
 
     Parameters
     ----------
     log
         All entries.
     now
-        Content hash of the model: a change without an entry, such as `forget`, may have taken rows out.
+        Fingerprint of the model: a change without a log entry may have removed rows.
     digest
         That of the rows.
     text

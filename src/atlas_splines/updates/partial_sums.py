@@ -1,7 +1,7 @@
-"""Summing: evidence of rows that never come to the model, only their sums do.
+"""Distributed sufficient statistics: rows are summed where they are, and only their sums reach the model.
 
-Whoever holds rows needs the features and boxes of a model to sum them, a few kilobytes; the model adds up the
-sums. Nothing is rounded on the way, so it does not matter who summed which rows.
+A worker needs the features and windows of a model, a few kilobytes; the model adds up the sums (map-reduce).
+They are exact, so the result does not depend on how the rows are partitioned.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ __all__ = ["RowSums", "Summer", "add_first_sums", "add_to_newest_update", "of_al
 
 Array = NDArray[np.float64]
 
-# A matrix product may round the last of an odd number of rows differently, so rows come in such multiples.
+# A matrix product may round the last of an odd number of rows differently, so rows are padded to a multiple.
 ROWS_TOGETHER = 64
-ROWS_AT_ONCE = 2048  # whose features are held: few enough to stay in a cache
+ROWS_AT_ONCE = 2048  # whose features are held: few enough for a cache
 
 
 @dataclass(frozen=True, eq=False)
 class RowSums:
-    """Exact sums of rows, for each owner: the model, or the chart that speaks alone for them.
+    """Exact sums of rows, for each destination: the model, or a chart that replaces it.
 
     Attributes
     ----------
     rows
-        Number of rows of each owner.
+        Number of rows of each destination.
     statistics
         Their sums.
 
@@ -61,24 +61,27 @@ class RowSums:
 
     def __add__(self, other: RowSums) -> RowSums:
         rows, statistics = dict(self.rows), dict(self.statistics)
-        for owner, more in other.statistics.items():
-            rows[owner] = rows.get(owner, 0) + other.rows[owner]
-            statistics[owner] = statistics[owner] + more if owner in statistics else more
+        for destination, more in other.statistics.items():
+            rows[destination] = rows.get(destination, 0) + other.rows[destination]
+            statistics[destination] = statistics[destination] + more if destination in statistics else more
         return RowSums(rows, statistics)
 
     def __sub__(self, other: RowSums) -> RowSums:
-        """The sums without rows that are a part of them."""
+        """The sums without a subset of their rows."""
         rows, statistics = dict(self.rows), dict(self.statistics)
-        for owner, fewer in other.statistics.items():
-            rows[owner] -= other.rows[owner]
-            statistics[owner] = statistics[owner] - fewer
-        left = [owner for owner in rows if rows[owner]]
-        return RowSums({owner: rows[owner] for owner in left}, {owner: statistics[owner] for owner in left})
+        for destination, fewer in other.statistics.items():
+            rows[destination] -= other.rows[destination]
+            statistics[destination] = statistics[destination] - fewer
+        left = [destination for destination in rows if rows[destination]]
+        return RowSums(
+            {destination: rows[destination] for destination in left},
+            {destination: statistics[destination] for destination in left},
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class Route:
-    """Who learns rows by evidence, as far as sums of rows depend on it."""
+    """A destination of rows, as far as their sums depend on it."""
 
     features: Features
     unit: float  # weight that counts as one row
@@ -86,12 +89,12 @@ class Route:
     size: NDArray[np.floating] | None = None  # (outputs,) of a chart
 
     def held(self, rows: Rows) -> HeldRows:
-        """Rows as a local memory of the owner keeps them."""
+        """Rows as the local memory of the destination keeps them."""
         points, targets, weights = as_doubles(rows)
         return HeldRows.of(points, targets, np.minimum(weights / self.unit, HEAVIEST))
 
     def sums(self, rows: Rows) -> Statistics:
-        """Sums of rows, none of which depends on which others come with it."""
+        """Sums of rows, independent of how rows are grouped into calls."""
         rows = padded(rows)
         if self.window is None or self.size is None:
             points, targets, weights = as_doubles(rows)
@@ -105,7 +108,7 @@ class Route:
     def _pieces(
         self, points: Array, targets: Array, counted: Array
     ) -> Iterator[tuple[Array, Array, Array, Keys]]:
-        """Features, targets, weights and levels of rows, some at a time, in memory that is used again."""
+        """Features, targets, weights and levels of rows, piece by piece, in a buffer that is reused."""
         table = np.empty((min(len(points), ROWS_AT_ONCE), len(self.features)))
         for begin in range(0, len(points), ROWS_AT_ONCE):
             part = slice(begin, begin + ROWS_AT_ONCE)
@@ -115,19 +118,19 @@ class Route:
 
 
 def padded(rows: Rows) -> Rows:
-    """The rows, and copies of the first one that weigh nothing."""
+    """The rows, padded with copies of the first one of weight zero."""
     missing = -len(rows) % ROWS_TOGETHER
     padding = rows.take(np.zeros(missing, np.intp))
     return rows.join(replace(padding, weights=np.zeros_like(padding.weights)))
 
 
 class Summer:
-    """What a model needs rows for, without its evidence: small, and to be sent to where rows are.
+    """Sums rows for a model: what is needed of it without its memory, small enough to be sent to workers.
 
     Parameters
     ----------
     state
-        A state with evidence.
+        A state with a memory.
     """
 
     def __init__(self, state: State) -> None:
@@ -142,11 +145,11 @@ class Summer:
 
     @property
     def no_rows(self) -> NewestRows:
-        """None of the rows that the model keeps."""
+        """An empty set of the rows that the model keeps."""
         return NewestRows.none(*self._sizes, self._kept)
 
     def newest(self, rows: Rows, numbers: NDArray[np.int64] | None) -> NewestRows:
-        """Those of rows with these numbers in a table that the model keeps; none without numbers."""
+        """The newest of the rows by their numbers in a table, as the model keeps them; none without."""
         if numbers is None or not self._kept:
             return self.no_rows
         newest = slice(-self._kept, None)
@@ -154,19 +157,19 @@ class Summer:
         return NewestRows(self._routes[MODEL].held(rows.take(own)), numbers[own], self._kept)
 
     def held(self, rows: Rows) -> HeldRows:
-        """Rows as the model keeps them, but for those of charts."""
+        """Rows as the model keeps them, without those of charts."""
         return self._routes[MODEL].held(rows.take(self._routes_of(rows) == MODEL))
 
     def _routes_of(self, rows: Rows) -> NDArray[np.intp]:
         routes = np.full(len(rows), MODEL)
-        for k, owner in self._routes.items():
-            if owner.window is not None:
-                routes[owner.window.membership(rows.points) == 1] = k
+        for k, destination in self._routes.items():
+            if destination.window is not None:
+                routes[destination.window.membership(rows.points) == 1] = k
         return routes
 
     @ONE_THREAD_EACH
     def __call__(self, rows: Rows) -> RowSums:
-        """Sums of rows of each owner."""
+        """Sums of the rows of each destination."""
         routes = self._routes_of(rows)
         masks = {k: routes == k for k in self._routes}
         present = {k: mask for k, mask in masks.items() if mask.any()}
@@ -177,12 +180,12 @@ class Summer:
 
 
 def route_of(pool: Pool) -> Route:
-    """The owner of rows that join a pool."""
+    """The destination of rows that join a pool."""
     return Route(pool.features, pool.weight_unit)
 
 
 def without_sums(state: State) -> State:
-    """The state that predicts the same, as sure of itself, but cannot learn: to be sent to where rows are."""
+    """The state with the same predictions and intervals but without memory, to be sent to workers."""
     charts = (
         replace(chart, content=model_in(without_sums(state_of(chart.content)))) for chart in state.charts
     )
@@ -193,11 +196,11 @@ def without_sums(state: State) -> State:
 def of_all_rows(
     state: State, sums: RowSums, assessed: Rows, loss: str, held: HeldRows | None = None
 ) -> tuple[State, State]:
-    """The state of all first data, of which a part was fitted; the sums are those of all rows.
+    """The state of all data of a fit, a part of which was fitted; the sums are those of all rows.
 
-    The evidence of all rows takes the place of the fitted model, unless that predicts the judged rows better,
-    which it has not learned, than the evidence of all others does. The second state has not learned them.
-    With a local memory, `held` are the rows that it keeps, and the model is derived from these and the sums.
+    The posterior of all rows replaces the fitted model, unless that has the lower error on the assessed rows,
+    which neither has learned in this comparison. The second state has not learned them. With a local memory,
+    `held` are the rows that it keeps, and the model is derived from these and the sums.
     """
     summer = Summer(state)
     pool, rest = needed_pool(state), sums - summer(assessed)
@@ -214,7 +217,7 @@ def of_all_rows(
 
 @ONE_THREAD_EACH
 def add_first_sums(state: State, sums: RowSums, held: HeldRows | None = None) -> State:
-    """The state of more first data, of which only the sums are known: as `add_first_rows`."""
+    """`add_first_rows` with sums in place of rows."""
     pool = needed_pool(state)
     pool = pool.of_all(pool.total + sums.statistics[MODEL]).keeping_of(0, held)
     return pool.with_output_mode("exact").state_like(state)
@@ -230,7 +233,7 @@ def add_to_newest_update(
     accept: bool = True,
     held: HeldRows | None = None,
 ) -> Update | None:
-    """Let further rows of the newest update join it, in place, of which only the sums are known.
+    """Add the sums of further rows to the newest update, in place.
 
     Parameters
     ----------
@@ -241,11 +244,11 @@ def add_to_newest_update(
     sums
         Sums of all others.
     loss
-        That the log tells.
+        Of the log.
     data
-        Digest of all rows, if someone has seen them all.
+        Digest of all rows, if it is known.
     accept
-        Whether they may be those of an earlier update.
+        Whether rows of an earlier update are learned again.
     held
         All rows of the update that a local memory keeps, if there is one.
 
@@ -283,7 +286,7 @@ def add_to_newest_update(
 
 
 def has_few(state: State, update: int, sums: RowSums) -> bool:
-    """Whether sums of too few rows would be kept apart, of an owner that had none of the update before."""
+    """Whether sums of too few rows would be kept apart, for a memory without other rows of the update."""
     fewest = needed_pool(state).fewest
     pools = {MODEL: memory_in(state)}
     pools |= {k: memory_in(state_of(chart.content)) for k, chart in enumerate(state.charts)}

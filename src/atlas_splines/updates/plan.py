@@ -1,4 +1,7 @@
-"""The plan of an update, one for footprint and update, with the windows around its rows."""
+"""The plan of an update, shared by `footprint` and `update`, with windows around its rows from a k-d split.
+
+The split is that of a k-d tree (Bentley 1975), at the cut that saves most volume of bounding boxes.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from atlas_splines.model.state import State
 from atlas_splines.updates.footprint import BoxFootprint, CrossFootprint, Footprint, RestFootprint
 
 __all__ = [
-    "BY_EVIDENCE",
+    "POOLING",
     "RETENTIONS",
     "Count",
     "Cover",
@@ -33,17 +36,38 @@ Cover = Literal["touch", "inside"]
 Count = int | Literal["auto"]
 Array = NDArray[np.floating]
 
-MOST_CHARTS = 8  # of an automatic cover
-LEAST_ROWS = 50  # of each chart of an automatic cover
-WORTHWHILE = 0.7  # a cut of an automatic cover must bring the volume below this share
-COARSEST_FENCE = 5  # density of a fence around a few rows, or around wide data
-FINEST_FENCE = 12  # density of a fence around many rows, or around narrow data
-NOWHERE = np.zeros(0, np.intp)  # no inputs
-NEAR_GAPS = 5  # a box so many mean gaps from a face of the domain reaches it
+NO_INPUTS = np.zeros(0, np.intp)
+
+
+@dataclass(frozen=True)
+class WindowRules:
+    """How rows are covered by windows; not benchmarked.
+
+    Attributes
+    ----------
+    max_charts, min_rows
+        Of an automatic cover: charts, at most, and rows of each, at least.
+    max_volume
+        Share of the volume that both halves may have after a cut of an automatic cover.
+    coarsest, finest
+        Densities of windows: around few or wide data, and around much or narrow data.
+    near_gaps
+        A box at most so many mean gaps between rows from a face of the domain extends to it.
+    """
+
+    max_charts: int = 8
+    min_rows: int = 50
+    max_volume: float = 0.7
+    coarsest: int = 5
+    finest: int = 12
+    near_gaps: int = 5
+
+
+WINDOW_RULES = WindowRules()
 
 
 def check_cover(cover: Cover, charts: Count) -> None:
-    """Raise if these are no options of a cover."""
+    """Raise if these are not options of a cover."""
     if cover not in get_args(Cover):
         raise ValueError(f"cover must be 'touch' or 'inside', not {cover!r}")
     if charts != "auto":
@@ -51,33 +75,33 @@ def check_cover(cover: Cover, charts: Count) -> None:
 
 
 def plan_windows(
-    points: Array, domain: Domain, cover: Cover, charts: Count, spanned: NDArray[np.intp] = NOWHERE
+    points: Array, domain: Domain, cover: Cover, charts: Count, spanned: NDArray[np.intp] = NO_INPUTS
 ) -> tuple[Window, ...]:
-    """Fences of the charts that an update with these inputs would open.
+    """Windows of the charts that an update with these inputs would open.
 
-    Along inputs that are `spanned` a fence reaches from one end of the domain to the other: where a model has
-    to rise or fall along an input, a window that ends there would take it up and down.
+    Along inputs that are `spanned` a window covers the domain: where the model is constrained to be monotone,
+    a window that ended inside would make it rise and fall.
     """
     check_cover(cover, charts)
     return windows_around(split_points(points, charts, domain, spanned), domain, cover, spanned)
 
 
 def split_points(
-    points: Array, charts: Count, domain: Domain, spanned: NDArray[np.intp] = NOWHERE
+    points: Array, charts: Count, domain: Domain, spanned: NDArray[np.intp] = NO_INPUTS
 ) -> list[Array]:
-    """The points of each chart; nothing is split along inputs that are spanned: all are at the lower end."""
+    """The points of each chart, not split along spanned inputs, whose values are set to the lower end."""
     if spanned.size:
         points = points.copy()
         points[:, spanned] = domain[spanned, 0]
     if charts == "auto":
-        return split(points, MOST_CHARTS, LEAST_ROWS, WORTHWHILE)
-    return split(points, charts, max(len(points) // (4 * charts), 1), np.inf)
+        return kd_split(points, WINDOW_RULES.max_charts, WINDOW_RULES.min_rows, WINDOW_RULES.max_volume)
+    return kd_split(points, charts, max(len(points) // (4 * charts), 1), np.inf)
 
 
 def windows_around(
-    parts: list[Array], domain: Domain, cover: Cover, spanned: NDArray[np.intp] = NOWHERE
+    parts: list[Array], domain: Domain, cover: Cover, spanned: NDArray[np.intp] = NO_INPUTS
 ) -> tuple[Window, ...]:
-    """A fence around each part of the points."""
+    """A window around each part of the points."""
     corners = [snapped(part, domain) if cover == "touch" else part for part in parts]
     densities = [window_density(part) for part in parts]
     return tuple(
@@ -89,42 +113,42 @@ def windows_around(
 def window_density(points: Array) -> int:
     """Density whose cells are as narrow as the mean gap between rows along the narrowest input.
 
-    The rim of a fence is three cells wide: about what the data leaves open of its own box. An input along
-    which the data is constant does not count. A single place has no gaps, and does not support a needle.
+    The rim of a window is three cells wide, about the gaps of the data at the edge of its box. Inputs along
+    which the data is constant do not count. A single point has no gaps and gets the coarsest density.
     """
     spans = np.ptp(points, axis=0)
     if not spans.any():
-        return COARSEST_FENCE
+        return WINDOW_RULES.coarsest
     narrowest = float(spans[spans > 0].min())
-    densities = range(COARSEST_FENCE, FINEST_FENCE)
+    densities = range(WINDOW_RULES.coarsest, WINDOW_RULES.finest)
     fine_enough = (d for d in densities if narrowest * splines.cell_count(d) >= len(points))
-    return next(fine_enough, FINEST_FENCE)
+    return next(fine_enough, WINDOW_RULES.finest)
 
 
 def snapped(points: Array, domain: Domain) -> Array:
     """Corners of the bounding box, moved to a face of the domain that is only a few gaps between rows away.
 
-    Data that fills the domain up to a face hardly ever has a row exactly on it.
+    Data that fills the domain up to a face hardly ever has a row exactly on that face.
     """
     low, high = points.min(axis=0), points.max(axis=0)
     lowest, highest = domain.T.astype(points.dtype)
-    near = NEAR_GAPS * (high - low) / len(points)
+    near = WINDOW_RULES.near_gaps * (high - low) / len(points)
     return np.stack(
         [np.where(low - lowest <= near, lowest, low), np.where(highest - high <= near, highest, high)]
     )
 
 
-def split(points: Array, most: int, least_rows: int, worthwhile: float) -> list[Array]:
-    """Cut the points into boxes, always at the cut that saves most volume, while it is worthwhile."""
+def kd_split(points: Array, max_parts: int, min_rows: int, max_volume: float) -> list[Array]:
+    """Cut the points into boxes, greedily at the cut that saves most volume, while it saves enough."""
     parts = [points]
-    cuts = [best_cut(points, least_rows, worthwhile)]
-    while len(parts) < most:
+    cuts = [best_cut(points, min_rows, max_volume)]
+    while len(parts) < max_parts:
         k = max(range(len(parts)), key=lambda part: cuts[part].saving)
         if cuts[k].saving == -np.inf:
             break
         halves = [parts[k][cuts[k].lower], parts[k][~cuts[k].lower]]
         parts[k : k + 1] = halves
-        cuts[k : k + 1] = [best_cut(half, least_rows, worthwhile) for half in halves]
+        cuts[k : k + 1] = [best_cut(half, min_rows, max_volume) for half in halves]
     return parts
 
 
@@ -135,8 +159,8 @@ class Cut(NamedTuple):
     lower: NDArray[np.bool_]
 
 
-def best_cut(points: Array, least_rows: int, worthwhile: float) -> Cut:
-    """The cut along any input that saves most volume, with a saving of −∞ if none is worthwhile."""
+def best_cut(points: Array, min_rows: int, max_volume: float) -> Cut:
+    """The cut along any input that saves most volume, with a saving of −∞ if none saves enough."""
     whole = box_volume(points)
     best = Cut(-np.inf, np.zeros(len(points), np.bool_))
     for j in range(points.shape[1]):
@@ -146,60 +170,60 @@ def best_cut(points: Array, least_rows: int, worthwhile: float) -> Cut:
         gap = int(np.argmax(np.diff(ordered)))
         for edge in (ordered[gap], *np.quantile(points[:, j], [0.25, 0.5, 0.75])):
             lower = points[:, j] <= edge
-            if min(lower.sum(), (~lower).sum()) >= least_rows:
+            if min(lower.sum(), (~lower).sum()) >= min_rows:
                 volume = box_volume(points[lower]) + box_volume(points[~lower])
-                if volume < worthwhile * whole:
+                if volume < max_volume * whole:
                     best = max(best, Cut(whole - volume, lower), key=lambda cut: cut.saving)
     return best
 
 
 def box_volume(points: Array) -> float:
-    """Volume of the bounding box, with a margin so that a flat box counts too."""
+    """Volume of the bounding box, with a margin so that flat boxes have a volume."""
     return float(np.prod(np.ptp(points, axis=0).astype(np.float64) + 0.02))
 
 
 Retention = Literal["auto", "pool", "chart", "rehearsal", "both", "none"]
 
 RETENTIONS: tuple[Retention, ...] = get_args(Retention)
-BY_EVIDENCE = ("auto", "pool")  # those that need a model with evidence
+POOLING = ("auto", "pool")  # those that need a model with a memory
 
 
 @dataclass(frozen=True, eq=False)
 class UpdatePlan:
-    """What an update will do; `footprint` promises it, and `update` keeps to it.
+    """What an update will do: `footprint` reports it and `update` carries it out.
 
     Attributes
     ----------
     retention
-        How the update learns without forgetting.
+        How the update avoids forgetting.
     footprint
         The points whose prediction it can change.
     windows
         Those of the charts it opens.
-    left_alone
-        Those of the charts that evidence of these rows does not touch.
+    unaffected
+        Those of the charts that pooling these rows does not change.
     not_rehearsed
-        Where the new data speaks: rehearsal takes its points from elsewhere. None if nothing is rehearsed.
+        Region of the new rows, outside which rehearsal samples its points; None without rehearsal.
     """
 
     retention: Retention
     footprint: Footprint
     windows: tuple[Window, ...] = ()
-    left_alone: tuple[Window, ...] = ()
+    unaffected: tuple[Window, ...] = ()
     not_rehearsed: Footprint | None = None
 
 
 def plan_update(state: State, points: Array, retention: Retention, cover: Cover, charts: Count) -> UpdatePlan:
-    """Plan an update with these inputs, or say why it cannot be made."""
+    """Plan an update with these inputs; raise if it cannot be made."""
     if retention not in RETENTIONS:
         raise ValueError(f"retention must be one of {', '.join(RETENTIONS)}, not {retention!r}")
     check_cover(cover, charts)
     domain, dtype = state.lattice.domain, state.dtype
     if retention == "auto" and state.pooled is None:
         retention = "chart"
-    if retention in BY_EVIDENCE:
-        left_alone = _left_alone(state, points)
-        return UpdatePlan(retention, RestFootprint(domain, dtype, left_alone), left_alone=left_alone)
+    if retention in POOLING:
+        unaffected = _unaffected(state, points)
+        return UpdatePlan(retention, RestFootprint(domain, dtype, unaffected), unaffected=unaffected)
     if retention == "none":
         density = state.trained_densities[0]
         touched = _touched_cells(points, density)
@@ -209,14 +233,14 @@ def plan_update(state: State, points: Array, retention: Retention, cover: Cover,
     windows = () if retention == "rehearsal" else windows_around(parts, domain, cover, spanned)
     if retention == "chart":
         return UpdatePlan(retention, BoxFootprint(domain, dtype, windows), windows)
-    is_around = cover == "touch" and windows
-    around_data = windows if is_around else windows_around(parts, domain, "touch", spanned)
+    is_wide = cover == "touch" and windows
+    around_data = windows if is_wide else windows_around(parts, domain, "touch", spanned)
     not_rehearsed = BoxFootprint(domain, dtype, around_data)
     return UpdatePlan(retention, _everything(state), windows, not_rehearsed=not_rehearsed)
 
 
-def _left_alone(state: State, points: Array) -> tuple[Window, ...]:
-    """Fences of charts that speak alone where they are, below none that some of the points fall into."""
+def _unaffected(state: State, points: Array) -> tuple[Window, ...]:
+    """Windows of replacing charts where neither they nor later overlapping charts receive any points."""
     domain, windows = state.lattice.domain, [chart.window for chart in state.charts if chart.replaces]
     joined = [bool((window.membership(points) == 1).any()) for window in windows]
     boxes = [window.box_in(domain) for window in windows]

@@ -1,9 +1,9 @@
-"""Refusal: batches that are faulty as a whole are not learned, unless that is asked for.
+"""Data validation: batches that are faulty as a whole are refused, unless the caller accepts them.
 
-A file in other units, with two columns exchanged or with one target for all rows has a signature: predictions
-disagree with it out of all proportion to the errors on record, and a map of one or two parameters, the same
-for all rows, makes them agree as well as usual. A change of the world has no such inverse, and what
-contradicts in one place does not do so as a whole.
+A file in other units, with two columns exchanged or with one target for all rows has errors far beyond those
+on record, and a map of one or two parameters, the same for all rows, reduces them to the usual size. Concept
+drift has no such inverse, and a local change does not affect all rows. Compare Breck et al. (2019), Data
+validation for machine learning, who check the inputs alone.
 """
 
 from __future__ import annotations
@@ -36,107 +36,107 @@ Map = Callable[[Array], Array]
 
 @dataclass(frozen=True)
 class RefusalRules:
-    """What makes a batch faulty as a whole, chosen by ``benchmarks/refusal.py``.
+    """Thresholds for a batch that is faulty as a whole, chosen by ``benchmarks/refusal.py``.
 
     Errors of numbers are medians of |target − prediction| over the standard deviation of the error there, in
     units of what that median is on record; those of classes are means of −log p.
 
     Attributes
     ----------
-    rows
-        Rows from which on a batch is judged: streams come row by row, and of fewer the median tells little.
-    assessed
-        Rows that are judged, evenly spaced: the search for a column evaluates the model a few hundred times.
-    out, back, gain
-        Errors before and after a fault is undone, and the least ratio of the two; the level of targets must
+    min_rows
+        Rows from which on a batch is assessed: streams come row by row, and the median of fewer is too noisy.
+    max_rows
+        Rows that are assessed, evenly spaced: the search over columns evaluates the model some hundred times.
+    min_error, max_repaired, min_gain
+        Errors before and after a fault is undone, and the least ratio of the two; the shift of targets must
         be that many times those of recent updates, too. Harmful faults that no other rule finds begin at 3.2;
-        of 371 ordinary batches of numbers 6 are beyond 3, the worst at 5.5, and of these one agrees 2.8 times
-        better with a column shifted. Ordinary errors reach 3 in the first weeks after a fit, which an
-        undone fault cannot fall below.
-    worse, innovation, doubled
-        The same for classes: the least error before, in those on record, and how far undoing must lower it,
-        in nats and as a ratio. Exchanged classes of the streams have 2 to 4 times the error. The ratio is
-        enough for numbers too where a shift has put a column where it never was.
-    odd, gain_off
-        Error and ratio that suffice for a column that has left its range and comes back by a power of ten:
-        beyond its data a model is wrong by little, and what is learned at the edge of the domain spoils it.
-    steady
-        Error of a constant target. Nothing can be undone there, but noise never leaves all targets equal to
-        the last digit. The smallest of a harmful one is 1.8.
-    sure, given_up, rare
-        A constant class is a fault if such a share of the rows had another one with such a probability, and
-        as many another than the most common one: in the streams at least 13 in 100. Classes may well come one
-        after the other: one that had a smaller share of the known rows is new.
-    follows, certain
-        Rank correlation of targets and predictions, of what noise leaves of it, and over its standard error
-        1/√rows: without it any targets fit once they are moved near. Of the paper's second tasks, many of
-        which are mostly noise, 20 in 100 were refused without it, and none is.
-    about, varies
-        How far the median of targets over predictions may be from a power of ten for rows in one place, where
-        it is the nearest one otherwise; and the variation of targets over it, of what is expected, of which
-        rows in one place need twice as much. Another level, with the noise there
-        was, comes near once it is divided, but varies by 0.1 (of 15 walks and second tasks 14 by less than
-        0.15); targets times ten vary by 0.26 at least.
-    level
+        of 371 ordinary batches of numbers 6 are beyond 3, the worst at 5.5, and one of these has an error 2.8
+        times lower with a column shifted. Ordinary errors reach 3 in the first weeks after a fit, below which
+        the error after undoing a fault cannot fall.
+    min_class_error, min_class_gain, min_class_ratio
+        The same for classes: the least error before, relative to those on record, and how far undoing must
+        lower it, in nats and as a ratio. Exchanged classes of the streams have 2 to 4 times the error. The
+        ratio suffices for numbers too if a shift has moved a column out of its range.
+    min_error_outside, min_gain_outside
+        Error and ratio that suffice for a column that has left its range and returns by a power of ten:
+        extrapolation has small errors, but such rows at the edge of the domain spoil the model.
+    constant_error
+        Error of a constant target. It has no inverse, but noise never leaves all targets equal to the last
+        digit. The smallest of a harmful one is 1.8.
+    confident, contradicted, rare
+        A constant class is a fault if at least a share `contradicted` of the rows had another class with
+        probability `confident`, and as many another than the most common one: in the streams at least 13 in
+        100. Streams may be sorted by class: one with a smaller share of the known rows than `rare` is new.
+    correlation, standard_errors
+        Rank correlation of targets and predictions, relative to that expected under the noise, and relative
+        to its standard error 1/√rows: without it any targets fit once they are shifted. Of the paper's second
+        tasks, many of which are mostly noise, 20 in 100 were refused without it, and none is with it.
+    max_factor, min_variation
+        Factor between the median of targets over predictions and a power of ten, for local rows (for others
+        it is the nearest power); and the variation of targets over that power, relative to the expected one,
+        twice as much for local rows. A shifted level with ordinary noise varies by 0.1 once it is divided (14
+        of 15 walks and second tasks by less than 0.15); targets times ten vary by 0.26 at least.
+    min_shift
         Shift of the targets, in standard deviations of the predictions: a sudden change of two is learned.
-    wide, everywhere
+    wide, min_share_in_box
         Share of the inputs that must span such a share of the known rows, and the share of known rows in the
-        box of those inputs that span less than in recent updates: otherwise the batch is one place.
-    likewise, news
-        What recent updates span that is as usual, and the density of known rows, of the mean, below which an
-        input is new: every week has a month and a trend of its own.
-    distinct, within, varied
-        A column can be in other units if it has so many values; undone, such a share of them is in the range
-        that is known, and varies by such a share of it: nearly every range holds 0.
-    far, returned, precise
+        box of those inputs that span less than in recent updates: otherwise the batch is local.
+    usual_span, new_density
+        Span relative to recent updates that is as usual, and density of known rows relative to its mean below
+        which an input is new: every week has a month and a trend of its own.
+    min_distinct, min_known, min_range
+        A column can be in other units if it has so many values; undone, such a share of them is in the known
+        range, and they vary by such a share of it: nearly every range contains 0.
+    min_column_shift, max_returned, precision
         Shifts of a column are faults from such a share of the distance of its first and ninth decile on,
-        since prices drift by less. They and other units leave such a share of the distance to its usual
-        deciles: a random walk of the targets looks like a fault of a column that is as it was. Shifts are
-        found to another share of the distance of the deciles, and not looked for in a column that only rises.
+        since prices drift by less. Undoing a fault leaves at most a share `max_returned` of the distance to
+        the usual deciles: otherwise a random walk of the targets resembles a fault of an unchanged column.
+        Shifts are found up to a share `precision` of the distance, and not searched for in a column that only
+        rises.
     """
 
-    rows: int = 20
-    assessed: int = 300
-    out: float = 3.0
-    back: float = 3.0
-    gain: float = 3.0
-    worse: float = 1.5
-    innovation: float = 0.5
-    doubled: float = 2.0
-    odd: float = 1.3
-    gain_off: float = 1.25
-    steady: float = 1.7
-    sure: float = 0.8
-    given_up: float = 0.1
+    min_rows: int = 20
+    max_rows: int = 300
+    min_error: float = 3.0
+    max_repaired: float = 3.0
+    min_gain: float = 3.0
+    min_class_error: float = 1.5
+    min_class_gain: float = 0.5
+    min_class_ratio: float = 2.0
+    min_error_outside: float = 1.3
+    min_gain_outside: float = 1.25
+    constant_error: float = 1.7
+    confident: float = 0.8
+    contradicted: float = 0.1
     rare: float = 0.02
-    follows: float = 0.8
-    certain: float = 4.0
-    about: float = 1.9
-    varies: float = 0.2
-    level: float = 3.0
+    correlation: float = 0.8
+    standard_errors: float = 4.0
+    max_factor: float = 1.9
+    min_variation: float = 0.2
+    min_shift: float = 3.0
     wide: float = 0.5
-    everywhere: float = 0.15
-    likewise: float = 0.4
-    news: float = 0.5
-    distinct: int = 8
-    within: float = 0.7
-    varied: float = 0.2
-    far: float = 0.5
-    returned: float = 0.5
-    precise: float = 0.02
+    min_share_in_box: float = 0.15
+    usual_span: float = 0.4
+    new_density: float = 0.5
+    min_distinct: int = 8
+    min_known: float = 0.7
+    min_range: float = 0.2
+    min_column_shift: float = 0.5
+    max_returned: float = 0.5
+    precision: float = 0.02
 
 
 RULES = RefusalRules()
-SHOWN = 3  # classes that a sentence names
-LEAST = 1e-9  # standard deviation of errors, in those of targets: what is exact has some too
-NORMAL = 0.674  # median of the sizes of standard normal numbers
+SHOWN = 3  # exchanged classes in a message
+LEAST = 1e-9  # standard deviation of errors, in those of targets: exact models have zero
+NORMAL = 0.674  # median of |z| for a standard normal z
 DECILES = np.linspace(0.1, 0.9, 9)
-ENDS = (0.02, 0.98)  # shares of the rows between which they span an input: outliers span nothing
-ALIKE = 1000  # points like known rows, of which the share in a box is counted
+ENDS = (0.02, 0.98)  # quantiles between which rows span an input, so that outliers do not count
+SYNTHETIC_ROWS = 1000  # of which the share in a box is counted
 POWERS = (10.0, 0.1, 100.0, 0.01, 1000.0, 0.001)
-# Units that people exchange: miles and km, feet and m, pounds and kg, m/s and km/h, minutes and hours.
+# Units that are often confused: miles and km, feet and m, pounds and kg, m/s and km/h, minutes and hours.
 UNITS = (1.609344, 0.3048, 0.45359237, 3.6, 60.0)
-OFFSETS = ((1.8, 32.0), (1.0, 273.15))  # °C that became °F or K: a·x + b
+OFFSETS = ((1.8, 32.0), (1.0, 273.15))  # °C in °F or K: a·x + b
 
 
 class UpdateRefused(ValueError):
@@ -160,7 +160,7 @@ class UpdateRefused(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Origin:
-    """Rows as they are where they come from, and how a model gets them.
+    """Rows in their original coordinates, with the maps to those of the model.
 
     Attributes
     ----------
@@ -169,15 +169,15 @@ class Origin:
     y
         Targets, shape (rows, outputs); of classes their indicators.
     to_points, to_values
-        Inputs as points of the model's domain and beyond; and the values of a column at such coordinates.
+        Inputs to points of the model, also beyond its domain; and coordinates of a column back to its values.
     encode, decode
-        Targets as the model's, and back.
+        Targets to those of the model, and back.
     columns
-        What columns are called, such as "column 'size'".
+        Names of columns in messages, such as "column 'size'".
     measured
-        Numbers of those that hold numbers in some unit: no categories, and no parts of dates.
+        Numbers of the columns with a unit: no categories, and no parts of dates.
     classes
-        What classes are called; empty for numbers.
+        Names of classes; empty for numbers.
     """
 
     X: Array
@@ -192,7 +192,7 @@ class Origin:
 
     @classmethod
     def of_points(cls, points: NDArray[np.floating], targets: NDArray[np.floating], loss: str) -> Origin:
-        """That of rows that come as the model has them."""
+        """The origin of rows in the coordinates of the model."""
         inputs, outputs = points.shape[1], targets.shape[1]
         return cls(
             points.astype(np.float64),
@@ -214,37 +214,37 @@ def refuse_faulty(state: State, origin: Origin, local: bool = True, rules: Refus
     Parameters
     ----------
     state
-        What is known before they are learned; without a record of its errors nothing is refused.
+        The state before the update; without an error model nothing is refused.
     origin
         The rows.
     local
-        Whether rows in one place are judged too: not where a chart is asked for, which keeps to their place.
+        Whether local rows are assessed too: not where a chart is requested, whose effect is local.
     rules
         The tuned numbers.
     """
     error_model = error_model_of(state)
-    if error_model is None or error_model.data_density is None or len(origin.X) < rules.rows:
+    if error_model is None or error_model.data_density is None or len(origin.X) < rules.min_rows:
         return
-    chosen = np.linspace(0, len(origin.X) - 1, min(len(origin.X), rules.assessed)).astype(np.intp)
-    kind = _Classes if origin.classes else _Numbers
-    assess = kind(state, error_model, error_model.data_density, origin.take(chosen), rules)
-    found = assess.fault()
-    if found and (local or not assess.is_local):
+    chosen = np.linspace(0, len(origin.X) - 1, min(len(origin.X), rules.max_rows)).astype(np.intp)
+    kind = _ClassCheck if origin.classes else _NumberCheck
+    check = kind(state, error_model, error_model.data_density, origin.take(chosen), rules)
+    found = check.fault()
+    if found and (local or not check.is_local):
         raise UpdateRefused(found)
 
 
 @dataclass(frozen=True, eq=False)
 class _Fix:
-    """Inputs with a fault undone, what it is, and the least ratio of errors if a column left its range."""
+    """Inputs with a fault undone, its description, and the ratio of errors for a column outside its range."""
 
     X: Array
     fault: str
-    gain_off: float | None = None
+    min_gain_outside: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
-class _Judge(ABC):
-    """Rows of an update before they are learned, beside what is known."""
+class _BatchCheck(ABC):
+    """Checks of the rows of an update against the state before it."""
 
     state: State
     error_model: ErrorModel
@@ -254,7 +254,7 @@ class _Judge(ABC):
 
     @abstractmethod
     def fault(self) -> str:
-        """What is wrong with the rows, or nothing."""
+        """Description of the fault; empty without one."""
 
     def outputs_for(self, X: Array) -> tuple[Array, Array]:
         """Points in the domain nearest to inputs, and what the model predicts there."""
@@ -263,10 +263,10 @@ class _Judge(ABC):
 
     @cached_property
     def reach(self) -> Array:
-        """The domain up to where charts end that lie beyond the first data: shape (inputs, 2).
+        """The domain, extended to the ends of charts beyond it, shape (inputs, 2).
 
-        A chart keeps to its place, so that what comes next in time would be compared with what held before
-        the first chart, although the newest is nearest.
+        Otherwise the next rows in time would be compared with predictions from before the first chart,
+        although the newest chart is nearest.
         """
         domain = self.state.lattice.domain
         if not self.state.charts:
@@ -281,23 +281,23 @@ class _Judge(ABC):
 
     @abstractmethod
     def is_out(self, before: float) -> bool:
-        """Whether an error is out of all proportion to those on record."""
+        """Whether an error is far beyond those on record."""
 
     @abstractmethod
     def agrees(self, left: float, before: float) -> bool:
-        """Whether what is left of an error out of proportion is usual, and far below it."""
+        """Whether an error beyond those on record becomes usual, and much lower."""
 
     @abstractmethod
     def agrees_off(self, left: float, before: float, gain: float) -> bool:
-        """Whether it is usual, and so far below what it was: beyond the data a model is wrong by less."""
+        """The same with another ratio, for a column outside its range, where errors are smaller."""
 
     @cached_property
     def is_local(self) -> bool:
-        """Whether the rows lie in one place."""
+        """Whether the rows are confined to a part of the known region."""
         return self.is_confined(self.rows.to_points(self.rows.X))
 
     def explains(self, X: Array) -> bool:
-        """Whether predictions for such inputs follow the targets."""
+        """Whether predictions for such inputs are correlated with the targets."""
         return True
 
     # --- columns --------------------------------------------------------------------------------------
@@ -305,18 +305,18 @@ class _Judge(ABC):
     def column_fault(self, before: float) -> str:
         """The exchange of columns, or the other unit of one, that explains the error.
 
-        Where errors are nearly usual, only columns that have left their range are looked at.
+        Where errors are nearly usual, only columns outside their range are checked.
         """
         is_out = self.is_out(before)
-        named = [fix for fix in self.rescaled() if is_out or fix.gain_off]
+        named = [fix for fix in self.rescaled() if is_out or fix.min_gain_outside]
         found = self.best_of(named + list(self.exchanged() if is_out else ()), before)
         return found or (self.best_of(list(self.moved()), before) if is_out else "")
 
     def best_of(self, fixes: list[_Fix], before: float) -> str:
-        """The fault that explains the error best, if one does."""
+        """The fault that lowers the error most, if one does enough."""
         found = [(self.error_for(fix.X), fix) for fix in fixes]
         for left, fix in sorted(found, key=lambda each: each[0]):
-            gain = fix.gain_off
+            gain = fix.min_gain_outside
             agrees = self.agrees(left, before) if gain is None else self.agrees_off(left, before, gain)
             if agrees and self.explains(fix.X) and not self.is_confined(self.rows.to_points(fix.X)):
                 return fix.fault
@@ -335,7 +335,7 @@ class _Judge(ABC):
         """Inputs with one column in another unit."""
         inverse = [(1 / unit, 0.0) for unit in UNITS] + [(1 / a, -b / a) for a, b in OFFSETS]
         for j in self.movable:
-            gain = self.rules.gain_off if self.is_off(j) else None
+            gain = self.rules.min_gain_outside if self.is_off(j) else None
             for a, b in [(factor, 0.0) for factor in POWERS + UNITS] + [*OFFSETS, *inverse]:
                 X = self.rows.X.copy()
                 X[:, j] = (X[:, j] - b) / a
@@ -344,7 +344,7 @@ class _Judge(ABC):
                     yield _Fix(X, fault, gain if a in POWERS else None)
 
     def moved(self) -> Iterator[_Fix]:
-        """Inputs with one column moved back by what explains the rows best, if that is far."""
+        """Inputs with one column shifted to where the error is lowest, by bisection, if that is far."""
         for j in self.movable:
             if is_clock(self.rows.X[:, j]):
                 continue
@@ -352,52 +352,52 @@ class _Judge(ABC):
             shifts = float(np.nanmedian(self.rows.X[:, j])) - known
             shift = min(shifts.tolist(), key=lambda by: self.error_moved(j, by))
             step = float(np.abs(np.diff(shifts)).max())
-            while step > self.rules.precise * (known[-1] - known[0]):
+            while step > self.rules.precision * (known[-1] - known[0]):
                 step /= 2
                 shift = min((shift, shift - step, shift + step), key=lambda by: self.error_moved(j, by))
             X = self.rows.X.copy()
             X[:, j] -= shift
-            is_far = abs(shift) >= self.rules.far * (known[-1] - known[0])
+            is_far = abs(shift) >= self.rules.min_column_shift * (known[-1] - known[0])
             if is_far and self.is_known(X, j) and self.returns(X, j):
                 fault = f"{self.rows.columns[j]} seems to be shifted by about {shift:.3g}"
-                yield _Fix(X, fault, self.rules.doubled if self.is_off(j) else None)
+                yield _Fix(X, fault, self.rules.min_class_ratio if self.is_off(j) else None)
 
     @property
     def goes_on(self) -> bool:
-        """Whether a clock has left its range."""
+        """Whether a column that only rises has left its range."""
         return any(is_clock(self.rows.X[:, j]) and self.is_off(j) for j in self.movable)
 
     def is_off(self, j: int) -> bool:
         """Whether a column has left its range."""
-        return not self.is_known(self.rows.X, j, 1 - self.rules.within)
+        return not self.is_known(self.rows.X, j, 1 - self.rules.min_known)
 
     def returns(self, X: Array, j: int) -> bool:
-        """Whether the deciles of a column come back: if they are as usual, it is the targets that moved."""
+        """Whether the deciles of a column return to the usual ones: otherwise the targets have shifted."""
         usual = self.known_quantiles(j)
         left, before = (
             np.abs(np.nanquantile(each[:, j], DECILES) - usual).mean() for each in (X, self.rows.X)
         )
-        return bool(left <= self.rules.returned * before)
+        return bool(left <= self.rules.max_returned * before)
 
     def error_moved(self, j: int, shift: float) -> float:
-        """Error of the rows with a column moved back, infinite if that is not where it has been."""
+        """Error of the rows with a column shifted, infinite if it is then outside its known range."""
         X = self.rows.X.copy()
         X[:, j] -= shift
         return self.error_for(X) if self.is_known(X, j) else np.inf
 
     @cached_property
     def movable(self) -> list[int]:
-        """Columns that are measured in some unit, and vary."""
+        """Columns that have a unit, and vary."""
         return [
             j
             for j in self.rows.measured
-            if len(np.unique(self.rows.X[~np.isnan(self.rows.X[:, j]), j])) >= self.rules.distinct
+            if len(np.unique(self.rows.X[~np.isnan(self.rows.X[:, j]), j])) >= self.rules.min_distinct
         ]
 
     def is_known(self, X: Array, j: int, share: float | None = None) -> bool:
-        """Whether such a share of the values of a column, by default nearly all, are where it has been.
+        """Whether such a share of the values of a column, by default nearly all, are in its known range.
 
-        They must vary too: nearly every range holds zero, to which large factors bring all.
+        They must vary too: nearly every range contains zero, to which a large divisor maps all values.
         """
         values, known = X[:, j], np.flatnonzero(self.data_density.cell_counts.alone[j])
         points = self.rows.to_points(X)[:, j] * self.data_density.cells
@@ -406,7 +406,8 @@ class _Judge(ABC):
             float(np.ptp(np.nanquantile(each, (0.1, 0.9)))) for each in (values, self.known_quantiles(j))
         )
         return bool(
-            inside.mean() >= (share or self.rules.within) and (share or own >= self.rules.varied * usual)
+            inside.mean() >= (share or self.rules.min_known)
+            and (share or own >= self.rules.min_range * usual)
         )
 
     def known_quantiles(self, j: int) -> Array:
@@ -418,20 +419,20 @@ class _Judge(ABC):
     # --- places ---------------------------------------------------------------------------------------
 
     def is_confined(self, points: Array) -> bool:
-        """Whether points lie in one place of what is known, other than recent updates did."""
+        """Whether points are confined to a part of the known region, unlike those of recent updates."""
         rules, known = self.rules, self.data_density.cell_counts.alone
         own, shares, is_old = self.spans_at(points)
         if self.is_boxed(points):
             return True
         recent = [shares_in(known, spans) for spans in self.recent_spans]
         least = np.min(recent, axis=0) if recent else np.full(len(shares), np.inf)
-        narrow = np.flatnonzero((shares < rules.likewise * least) & is_old)
-        alike = synthetic_sample_of(self.state, ALIKE)
+        narrow = np.flatnonzero((shares < rules.usual_span * least) & is_old)
+        alike = synthetic_sample_of(self.state, SYNTHETIC_ROWS)
         if not len(narrow) or alike is None:
             return False
         low, high = own[narrow].T / self.data_density.cells
         inside = ((alike.points[:, narrow] >= low) & (alike.points[:, narrow] <= high)).all(axis=1)
-        return bool(inside.mean() < self.rules.everywhere)
+        return bool(inside.mean() < self.rules.min_share_in_box)
 
     def is_boxed(self, points: Array) -> bool:
         """Whether points span little of most inputs that are not new."""
@@ -442,7 +443,7 @@ class _Judge(ABC):
         """Cells of each input that points span, the share of known rows there, and whether it is not new."""
         known, counts = self.data_density.cell_counts.alone, self.data_density.cell_counts_of(points).alone
         own = spans_of(counts)
-        return own, shares_in(known, own), densities_at(known, counts) >= self.rules.news
+        return own, shares_in(known, own), densities_at(known, counts) >= self.rules.new_density
 
     @cached_property
     def recent_spans(self) -> list[NDArray[np.intp]]:
@@ -451,17 +452,17 @@ class _Judge(ABC):
 
     @property
     def recent(self) -> list[Residuals]:
-        """Errors and places of the rows of recent updates, before they were learned."""
+        """Prequential errors and cell counts of recent updates."""
         pool = self.state.pooled
         seen = [batch.seen for batch in pool.recent] if isinstance(pool, Pool) else []
         return [each for each in seen if isinstance(each, Residuals)]
 
 
-class _Numbers(_Judge):
-    """Rows whose targets are numbers; errors are medians, in those on record."""
+class _NumberCheck(_BatchCheck):
+    """Rows whose targets are numbers; errors are medians relative to those on record."""
 
     def fault(self) -> str:
-        """What is wrong with the rows, or nothing."""
+        """Description of the fault; empty without one."""
         y, outputs = self.rows.y, range(self.rows.y.shape[1])
         for k in outputs:
             if np.ptp(y[:, k]) == 0 and self.is_faulty_constant(k):
@@ -473,7 +474,7 @@ class _Numbers(_Judge):
                 return found
         varies = all(np.ptp(y[:, k]) > 0 for k in outputs)
         worst = max(before)
-        return self.column_fault(worst) if varies and worst >= self.rules.odd else ""
+        return self.column_fault(worst) if varies and worst >= self.rules.min_error_outside else ""
 
     @cached_property
     def expected(self) -> tuple[Array, Array]:
@@ -494,7 +495,7 @@ class _Numbers(_Judge):
         return float(middle / np.sqrt(counts @ MIDDLES**2 / counts.sum()))
 
     def error(self, y: Array, k: int, expected: tuple[Array, Array] | None = None) -> float:
-        """Error of the rows in one output if these were their targets, in usual ones."""
+        """Median error of the rows in one output if these were their targets, relative to the usual one."""
         predicted, deviation = self.expected if expected is None else expected
         errors = np.abs(self.rows.encode(y)[:, k] - predicted[:, k]) / np.maximum(deviation[:, k], LEAST)
         return float(np.median(errors)) / self.usual(k)
@@ -509,17 +510,17 @@ class _Numbers(_Judge):
 
     def agrees(self, left: float, before: float) -> bool:
         rules = self.rules
-        return left <= rules.back and self.is_out(before) and before >= rules.gain * left
+        return left <= rules.max_repaired and self.is_out(before) and before >= rules.min_gain * left
 
     def is_out(self, before: float) -> bool:
-        return before >= self.rules.out
+        return before >= self.rules.min_error
 
     def agrees_off(self, left: float, before: float, gain: float) -> bool:
-        return left <= self.rules.back and gain * left <= before
+        return left <= self.rules.max_repaired and gain * left <= before
 
     def is_faulty_constant(self, k: int) -> bool:
-        """Whether one target for all rows is no coincidence, and not of one place."""
-        return self.error(self.rows.y, k) >= self.rules.steady and not self.is_local
+        """Whether a constant target is implausible, and the rows are not local."""
+        return self.error(self.rows.y, k) >= self.rules.constant_error and not self.is_local
 
     def target_fault(self, k: int, before: float) -> str:
         """The factor or the constant that explains the error of an output."""
@@ -532,7 +533,7 @@ class _Numbers(_Judge):
             return ""
         predicted = self.rows.decode(self.expected[0])[:, k]
         shift = float(np.median(y - predicted))
-        is_far = abs(shift) >= self.rules.level * predicted.std() and self.is_new_level(k)
+        is_far = abs(shift) >= self.rules.min_shift * predicted.std() and self.is_new_level(k)
         if is_far and self.agrees(self.error_with(k, y - shift), before) and self.follows(k):
             return f"{name} are about {abs(shift):.3g} {'above' if shift > 0 else 'below'} those predicted"
         if self.agrees(self.error_with(k, -y), before) and self.follows(k, -1):
@@ -540,38 +541,44 @@ class _Numbers(_Judge):
         return ""
 
     def is_new_level(self, k: int) -> bool:
-        """Whether recent updates were off by much less on the whole: in a random walk each is off by more.
+        """Whether the shift is far beyond those of recent updates, as it is not in a random walk.
 
-        Once a clock has left its range, only as many updates as are kept tell that levels are steady. Without
-        this, walks of 2 in 15 seeds were refused in one of their first weeks.
+        Once a column that only rises has left its range, as many updates as are kept are needed to see that
+        levels are steady. Without this, walks of 2 in 15 seeds were refused in one of their first weeks.
         """
         if self.goes_on and len(self.recent) < RECENT:
             return False
         points, predicted = self.outputs_for(self.rows.X)
         own = self.error_model.seen(points.astype(np.float64), predicted, self.rows.encode(self.rows.y), None)
         recent = [middle_score(seen.tallies[k]) for seen in self.recent]
-        return abs(middle_score(own.tallies[k])) >= self.rules.gain * max(map(abs, recent), default=0.0)
+        return abs(middle_score(own.tallies[k])) >= self.rules.min_gain * max(map(abs, recent), default=0.0)
 
     def called(self, k: int) -> str:
-        """What the targets of an output are called."""
+        """Name of the targets of an output in messages."""
         return "targets" if self.rows.y.shape[1] == 1 else f"targets of column {k}"
 
     def is_factor(self, k: int, factor: float) -> bool:
-        """Whether this is the power of ten nearest to targets over predictions, and they vary that much more.
+        """Whether this is the power of ten nearest to targets over predictions, and targets vary accordingly.
 
-        Targets of another level, with the noise they had, vary too little over ten.
+        Shifted targets with ordinary noise vary too little once they are divided.
         """
         most, least = (
-            (self.rules.about, 2 * self.rules.varies) if self.is_local else (10**0.5, self.rules.varies)
+            (self.rules.max_factor, 2 * self.rules.min_variation)
+            if self.is_local
+            else (10**0.5, self.rules.min_variation)
         )
-        if not 1 / most <= self.ratio_to(k, factor) <= most or not self.error_models(k, factor, least):
+        if not 1 / most <= self.ratio_to(k, factor) <= most or not self.varies_enough(k, factor, least):
             return False
         return self.follows(k) or not self.is_boxed(self.rows.to_points(self.rows.X))
 
     def factor_text(self, k: int, factor: float) -> float:
-        """A power of ten, or what targets are over predictions if that is another number."""
+        """A power of ten, or the ratio of targets to predictions if that is far from it."""
         ratio = self.ratio_to(k, factor)
-        return factor if 1 / self.rules.about <= ratio <= self.rules.about else float(f"{ratio * factor:.1g}")
+        return (
+            factor
+            if 1 / self.rules.max_factor <= ratio <= self.rules.max_factor
+            else float(f"{ratio * factor:.1g}")
+        )
 
     def ratio_to(self, k: int, factor: float) -> float:
         """The median of targets over predictions that are not small, over a factor."""
@@ -579,22 +586,24 @@ class _Numbers(_Judge):
         large = (np.abs(predicted) >= np.median(np.abs(predicted))) & (predicted != 0)
         return float(np.median(y[large] / predicted[large])) / factor if large.any() else 0.0
 
-    def error_models(self, k: int, factor: float, least: float) -> bool:
-        """Whether targets over a factor vary by such a share of what targets do."""
+    def varies_enough(self, k: int, factor: float, least: float) -> bool:
+        """Whether targets over a factor vary by such a share of the expected variation."""
         predicted, deviation = (each[:, k] for each in self.expected)
         usual = np.hypot(predicted.std() * NORMAL, self.usual(k) * np.sqrt(np.mean(deviation**2)))
         targets = self.rows.encode(self.changed(k, self.rows.y[:, k] / factor))[:, k]
         return bool(middle_deviation(targets) >= least * usual)
 
     def follows(self, k: int, sign: int = 1, expected: tuple[Array, Array] | None = None) -> bool:
-        """Whether targets rise and fall with predictions, or against them, about as much as they should.
+        """Whether the rank correlation of targets and predictions is about as high as the noise allows.
 
-        Where noise hides what varies, any targets seem to fit once they are brought near.
+        Where noise dominates, any targets seem to fit once they are shifted.
         """
         predicted, deviation = (each[:, k] for each in expected or self.expected)
         due = predicted.std() / np.hypot(predicted.std(), np.sqrt(np.mean(deviation**2)))
         found = sign * rank_correlation(predicted, self.rows.encode(self.rows.y)[:, k])
-        return bool(found >= max(self.rules.follows * due, self.rules.certain / np.sqrt(len(predicted))))
+        return bool(
+            found >= max(self.rules.correlation * due, self.rules.standard_errors / np.sqrt(len(predicted)))
+        )
 
     def error_with(self, k: int, targets: Array) -> float:
         """Error of an output if these were its targets."""
@@ -607,31 +616,33 @@ class _Numbers(_Judge):
         return y
 
 
-class _Classes(_Judge):
+class _ClassCheck(_BatchCheck):
     """Rows whose targets are classes; errors are means of −log p."""
 
     def fault(self) -> str:
-        """What is wrong with the rows, or nothing."""
+        """Description of the fault; empty without one."""
         before, varies = self.error_for(self.rows.X), len(np.unique(self.labels)) > 1
         if not varies:
             return self.constant_fault()
         found = self.exchanged_classes(before)
-        return found or (self.column_fault(before) if before >= self.rules.odd * self.usual else "")
+        return found or (
+            self.column_fault(before) if before >= self.rules.min_error_outside * self.usual else ""
+        )
 
     def constant_fault(self) -> str:
-        """Whether one class for all rows is no coincidence, and not of one place."""
-        sure = self.log_shares.max(axis=1) >= np.log(self.rules.sure)
+        """Description of an implausible constant class of rows that are not local; empty without one."""
+        sure = self.log_shares.max(axis=1) >= np.log(self.rules.confident)
         expected = self.log_shares.argmax(axis=1)
         others = sure & (expected != self.labels)
         varied = 1 - np.bincount(expected).max() / len(expected)  # share of all but the commonest
-        if min(others.mean(), varied) < self.rules.given_up or self.is_local or self.is_new_class:
+        if min(others.mean(), varied) < self.rules.contradicted or self.is_local or self.is_new_class:
             return ""
         return f"all rows are of the class {self.rows.classes[self.labels[0]]}, where others were expected"
 
     @property
     def is_new_class(self) -> bool:
-        """Whether hardly any known row can have been of the class of the rows."""
-        alike = synthetic_sample_of(self.state, ALIKE)
+        """Whether hardly any known row can have the class of these rows."""
+        alike = synthetic_sample_of(self.state, SYNTHETIC_ROWS)
         if alike is None:
             return False
         points = alike.points.clip(*self.state.lattice.domain.T).astype(self.state.dtype)
@@ -639,7 +650,7 @@ class _Classes(_Judge):
         return bool(np.exp(shares[:, self.labels[0]]).mean() < self.rules.rare)
 
     def exchanged_classes(self, before: float) -> str:
-        """The exchange of classes that explains the error."""
+        """The exchange of classes that explains the error: the assignment of the highest likelihood."""
         names, classes = self.rows.classes, range(len(self.rows.classes))
         matrix = -np.array(
             [self.log_shares[self.labels == k].sum(axis=0) for k in classes]
@@ -674,35 +685,35 @@ class _Classes(_Judge):
 
     def agrees(self, left: float, before: float) -> bool:
         rules = self.rules
-        return left <= self.usual * rules.back and before >= max(
-            left + rules.innovation, rules.doubled * left
+        return left <= self.usual * rules.max_repaired and before >= max(
+            left + rules.min_class_gain, rules.min_class_ratio * left
         )
 
     def is_out(self, before: float) -> bool:
-        return before >= self.rules.worse * self.usual
+        return before >= self.rules.min_class_error * self.usual
 
     def agrees_off(self, left: float, before: float, gain: float) -> bool:
-        return left <= self.rules.back * self.usual and gain * left <= before
+        return left <= self.rules.max_repaired * self.usual and gain * left <= before
 
 
 def middle_deviation(values: Array) -> float:
-    """Median of the distances to the median."""
+    """Median absolute deviation."""
     return float(np.median(np.abs(values - np.median(values))))
 
 
 def is_clock(values: Array) -> bool:
-    """Whether values only rise from row to row: time goes on by itself, and leaves its range every time."""
+    """Whether values never decrease from row to row, like time, which leaves its range in each update."""
     return bool((np.diff(values) >= 0).all())
 
 
 def middle_score(histogram: ScoreHistogram) -> float:
-    """Median of the scores of an update."""
+    """Median conformal score of an update."""
     shares = np.cumsum(histogram.counts.sum(axis=0))
     return float(MIDDLES[np.searchsorted(shares, shares[-1] / 2)])
 
 
 def rank_correlation(one: Array, other: Array) -> float:
-    """Spearman's correlation, 0 for what does not vary."""
+    """Spearman's rank correlation, 0 for constants."""
     first, second = (np.argsort(np.argsort(each)) for each in (one, other))
     return float(np.corrcoef(first, second)[0, 1]) if np.ptp(one) > 0 and np.ptp(other) > 0 else 0.0
 
@@ -713,13 +724,13 @@ def times_plus(a: float, b: float) -> str:
 
 
 def spans_of(counts: Array) -> NDArray[np.intp]:
-    """First cell, and the one after the last, that hold all but 2 % of rows at either end: (inputs, 2)."""
+    """First cell, and the one after the last, without 2 % of the rows at either end: (inputs, 2)."""
     shares = np.cumsum(counts, axis=1) / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     return np.stack([(shares <= ENDS[0]).sum(axis=1), (shares < ENDS[1]).sum(axis=1) + 1], axis=1)
 
 
 def densities_at(known: Array, counts: Array) -> Array:
-    """Known rows in the cells of other rows, of the mean of all cells that have some, for each input."""
+    """Known rows in the cells of other rows, relative to the mean of non-empty cells, shape (inputs,)."""
     usual = known.sum(axis=1) / np.maximum((known > 0).sum(axis=1), 1)
     near = (known * counts).sum(axis=1) / np.maximum(counts.sum(axis=1), 1)
     return np.asarray(near / np.maximum(usual, 1))

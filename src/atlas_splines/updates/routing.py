@@ -40,12 +40,12 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Innovation:
-    """How new rows look to a model that has not learned them.
+    """Innovation statistic of new rows: prequential errors relative to their predictive variance.
 
     Attributes
     ----------
     ratio
-        Mean squared error over what noise and uncertain weights explain: about 1 if nothing is new.
+        Mean squared error over the predictive variance of noise and weights: about 1 without a change.
     ratio_error
         Standard error of the ratio.
     """
@@ -56,7 +56,7 @@ class Innovation:
     def is_noise(self, tolerance: float = 1.0) -> bool:
         """Whether noise explains the rows: the ratio is at most 1 + tolerance, within two standard errors.
 
-        A model is never quite right, so on fresh rows of the same world the ratio is somewhat above 1.
+        Every model is misspecified, so on new rows of the same distribution the ratio is somewhat above 1.
         """
         return self.ratio <= 1 + tolerance + 2 * self.ratio_error
 
@@ -64,16 +64,16 @@ class Innovation:
 def is_quiet(
     posterior: Posterior, phi: Array, y: Array, weights: Array | None, levels: Keys, tolerance: float = 1.0
 ) -> bool:
-    """Whether noise alone explains new rows: then it does so together with uncertain weights all the more.
+    """Whether noise alone explains new rows, a sufficient condition for `Innovation.is_noise`.
 
-    Leverages of 200 rows take as long as a Cholesky factor, and most updates need none of them.
+    Leverages of 200 rows take as long as a Cholesky factor, and most updates do not need them.
 
     Parameters
     ----------
     posterior, phi, y, weights, levels
         As in `innovation`.
     tolerance
-        As in `Surprise.is_noise`.
+        As in `Innovation.is_noise`.
     """
     squares = ((y - posterior.predict(phi, levels)) ** 2 / posterior.noise).mean(axis=1)
     return float(np.average(squares, weights=weights)) <= 1 + tolerance
@@ -82,12 +82,12 @@ def is_quiet(
 def innovation(
     posterior: Posterior, phi: Array, y: Array, weights: Array | None = None, levels: Keys | None = None
 ) -> Innovation:
-    """Compare the errors on new rows with their variance in the posterior, σ²(1 + φᵀΛ⁻¹φ), and of effects.
+    """Innovation test: errors on new rows against their predictive variance σ²(1 + φᵀΛ⁻¹φ), plus effects.
 
     Parameters
     ----------
     posterior
-        What was known before.
+        The posterior before the rows.
     phi, y, weights, levels
         The new rows, as in `Statistics.add`.
 
@@ -110,13 +110,15 @@ def innovation(
         variance = variance + posterior.noise * posterior.effects.variance(levels)
     squares = ((y - predicted) ** 2 / variance).mean(axis=1)
     ratio = float(np.average(squares, weights=weights))
-    spread = float(np.sqrt(np.average((squares - ratio) ** 2, weights=weights) / len(squares)))
-    return Innovation(ratio, spread)
+    ratio_error = float(np.sqrt(np.average((squares - ratio) ** 2, weights=weights) / len(squares)))
+    return Innovation(ratio, ratio_error)
 
 
-RESERVE = 0.25  # of the features of a model, for places that rows come to later
-BLOCKS = 5  # of consecutive rows, held out in turn
-MODEL = -1  # owner of rows that no chart speaks for alone
+RESERVE = (
+    0.25  # of the features of a model, for regions without rows so far; measured in benchmarks/growth.py
+)
+BLOCKS = 5  # of consecutive rows in block cross-validation
+MODEL = -1  # owner of rows that no replacing chart holds
 ELSEWHERE = -2  # owner of rows that were learned already
 
 
@@ -126,10 +128,10 @@ def memory_in(state: State) -> Pool | None:
 
 
 def needed_pool(state: State) -> Pool:
-    """The pool of a state, or a sentence that there is none."""
+    """The pool of a state; raise without one."""
     pool = memory_in(state)
     if pool is None:
-        raise ValueError("this model keeps no evidence to add to; fit it anew, or use retention='chart'")
+        raise ValueError("this model has no memory to add rows to; fit it again, or use retention='chart'")
     return pool
 
 
@@ -140,7 +142,7 @@ def memory_of(state: State) -> LocalMemory | None:
 
 
 def route(state: State, rows: Rows) -> NDArray[np.intp]:
-    """Number of the newest chart with evidence that speaks alone for each row, or that of the model."""
+    """Number of the newest chart whose memory receives each row, or MODEL: shape (rows,)."""
     routes = np.full(len(rows), MODEL)
     for k, chart in enumerate(state.charts):
         if chart.replaces and memory_in(state_of(chart.content)) is not None:
@@ -149,7 +151,7 @@ def route(state: State, rows: Rows) -> NDArray[np.intp]:
 
 
 def chart_of(chart: Chart, pool: Pool) -> Chart:
-    """A chart with another evidence."""
+    """A chart with another memory."""
     return replace(chart, content=model_in(pool.state_like(state_of(chart.content))))
 
 
@@ -165,7 +167,7 @@ def local_rows(window: Window, size: NDArray[np.floating], rows: Rows) -> tuple[
 
 
 def blocks(rows: int) -> list[NDArray[np.intp]]:
-    """Consecutive rows, as they came: neighbours in time are alike, and shall not vouch for each other."""
+    """Blocks of consecutive rows: neighbours in time are correlated and are left out together."""
     return np.array_split(np.arange(rows), min(BLOCKS, rows))
 
 
@@ -182,10 +184,10 @@ class RoutedRows:
     points: Array
     targets: Array
     weights: Array
-    grew: tuple[int, ...] = ()  # bumps that the pool was widened by for these rows
+    grew: tuple[int, ...] = ()  # radial basis functions that were added for these rows
 
     def widened(self, features: int) -> RoutedRows:
-        """The part with more features of the model, if it needs and may have them."""
+        """The part with features added to the model where no others reach, within the budget."""
         if self.owner != MODEL:
             return self
         room = int((1 + RESERVE) * features) - len(self.pool.features)
@@ -204,18 +206,18 @@ class RoutedRows:
         return self.pool.features.keys(self.points)
 
     def is_noise(self, ratio: float) -> bool:
-        """Whether noise explains the rows to their owner: squared errors up to so many times as large."""
+        """Whether noise explains the rows: squared errors up to `ratio` times the predictive variance."""
         rows = (self.phi, self.targets, self.weights, self.levels)
         posterior = self.pool.preferred
         return is_quiet(posterior, *rows, ratio - 1) or innovation(posterior, *rows).is_noise(ratio - 1)
 
     @cached_property
     def grown(self) -> Pool:
-        """The owner's evidence with the rows."""
+        """The memory of the owner with the rows added."""
         rows = self.points, self.targets, self.weights
         if self.is_first:
             return self.pool.extended_by(*rows)
-        phi = self.phi if "phi" in vars(self) else None  # else they are made piece by piece
+        phi = self.phi if "phi" in vars(self) else None  # otherwise they are computed piece by piece
         return self.pool.learned(self.update, *rows, phi=phi, grew=self.grew)
 
 

@@ -1,8 +1,8 @@
-"""Solved charts: windows whose content is solved for from their own rows, and which later rows join.
+"""Solved charts: local models whose content is a Bayesian linear regression on the rows of a window.
 
 A chart replaces the prediction inside its window, equation (23) in docs/math.md. Its content is a memory of
-its own: the sufficient statistics of features that were selected on its rows, in the coordinates of the
-window.
+its own, which later rows join: the sufficient statistics of features that were selected on its rows, in the
+coordinates of the window.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ChartRules:
-    """How the content of a chart is solved for; `benchmarks/solved_charts.py` prints what comes of it.
+    """How the content of a chart is solved for; `benchmarks/solved_charts.py` prints the errors.
 
     Attributes
     ----------
@@ -58,9 +58,9 @@ class ChartRules:
         Of a chart, at most; of few rows there are two for every three. On the paper's second tasks of up to
         4,000 rows the error over that of trained charts is 0.756 with 150, 0.744 with 300 and 0.741 with 550.
     blocks
-        Of consecutive rows that are left out one after the other for out-of-sample errors. Rows of a time
-        series are like their neighbours, so that random folds promise too much; with five blocks, rows that
-        are sorted by an input are extrapolated by a fifth of the window, which promises too little.
+        Of consecutive rows in block cross-validation. Rows of a time series are correlated with their
+        neighbours, so random folds are optimistic; with five blocks, rows that are sorted by an input are
+        extrapolated by a fifth of the window, which is pessimistic.
     constant_precision
         Of the prior of the constant, at most: a chart of few rows predicts their mean, and not a tenth less
         of it.
@@ -76,7 +76,7 @@ CHART_RULES = ChartRules()
 
 @dataclass(frozen=True, eq=False)
 class SolvedChart(Recomputing):
-    """Content of a chart that is solved for, and out-of-sample predictions of its rows.
+    """A chart whose content was solved for, and out-of-sample predictions of its rows.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class SolvedChart(Recomputing):
     size
         Unit of its targets, shape (outputs,).
     pool
-        Its memory, which knows no errors yet.
+        Its memory, without an error model.
     content_predicted
         Predictions of the content for its rows, in that unit, each without the rows of its block; shape
         (rows, outputs).
@@ -112,7 +112,7 @@ class SolvedChart(Recomputing):
 
     @cached_property
     def chart(self) -> Chart:
-        """The chart; most that are solved for are not opened, and its error model is a third of the time."""
+        """The chart, on demand: most are not opened, and the error model takes a third of the time."""
         own, (points, targets, weights) = self.pool, local_rows(self.window, self.size, self.rows)
         if self.keeps_errors:
             own = replace(
@@ -138,7 +138,7 @@ def open_charts(
     loss: str,
     rules: ChartRules = CHART_RULES,
 ) -> SolvedCharts:
-    """Open a chart in each fence whose rows it predicts better, out of sample, than the state as it is.
+    """Open a chart in each window where it has the lower out-of-sample error.
 
     Each row belongs to one chart: that with the largest window there, the newest of several.
 
@@ -157,9 +157,9 @@ def open_charts(
     rules
         How charts are solved for.
     """
-    memberships = np.stack([window.membership(rows.points) for window in windows[::-1]])  # (fences, rows)
+    memberships = np.stack([window.membership(rows.points) for window in windows[::-1]])  # (windows, rows)
     owner = len(windows) - 1 - memberships.argmax(axis=0)
-    pool, held_out = needed_pool(state), OutOfSample(crossed=True)
+    pool, held_out = needed_pool(state), OutOfSample(cross_validated=True)
     for k, window in enumerate(windows):
         own = rows.take(owner == k)
         if not len(own):
@@ -172,14 +172,14 @@ def open_charts(
         if opens:
             state = state.with_charts((*state.charts, solved.chart))
         if len(own) > 1:  # a single row has no others to be predicted from
-            held_out.join(OutOfSample([(after if opens else before, own)], crossed=True))
+            held_out.join(OutOfSample([(after if opens else before, own)], cross_validated=True))
     return SolvedCharts(state, held_out)
 
 
 def is_better(before: Array, after: Array, rows: Rows, loss: str) -> bool:
-    """Whether out-of-sample predictions lose less than those of before, by more than a standard error.
+    """Whether out-of-sample predictions have a lower loss than before, by more than a standard error.
 
-    A single row cannot be left out, so it is believed.
+    A single row cannot be cross-validated and always passes.
     """
     if len(rows) == 1:
         return True
@@ -199,7 +199,7 @@ def solve_chart(
     blocks: Sequence[NDArray[np.intp]],
     rules: ChartRules = CHART_RULES,
 ) -> SolvedChart:
-    """A chart of some rows, which replaces what a model with a pool predicts inside a fence.
+    """Fit a chart that replaces the predictions of a model with a pool inside a window.
 
     Parameters
     ----------
@@ -210,11 +210,11 @@ def solve_chart(
     window
         Its window.
     pool
-        The memory of the model: its loss, dtype and directions are those of the chart.
+        The memory of the model, with the loss, dtype and monotone directions of the chart.
     blocks
-        Numbers of rows that are left out together for out-of-sample predictions; together all rows.
+        Numbers of the rows of each cross-validation block; together all rows.
     rules
-        How.
+        How charts are solved for.
     """
     size = usual_size(rows.targets, pool.loss).astype(pool.dtype)
     points, targets, weights = local_rows(window, size, rows)
@@ -225,8 +225,8 @@ def solve_chart(
         model, predicted = class_content(own, phi, targets, counted, blocks)
         own = with_first_model(own, model)
     else:
-        assess = sums_of(own.total).posterior(prior)
-        predicted = targets - assess.block_cross_validated(phi, targets, counted, blocks)
+        posterior = sums_of(own.total).posterior(prior)
+        predicted = targets - posterior.block_cross_validated(phi, targets, counted, blocks)
     own = replace(own, fewest=pool.fewest, undo=pool.undo)
     keeps_errors = pool.combined_error_model is not None and len(rows) > 1
     return SolvedChart(update, rows, window, size, own, predicted, keeps_errors)
@@ -242,8 +242,7 @@ def chosen_features(
 ) -> tuple[Features, Prior]:
     """Features for rows and a prior, selected on the outputs that vary.
 
-    A window rarely has rows of all classes. The others would have features be chosen for what is not known
-    yet.
+    A window rarely has rows of all classes, and constant outputs would only add noise to the selection.
     """
     varies = np.ptp(targets, axis=0) > 0
     if not varies.any():
@@ -266,7 +265,7 @@ def chosen_features(
 def class_content(
     own: Pool, phi: Array, labels: Array, weights: Array, blocks: Sequence[NDArray[np.intp]]
 ) -> tuple[Atlas, Array]:
-    """The model whose softmax makes classes most likely, and scores of rows without their block."""
+    """Multinomial logistic regression on the features, and out-of-sample scores of the rows."""
     groups = np.empty(len(phi), np.intp)
     for k, block in enumerate(blocks):
         groups[block] = k
@@ -277,7 +276,7 @@ def class_content(
 
 
 def with_first_model(own: Pool, model: Atlas) -> Pool:
-    """A memory of classes that predicts as a model does until later rows join: then both are mixed."""
+    """A memory of classes whose initial model is given; later rows add experts to it."""
     with_base = replace(own, fitted=state_of(model))
     return replace(with_base, experts=ExpertWeights.of(with_base.candidates))
 

@@ -1,4 +1,4 @@
-"""Points like those that were learned: a synthetic sample of a tree of dependent inputs.
+"""A synthetic sample of the known rows, drawn from a Chow–Liu tree of their data density.
 
 Chow and Liu (1968), Approximating discrete probability distributions with dependence trees.
 """
@@ -36,15 +36,15 @@ HALF = 0.5
 
 @dataclass(frozen=True, eq=False)
 class SyntheticSample:
-    """Points like known rows.
+    """Points drawn from the distribution of known rows.
 
     Attributes
     ----------
     points
         Points of the unit cube, shape (points, inputs).
     slack
-        How far around each point its row may have been: nothing where rows were everywhere around, and half a
-        cell where a value stands alone, as that of a category does; shape (points, inputs).
+        Uncertainty of each coordinate: 0 where rows are dense, and half a cell around an isolated value, as
+        that of a category; shape (points, inputs).
     """
 
     points: Array
@@ -52,19 +52,19 @@ class SyntheticSample:
 
     @property
     def low(self) -> Array:
-        """Least coordinates that the rows may have had."""
+        """Lower bounds of the coordinates."""
         return np.asarray(self.points - self.slack)
 
     @property
     def high(self) -> Array:
-        """Greatest coordinates that the rows may have had."""
+        """Upper bounds of the coordinates."""
         return np.asarray(self.points + self.slack)
 
 
 def draw_synthetic_sample(
     data_density: DataDensity, count: int, random: np.random.Generator
 ) -> SyntheticSample:
-    """Draw points with the counts of known rows.
+    """Draw points from the counts of known rows, along the tree.
 
     Examples
     --------
@@ -94,7 +94,7 @@ def draw_synthetic_sample(
 
 
 def one_hot_groups(counts: Array) -> list[list[int]]:
-    """Neighbouring inputs of two values of which each row has exactly one at its upper value.
+    """Groups of one-hot inputs: adjacent, with two values each, and one upper value in each row.
 
     Examples
     --------
@@ -128,7 +128,7 @@ def draw_category(
     cells: NDArray[np.intp],
     random: np.random.Generator,
 ) -> None:
-    """Draw which input of a group is at its upper value, in place; by the input that tells most of it."""
+    """Draw the category of a one-hot group, in place, given the input with the highest mutual information."""
     counts, size = data_density.cell_counts.alone[group], len(cells)
     chances = np.tile([upper_rows(each) for each in counts], (size, 1))  # (points, members)
     parents = [j for j in drawn if {j, *group} <= {*data_density.inputs}]
@@ -156,7 +156,7 @@ def upper_corners(data_density: DataDensity, one: int, other: int) -> Array:
 def draw_cells(
     counts: Array, nearby: Array | None, count: int, random: np.random.Generator
 ) -> NDArray[np.intp]:
-    """Cells of an input by its counts, shape (count,); `nearby` is how much each counts, (count, cells)."""
+    """Cells of an input drawn by its counts, shape (count,); `nearby` are weights, shape (count, cells)."""
     chances = np.broadcast_to(counts, (1, counts.size)) if nearby is None else nearby * counts
     empty = chances.sum(axis=1) == 0  # rounding, or rows that were forgotten
     chances = np.where(empty[:, None], counts + (counts.sum() == 0), chances)
@@ -168,12 +168,12 @@ def draw_cells(
 def near_child(
     data_density: DataDensity, parent: int, child: int, cells: NDArray[np.intp], random: np.random.Generator
 ) -> Array:
-    """How much each cell of an input goes with cells of another, as their pair was counted: (rows, cells)."""
+    """Weight of each cell of an input given cells of its parent, by their pair counts: (rows, cells)."""
     table = pair_table(data_density, parent, child)  # (side + 2, side + 2)
     hats = hats_of(data_density)  # (cells, side + 2)
     corner = corners_of(data_density, cells, random)
-    error_model = hats * data_density.cell_counts.alone[child][:, None]  # (cells, side + 2)
-    share = error_model / np.maximum(error_model.sum(axis=0), 1e-300)
+    counted = hats * data_density.cell_counts.alone[child][:, None]  # (cells, side + 2)
+    share = counted / np.maximum(counted.sum(axis=0), 1e-300)
     weights = table @ share.T / np.maximum(data_density.cell_counts.alone[child], 1e-300)  # (side + 2, cells)
     return np.asarray(weights[corner])
 
@@ -181,7 +181,7 @@ def near_child(
 def corners_of(
     data_density: DataDensity, cells: NDArray[np.intp], random: np.random.Generator
 ) -> NDArray[np.intp]:
-    """One of the corners around each cell, by its share, shape (rows,)."""
+    """A corner drawn for each cell by its hat functions, shape (rows,)."""
     steps = np.cumsum(hats_of(data_density)[cells], axis=1)
     return np.asarray(
         (steps <= random.random(len(cells))[:, None]).sum(axis=1).clip(max=data_density.side + 1)
@@ -189,7 +189,7 @@ def corners_of(
 
 
 def hats_of(data_density: DataDensity) -> Array:
-    """Share of each corner of a pair's side in the middle of each cell of an input: (cells, corners)."""
+    """Hat functions of the corners of a pair's side at the centre of each cell: (cells, corners)."""
     place = (np.arange(data_density.cells) + HALF) / data_density.cells * data_density.side + HALF
     return np.maximum(1 - np.abs(place[:, None] - np.arange(data_density.side + 2)), 0)
 
@@ -203,7 +203,7 @@ def pair_table(data_density: DataDensity, one: int, other: int) -> Array:
 
 
 def spanning_tree(data_density: DataDensity, without: set[int]) -> list[tuple[int, int | None]]:
-    """Inputs that have pairs, each with the one before it that tells most of it; the first has none."""
+    """Maximum spanning tree of mutual information: inputs with pairs and their parents; None for the root."""
     inputs = [j for j in data_density.inputs if j not in without]
     if not inputs:
         return []
@@ -222,7 +222,7 @@ def spanning_tree(data_density: DataDensity, without: set[int]) -> list[tuple[in
 
 
 def mutual_information(table: Array) -> float:
-    """How much one input of a pair tells of the other, in nats.
+    """Mutual information of a pair of inputs, in nats.
 
     Examples
     --------
@@ -243,14 +243,11 @@ def stands_alone(counts: Array) -> NDArray[np.bool_]:
 
 Area = TypeVar("Area", bound=Footprint)
 
-DRAWN = 4000  # points: a share of them is off by less than a hundredth
+DRAWN = 4000  # points: the standard error of a share is below a hundredth
 
 
 def synthetic_sample_of(state: State, count: int = DRAWN) -> SyntheticSample | None:
-    """So many points like the rows that a state and its charts know; None if they were not counted.
-
-    They are the same each time.
-    """
+    """A synthetic sample of the known rows of a state and its charts; None if they were not counted."""
     found = densities_of(state)
     rows = np.array([data_density.cell_counts.alone[0].sum() for data_density, _ in found])
     if not found or not rows.sum():
@@ -267,7 +264,7 @@ def synthetic_sample_of(state: State, count: int = DRAWN) -> SyntheticSample | N
 
 
 def densities_of(state: State) -> list[tuple[DataDensity, Window | None]]:
-    """Where the rows of a state have been, and those of its charts, with the fence of each."""
+    """The data density of a state, and those of its charts with their windows."""
     error_model = error_model_of(state)
     if error_model is None or error_model.data_density is None:
         return []
@@ -280,10 +277,7 @@ def densities_of(state: State) -> list[tuple[DataDensity, Window | None]]:
 
 
 def rows_near(state: State, j: int, units: Array) -> Array:
-    """How many of the rows that a state and its charts know are in the cell of each coordinate of an input.
-
-    Rows beyond what they are counted over are in the cells at its ends.
-    """
+    """Number of known rows in the cell of each coordinate of an input; end cells hold rows outside."""
     found = np.zeros(units.shape)
     for data_density, window in densities_of(state):
         low, high = (0.0, 1.0) if window is None else window.box[j]
@@ -295,7 +289,7 @@ def rows_near(state: State, j: int, units: Array) -> Array:
 
 
 def placed(drawn: SyntheticSample, window: Window | None) -> SyntheticSample:
-    """Points of the box of a chart, in the coordinates of its model."""
+    """Points of a chart's window in the coordinates of the model."""
     if window is None:
         return drawn
     low, high = window.box.T
@@ -303,10 +297,10 @@ def placed(drawn: SyntheticSample, window: Window | None) -> SyntheticSample:
 
 
 def with_known_rows(state: State, area: Area) -> Area:
-    """A footprint that tells which share of the rows that a state knows lie in it.
+    """A footprint with the estimated share of known rows in it.
 
-    Two sketches are asked: points like known rows, of which too few go together, and the bumps of the
-    evidence, too many of which stand in the middle of the rows. Where these find more, it is the mean.
+    The synthetic sample underestimates dependence, so its share tends to be low; the radial basis functions
+    of the memory are concentrated among the rows, so theirs tends to be high. If it is, the mean is taken.
     """
     if densities_of(state) and area.volume == 1:
         return replace(area, known_rows=1.0)
@@ -318,7 +312,7 @@ def with_known_rows(state: State, area: Area) -> Area:
 
 
 def crowding_in(state: State, area: Footprint) -> float:
-    """Share of the known rows in boxes, as the bumps of the model's own evidence tell; 0 without bumps."""
+    """Share of the known rows in boxes by the model's radial basis functions; 0 without any."""
     pool = state.pooled
     if not isinstance(area, BoxFootprint) or not isinstance(pool, Pool) or not pool.features.radial_bases:
         return 0.0

@@ -1,4 +1,4 @@
-"""`update` and `footprint`: a state learns rows, and the points that this can change."""
+"""`update`, the incremental learning of new rows without forgetting, and `footprint`, what it can change."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from atlas_splines.updates.incremental import pool_rows
 from atlas_splines.updates.initial_memory import FEATURES
 from atlas_splines.updates.log import RowDigest, Update, learned_before
 from atlas_splines.updates.metrics import HeldOut
-from atlas_splines.updates.plan import BY_EVIDENCE, Count, Cover, Retention, UpdatePlan, plan_update
+from atlas_splines.updates.plan import POOLING, Count, Cover, Retention, UpdatePlan, plan_update
 from atlas_splines.updates.refusal import Origin, refuse_faulty
 from atlas_splines.updates.routing import memory_in
 from atlas_splines.updates.solved_charts import open_charts
@@ -37,7 +37,7 @@ __all__ = ["footprint", "points_in", "state_after", "update"]
 
 
 def points_in(box: Domain, rows: int, random: np.random.Generator) -> NDArray[np.float64]:
-    """Random points of a box.
+    """Uniform random points of a box.
 
     Examples
     --------
@@ -79,7 +79,7 @@ def update(
     assess: bool = True,
     digest: RowDigest | None = None,
 ) -> Update:
-    """Teach a model new data, in place, without breaking it elsewhere.
+    """Update a model with new data, in place, without forgetting elsewhere.
 
     Parameters
     ----------
@@ -88,66 +88,64 @@ def update(
     X, y
         The new data: inputs in the domain, shape (rows, inputs), and targets.
     retention
-        - "auto": let the data decide. Rows that noise explains are pooled; rows that contradict what is known
-          in one place get charts; where the world drifts, shorter memories take over. Without evidence, which
-          a fitted estimator's model keeps, it is "chart".
-        - "pool": add the rows to the evidence of all rows before, and solve anew. The order of updates does
-          not matter, nothing is forgotten, and everything can change.
-        - "chart": freeze the model and add charts around the data. Outside the footprint no prediction
-          changes by a bit, and `Atlas.revert` undoes the update exactly. With evidence their content is
-          solved for from the rows, takes the place of the model's there, and later rows join it; without, it
-          is trained.
+        - "auto": change detection decides. Rows that noise explains are pooled; rows that contradict the
+          model locally get charts; under drift the weights of exponentially weighted statistics grow. Without
+          a memory, which the model of a fitted estimator has, it is "chart".
+        - "pool": add the rows to the cumulative statistics and solve again. The order of updates does not
+          matter, nothing is forgotten, and every prediction can change.
+        - "chart": freeze the model and add charts around the data. Outside the footprint all predictions stay
+          the same bit for bit, and `Atlas.revert` undoes the update exactly. With a memory their content is
+          solved for from the rows and replaces the model there, and later rows join it; without, it is
+          trained.
         - "rehearsal": train the model on the new data together with as many points from elsewhere,
-          labelled by the model as it was. Everything can change a little.
-        - "both": rehearsal, then charts for what it leaves. Everything can change a little.
+          labelled by the model as it was. Every prediction can change a little.
+        - "both": rehearsal, then charts on its residuals. Every prediction can change a little.
         - "none": the paper's plain training, which changes a cross around the data.
     cover
-        "touch": charts count in full on all of the data, and fade out within three cells of their fence.
-        "inside": charts change nothing outside the cells of the data, and fade out towards its rim.
+        "touch": charts have full weight on all of the data, and none beyond a margin of three cells.
+        "inside": charts have no weight outside the cells of the data, and less near their rim.
     density
         Density of trained charts, in coordinates where the data's box is the unit cube. By default one grows
-        from density 3 to at most 6 as long as a tenth of the rows, held out, says that it helps. With few
-        rows it is coarser: at first there are 8 rows for each basis function of an input, and never fewer
-        than 2.
+        from density 3 to at most 6 as long as that lowers the loss of a held-out tenth of the rows. With few
+        rows it is coarser: 8 rows for each basis function of an input at first, and never fewer than 2.
     terms
         Pairs of exponentials of each trained chart; by default 10.
     charts
         How many charts. "auto" splits the data in two along one input as long as that shrinks the volume of
         the bounding boxes to 70 % or less, with 8 charts at most and 50 rows at least in each. A given
-        number is kept to while each chart can have a quarter of its even share of the rows.
+        number is used while each chart has at least a quarter of an equal share of the rows.
     epochs
         Passes over the data; by default 50, or more if that makes fewer than 5000 batches. A chart makes at
         most so many for each density and for each of three falling learning rates.
     batch_size, learning_rate, loss, sample_weight, random_state, progress
         As in `train`.
     extend
-        Whether X may lie beyond the domain, for "pool" and for "auto" with evidence. Evidence counts such
+        Whether X may lie beyond the domain, for "pool" and for "auto" with a memory. Statistics count such
         rows at the edge of the domain; charts around them extend it.
     features
-        How many features evidence may be of. With "auto", rows that none of them reaches get new ones, up to
-        this number and a quarter more; then the result depends on the order of updates.
+        Most features of the memory. With "auto", rows that none of them reaches get new ones, up to this
+        number and a quarter more; then the result depends on the order of updates.
     rest
         Further rows of the new data, in pieces (X, y) or (X, y, sample_weight), for data that does not fit
-        into memory. They are pooled, or join charts, one piece after the other; whether to open charts is
-        decided by X alone, and the errors in the log are those on X. For "pool", and for "auto" with
-        evidence.
+        into memory. They are pooled, or join charts, one piece after the other; change detection uses X
+        alone, and the errors in the log are those on X. For "pool", and for "auto" with a memory.
     message, author
-        Why the update is made, and by whom: for the log.
+        Reason and author of the update, for the log.
     accept
         Whether to learn rows that are otherwise not learned: those that are faulty as a whole, such as a
         file in other units or with two columns exchanged, which raise `UpdateRefused`; and those of an
-        earlier update, of which an `UpdateWarning` tells.
+        earlier update, for which an `UpdateWarning` is issued.
     assess
-        Whether the log tells how well the rows are predicted by all others, which can take longer than to
-        learn them. The error before learning is there in any case.
+        Whether the rows are cross-validated for the log, which can take longer than learning them. The error
+        before learning is logged in any case.
     digest
-        For the log, that of the rows, if they have other numbers where they come from than these. Whoever
-        gives it has judged the rows there.
+        Digest of the rows in their original coordinates, if these differ from X; the caller has then checked
+        the rows for faults.
 
     Returns
     -------
     Update
-        Also the newest entry of ``model.updates``; or that of the earlier update with these rows.
+        The newest entry of ``model.updates``, or the entry of the earlier update with these rows.
 
     Examples
     --------
@@ -169,7 +167,7 @@ def update(
         cover, charts, density, terms, epochs, batch_size, learning_rate, loss, progress, features
     )
     trainer = Trainer(model, loss=loss, batch_size=batch_size, learning_rate=learning_rate)  # checks options
-    extend = extend and retention in BY_EVIDENCE and state_of(model).pooled is not None
+    extend = extend and retention in POOLING and state_of(model).pooled is not None
     rows = _checked(trainer, X, y, sample_weight, extend=extend)
     rows = rows.take(rows.weights > 0)
     plan = plan_update(state_of(model), rows.points, retention, cover, charts)
@@ -184,7 +182,7 @@ def update(
         rest = digest.watching(rest)
     pieces = _Pieces(_checked(trainer, *piece, extend=extend) for piece in rest)
     learned = _learn(model, id, rows, plan, options, np.random.default_rng(random_state), pieces)
-    if plan.retention in BY_EVIDENCE and assess:
+    if plan.retention in POOLING and assess:
         learned = replace(learned, held_out=assess_pooled(learned.state, id, rows, loss))
     draft = model_in(learned.state)  # whatever fails, the model stays as it is
     before = model.fingerprint()
@@ -212,9 +210,9 @@ def update(
         message=message,
     )
     decided = plan.retention == "auto"
-    done.caution = harm_warning(state_of(model), learned.state, [*model.updates, done], loss, decided)
-    if done.caution:
-        warn_of(f"update {id}: {done.caution}")  # before it counts: whoever makes it an error has no update
+    done.warning = harm_warning(state_of(model), learned.state, [*model.updates, done], loss, decided)
+    if done.warning:
+        warn_of(f"update {id}: {done.warning}")  # before the commit: a warning that raises leaves no update
     commit(model, state_of(draft), done)
     return done
 
@@ -250,7 +248,7 @@ def state_after(
         "touch", "auto", None, None, None, batch_size, learning_rate, loss, False, features
     )
     trainer = Trainer(model, loss=loss, batch_size=batch_size, learning_rate=learning_rate)
-    extend = extend and retention in BY_EVIDENCE and state_of(model).pooled is not None
+    extend = extend and retention in POOLING and state_of(model).pooled is not None
     rows = _checked(trainer, X, y, sample_weight, extend=extend)
     rows = rows.take(rows.weights > 0)
     plan = plan_update(state_of(model), rows.points, retention, options.cover, options.charts)
@@ -258,19 +256,19 @@ def state_after(
 
 
 def fewest_of(state: State) -> int:
-    """Rows of which anything is kept apart, at least."""
+    """Fewest rows of which anything is kept apart."""
     pool = memory_in(state)
     return 1 if pool is None else pool.fewest
 
 
 def refuse_few(state: State, rows: Rows, plan: UpdatePlan) -> None:
-    """Refuse a chart of rows that are so few that it would tell them, where none may be kept."""
+    """Refuse charts of so few rows that their content reveals them, where no rows may be kept."""
     fewest = fewest_of(state)
     for window in plan.windows if fewest > 1 else ():
         count = int((window.membership(rows.points) == 1).sum())
         if count < fewest:
             raise ValueError(
-                f"a chart of {count} rows would tell them, and a model that keeps sums alone has none of "
+                f"a chart of {count} rows would reveal them, and a model that keeps sums alone has none of "
                 f"fewer than {fewest}; use retention='pool'"
             )
 
@@ -295,7 +293,7 @@ def footprint(
     cover: Cover = "touch",
     charts: Count = "auto",
 ) -> Footprint:
-    """Tell which predictions an update with inputs X could change, without any training.
+    """The points whose prediction an update with inputs X can change, without any training.
 
     Parameters
     ----------
@@ -319,7 +317,7 @@ def footprint(
 
 
 class _Pieces:
-    """Pieces of rows that come one after the other, and how many rows have come."""
+    """An iterator over pieces of rows that counts them."""
 
     def __init__(self, pieces: Iterable[Rows]) -> None:
         self.pieces, self.rows = pieces, 0
@@ -332,7 +330,7 @@ class _Pieces:
 
 @dataclass(frozen=True, eq=False)
 class _Learned:
-    """What an update has made of a model."""
+    """The result of an update before it is committed."""
 
     state: State
     kind: str
@@ -351,8 +349,8 @@ def _learn(
     random: np.random.Generator,
     rest: _Pieces,
 ) -> _Learned:
-    """Learn as planned, on a state of its own."""
-    if plan.retention in BY_EVIDENCE:
+    """Learn as planned, on a copy of the state."""
+    if plan.retention in POOLING:
         return _learn_pooled(state_of(model), id, rows, plan, options, rest)
     if any(True for _ in rest):
         raise ValueError(f"retention={plan.retention!r} learns all rows at once; give them as X and y")
@@ -367,7 +365,7 @@ def _learn(
     except TrainingDiverged as diverged:
         return _Learned(state_of(model), plan.retention, plan.footprint, diverged.history, DIVERGED)
     idle = plan.windows and draft.charts == model.charts
-    # rehearsal has learned all rows by the time that charts hold some out
+    # with "both", rehearsal has learned the rows that charts hold out
     held_out = out_of_sample.assessed(options.loss) if plan.retention == "chart" else None
     reason = NO_CHART if idle else ""
     return _Learned(state_of(draft), plan.retention, plan.footprint, history, reason, held_out)
@@ -380,7 +378,7 @@ def _learn_pooled(
     decide = plan.retention == "auto"
     done = pool_rows(state, id, rows, decide, options.cover, options.charts, options.features, rest)
     domain, dtype, reason = done.state.lattice.domain, state.dtype, done.reason
-    area: Footprint = RestFootprint(domain, dtype, () if rest.rows else plan.left_alone)
+    area: Footprint = RestFootprint(domain, dtype, () if rest.rows else plan.unaffected)
     if done.is_local:
         area = BoxFootprint(domain, dtype, done.windows)
     if rest.rows and decide:
@@ -389,7 +387,7 @@ def _learn_pooled(
 
 
 def _draft(model: Atlas, retention: Retention) -> Atlas:
-    """A model to work on; charts leave its coefficients alone, so they need no copy of these."""
+    """A draft of the model; charts do not change its coefficients, which need no copy then."""
     state = state_of(model)
     return model_in(state if retention == "chart" else replace(state, table=state.table.copy()))
 
@@ -403,25 +401,25 @@ def _train(
     random: np.random.Generator,
     out_of_sample: OutOfSample,
 ) -> History:
-    """Change the model as planned; return the last training history, and note what charts held out."""
+    """Train the model as planned; append out-of-sample predictions and return the last training history."""
     history = History()
     if plan.retention != "chart":
         learned = rows
         if plan.not_rehearsed is not None:
-            learned = rows.join(_elsewhere(model, rows, plan.not_rehearsed, options.loss, random))
+            learned = rows.join(_rehearsed(model, rows, plan.not_rehearsed, options.loss, random))
         history = run_at(1, model, Split(learned, None), options.schedule(len(learned)), random)
     for window in plan.windows:
         learned_chart = learn_chart(model, id, rows, window, options, random)
         history = learned_chart.history
-        out_of_sample.join(OutOfSample(learned_chart.out_of_sample, learned_chart.crossed))
+        out_of_sample.join(OutOfSample(learned_chart.out_of_sample, learned_chart.cross_validated))
         if learned_chart.chart is not None:
             take_state(model, state_of(model).with_charts((*model.charts, learned_chart.chart)))
     return history
 
 
-def _elsewhere(model: Atlas, rows: Rows, left_out: Footprint, loss: str, random: np.random.Generator) -> Rows:
-    """Up to as many points again from where the data does not speak, labelled by the model as it is."""
+def _rehearsed(model: Atlas, rows: Rows, excluded: Footprint, loss: str, random: np.random.Generator) -> Rows:
+    """Up to as many points outside the region of the new rows, labelled by the model."""
     points = points_in(model.domain, 4 * len(rows), random).astype(model.dtype)
-    points = points[~left_out.contains(points)][: len(rows)]
+    points = points[~excluded.contains(points)][: len(rows)]
     labels = find_loss(loss).labels(evaluate(state_of(model), points))
     return Rows(points, labels, np.full(len(points), rows.weights.mean(), model.dtype))

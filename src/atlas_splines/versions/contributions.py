@@ -1,4 +1,4 @@
-"""What updates added to the sums of a model, and how such additions are united."""
+"""Additions of updates to the sufficient statistics of a model, and their union, which is exact."""
 
 from __future__ import annotations
 
@@ -57,28 +57,28 @@ FORGOTTEN = "rows that the base had were forgotten; merge first, and forget afte
 
 @dataclass(frozen=True, eq=False)
 class PoolAdditions:
-    """What was added to a pool.
+    """The additions to a pool.
 
     Attributes
     ----------
     batches
-        Evidence of the latest updates, each by itself.
+        Statistics of the latest updates, each by itself.
     rest
         Sums of all other rows that were added; None if there were none.
     centres
-        Bumps that were added to each group, shape (bumps, inputs); empty if none were.
+        Radial basis functions that were added to each group, shape (functions, inputs); empty without any.
     radial_bases
-        How many each group had before.
+        Their number in each group before.
     output_mode
-        Who speaks afterwards.
+        The output mode afterwards.
     has_base
-        Whether the model as it was fitted at first is still a candidate, or that of kept rows is one.
+        Whether the initial model is still a candidate, or that of kept rows is one.
     error_model
-        How far off predictions were before; None if that was not watched.
+        The error model before; None without one.
     rows
         The rows that were added, if rows are kept.
     grown
-        The update that each of the added bumps came with, for each group; 0 if that is not known.
+        Update of each of the added functions, for each group; 0 if unknown.
     """
 
     batches: tuple[Batch, ...]
@@ -98,20 +98,20 @@ class PoolAdditions:
 
 
 def pool_digest(pool: Pool) -> str:
-    """Hash of all that a pool holds."""
+    """Hash of a pool."""
     return version_of("pool", digests_of({"pool": pool_header(pool)}, pool_tensors(pool, "pool")))
 
 
 def pool_additions(
     old: Pool | None, new: Pool | None, last: int, error_model: ErrorModel | None = None
 ) -> PoolAdditions:
-    """What a pool has that an older one had not, by updates after the last of that.
+    """The additions to a pool by updates after the last of an older one.
 
-    `error_model` is that of the base, with all updates that it had and that stand.
-    A pool that is not the older one with something added gets a ValueError.
+    `error_model` is that of the base, with all its updates that were not reverted. Raises a ValueError if the
+    pool is not the older one plus additions.
     """
     if old is None or new is None:
-        raise ValueError("evidence was dropped or started since")
+        raise ValueError("its memory was dropped or started since")
     centres = added_bases(old, new)
     check_same_kind(old, new)
     wider = old.widened(centres) if any(map(len, centres)) else old
@@ -126,7 +126,7 @@ def pool_additions(
 
 
 def grown_with(pool: Pool, centres: Sequence[Array]) -> tuple[tuple[int, ...], ...]:
-    """The updates that the last bumps of each group came with, as many as there are centres."""
+    """Updates of the last radial basis functions of each group, as many as there are centres."""
     known = pool.grown or ((),) * len(centres)
     pairs = zip(known, centres, strict=True)
     return tuple(
@@ -135,20 +135,20 @@ def grown_with(pool: Pool, centres: Sequence[Array]) -> tuple[tuple[int, ...], .
 
 
 def added_rows(old: LocalMemory | None, new: LocalMemory | None, last: int) -> HeldRows | None:
-    """Rows that a memory keeps from updates after the last of an older one; None if no rows are kept."""
+    """Kept rows of updates after the last of an older memory; None if no rows are kept."""
     if old is None or new is None:
         return None
     is_new = new.rows.updates > last
     known, before = new.rows.take(~is_new).hashes, old.rows.hashes
     if not np.array_equal(
         known, before[len(before) - len(known) :]
-    ):  # the oldest may have left by themselves
+    ):  # the oldest may have been dropped within the budget
         raise ValueError(FORGOTTEN)
     return new.rows.take(is_new)
 
 
 def added_bases(old: Pool, new: Pool) -> tuple[Array, ...]:
-    """Bumps of each group that only the newer pool has."""
+    """Radial basis functions of each group that only the newer pool has."""
     one, other = old.features, new.features
     kinds = [
         (
@@ -166,27 +166,27 @@ def added_bases(old: Pool, new: Pool) -> tuple[Array, ...]:
         same = same and np.array_equal(a.lengths, b.lengths)
         same = same and np.array_equal(a.centres, b.centres[: len(a.centres)])
     if not same:
-        raise ValueError("its evidence is of other features")
+        raise ValueError("its memory has other features")
     pairs = zip(one.radial_bases, other.radial_bases, strict=True)
     return tuple(b.centres[len(a.centres) :] for a, b in pairs)
 
 
 def check_same_kind(old: Pool, new: Pool) -> None:
-    """Refuse pools that count rows in different ways."""
+    """Refuse pools with other half-lives, losses, units or priors."""
     ways = [
         (pool.half_lives, pool.loss, pool.dtype, pool.weight_unit, pool.prior.steps, *pool.prior.precisions)
         for pool in (old, new)
     ]
     if ways[0] != ways[1]:
-        raise ValueError("its evidence counts rows in another way")
+        raise ValueError("its memory counts rows in another way")
     fits = old.fitted, new.fitted
     same = fits[1] is None or (fits[0] is not None and np.array_equal(fits[0].table, fits[1].table))
     if not same or memory_frame(old.memory) != memory_frame(new.memory):
-        raise ValueError("its evidence starts from another fit")
+        raise ValueError("its memory starts from another fit")
 
 
 def memory_frame(memory: LocalMemory | None) -> tuple[object, ...]:
-    """What the fit chose of a local memory; its rows are another matter."""
+    """What the fit chose of a local memory, without its rows."""
     if memory is None:
         return ()
 
@@ -203,7 +203,7 @@ def memory_frame(memory: LocalMemory | None) -> tuple[object, ...]:
 
 
 def check_memory(pool: Pool, added: PoolAdditions) -> None:
-    """Refuse additions with rows to a model that keeps none, and those without to one that does."""
+    """Refuse additions with rows for a model that keeps none, and additions without for one that does."""
     if pool.memory is None and added.rows is not None:
         raise ValueError(
             "it carries rows, and the model keeps sums alone; use one of a model with memory='sums'"
@@ -215,7 +215,7 @@ def check_memory(pool: Pool, added: PoolAdditions) -> None:
 
 
 def rest_of(old: Statistics, new: Statistics, batches: Sequence[Batch]) -> Statistics | None:
-    """Sums of the rows that came between two totals besides those of some updates."""
+    """Sums of the rows between two totals that are not in the batches; None without any."""
     try:
         rest = new - old
         for batch in batches:
@@ -241,7 +241,7 @@ def renumbered(pool: Pool, numbers: Mapping[int, int]) -> Pool:
 
 
 def updates_in(pool: Pool) -> list[int]:
-    """Numbers of the updates that a pool knows of."""
+    """Numbers of the updates in a pool."""
     kept = [] if pool.memory is None else np.unique(pool.memory.rows.updates).tolist()
     grown = [update for updates in pool.grown for update in updates]
     return [*kept, *grown, *(batch.update for batch in pool.recent)]
@@ -255,7 +255,7 @@ def renumbered_rows(rows: HeldRows, numbers: Mapping[int, int]) -> HeldRows:
 
 
 def followed(pool: Pool, added: PoolAdditions) -> Pool:
-    """The pool after the updates that were added to it, one after the other: every bit as it was there."""
+    """The pool after the added updates, one after the other, bit for bit as on the other side."""
     check_memory(pool, added)
     grown = grown_by(pool, added, {})
     for batch in added.batches:
@@ -266,7 +266,7 @@ def followed(pool: Pool, added: PoolAdditions) -> Pool:
 
 
 def merged(ours: Pool, added: PoolAdditions, numbers: Mapping[int, int]) -> Pool:
-    """The pool of all rows, where some were added on both sides; its own updates have their numbers already.
+    """The pool of all rows, where both sides have added some; its own updates are numbered already.
 
     `numbers` are those that the added updates get.
     """
@@ -275,8 +275,8 @@ def merged(ours: Pool, added: PoolAdditions, numbers: Mapping[int, int]) -> Pool
     grown = [size - before for size, before in zip(sizes, added.radial_bases, strict=True)]
     if added.grew and any(grown):
         raise ValueError(
-            "features have grown on both sides, where rows came that none had reached; "
-            "teach one side the rows of the other instead"
+            "features were added on both sides, for rows that none had reached; "
+            "update one side with the rows of the other instead"
         )
     pool = grown_by(ours, added, numbers)
     places = ours.features.without_bases(grown).places_in(ours.features) if any(grown) else None
@@ -307,19 +307,19 @@ def grown_by(pool: Pool, added: PoolAdditions, numbers: Mapping[int, int]) -> Po
 
 
 def wide(sums: Statistics, places: NDArray[np.intp] | None, pool: Pool) -> Statistics:
-    """Sums of the features of a pool, which are zero but at some places."""
+    """Sums, padded with zeros to the features of a pool."""
     return sums if places is None else sums.widened(places, len(pool.features))
 
 
 Route = tuple[int, int]  # an update and which of its charts, or MODEL
 
 MODEL: Route = (0, 0)
-ADDITIVE = ("pool", "chart")  # kinds of updates that leave alone what was there
+ADDITIVE = ("pool", "chart")  # kinds of updates that change no earlier coefficients
 
 
 @dataclass(frozen=True, eq=False)
 class Additions:
-    """What was added to a model since some version, its base.
+    """The additions to a model since a version, its base.
 
     Attributes
     ----------
@@ -332,15 +332,15 @@ class Additions:
     records
         Entries of the log since.
     reverted
-        When updates of the base were taken back since, by their number.
+        Times at which updates of the base were reverted since, by their number.
     charts
-        Charts that were opened since, and stand.
+        Charts that were opened since, and not reverted.
     pools
-        What was added to the evidence of the model, or of a chart of the base.
+        Additions to the memory of the model, or of a chart of the base.
     digests
         Digests of all pools of the base.
     state
-        The state now, if it is at hand.
+        The state now, if it is available.
     """
 
     last: int
@@ -357,11 +357,11 @@ class Additions:
 
 
 def additions_of(base: Atlas, side: Atlas) -> Additions:
-    """What a model has that its base had not; a ValueError says why it is more than an addition."""
+    """The additions to a model since its base; raise a ValueError if it has changed otherwise."""
     base, side = snapshot_of(base), snapshot_of(side)
     last = next_id(base.updates) - 1
     if chain_at(side.updates, last) != chain_of(base.updates):
-        raise ValueError("its log does not go on from that of the base")
+        raise ValueError("its log does not continue that of the base")
     records = tuple(record for record in unfolded(side.updates) if record.id > last)
     for record in records:
         if record.kind not in ADDITIVE:
@@ -398,7 +398,7 @@ def additions_of(base: Atlas, side: Atlas) -> Additions:
 
 
 def chain_at(log: Sequence[Record], last: int) -> str:
-    """The hash over a log when an update was its last; empty if there was none such, or it cannot be told."""
+    """The hash over a log up to an update; empty if there is none, or if its entry is folded."""
     folded = folded_of(log)
     if (folded is not None and folded.last > last) or last > next_id(log) - 1:
         return ""
@@ -407,7 +407,7 @@ def chain_at(log: Sequence[Record], last: int) -> str:
 
 
 def reverted_since(base: Sequence[Record], side: Sequence[Record], last: int) -> dict[int, datetime]:
-    """Updates of the base that were taken back since, oldest deed first."""
+    """Updates of the base that were reverted since, in the order of that."""
     standing = {record.id for record in base if record.reverted is None}
     found = {
         record.id: record.reverted
@@ -418,16 +418,16 @@ def reverted_since(base: Sequence[Record], side: Sequence[Record], last: int) ->
 
 
 def taken_back(state: State, updates: Iterable[int]) -> State:
-    """The state without some updates, or a sentence that it cannot do without one."""
+    """The state without some updates; raise if one cannot be reverted."""
     for update in updates:
         if not is_held(state, update):
-            raise ValueError(f"update {update} was taken back on one side, and no longer can be on the other")
+            raise ValueError(f"update {update} was reverted on one side, and no longer can be on the other")
         state = state_without(state, update)
     return state
 
 
 def route(state: State) -> list[Route]:
-    """Who may have evidence in a state: the model, then each chart."""
+    """Keys of the possible memories of a state: the model, then each chart."""
     updates = [chart.update for chart in state.charts]
     return [MODEL, *((update, updates[:k].count(update)) for k, update in enumerate(updates))]
 
@@ -438,26 +438,26 @@ def states_of(state: State) -> list[State]:
 
 
 def pools_of(state: State) -> dict[Route, Pool]:
-    """Every pool of a state, by its owner."""
+    """Every pool of a state, by its key."""
     found = zip(route(state), map(memory_in, states_of(state)), strict=True)
     return {owner: pool for owner, pool in found if pool is not None}
 
 
 def check_charts(before: Sequence[Chart], now: Sequence[Chart]) -> None:
-    """Refuse charts that are not those of before, with others after them."""
+    """Refuse charts that do not begin with those of before."""
     same = len(now) >= len(before) and all(
         (one.update, one.replaces, one.window.density) == (other.update, other.replaces, other.window.density)
         and np.array_equal(one.window.cells, other.window.cells)
         for one, other in zip(before, now, strict=False)
     )
     if not same:
-        raise ValueError("it has not the charts of the base")
+        raise ValueError("it does not have the charts of the base")
 
 
 def check_untouched(
     before: State, now: State, routes: Sequence[Route], added: Mapping[Route, object]
 ) -> None:
-    """Refuse coefficients that have changed where no evidence was added."""
+    """Refuse coefficients that have changed without an addition to their memory."""
     if MODEL not in added and not same_tables(before.with_charts(()), now.with_charts(())):
         raise ValueError("its coefficients were trained since")
     for owner, one, other in zip(routes[1:], before.charts, now.charts, strict=False):
@@ -469,9 +469,9 @@ def check_untouched(
 
 
 def follow(model: Atlas, added: Additions) -> Atlas:
-    """The base with what was added to it, to the bit; a ValueError if that is more than it can tell."""
+    """The base with its additions, bit for bit; raise a ValueError if these are incomplete."""
     if any(addition.rest is not None for addition in added.pools.values()):
-        raise ValueError("more updates were pooled since than can be told apart")
+        raise ValueError("more updates were pooled since than are kept apart")
     state = taken_back(state_of(model), added.reverted)
     pools = {
         owner: followed(pool, added.pools[owner])
@@ -493,7 +493,7 @@ def follow(model: Atlas, added: Additions) -> Atlas:
 def logged(
     log: Sequence[Record], records: Sequence[Record], reverted: Mapping[int, datetime], state: State
 ) -> list[Record]:
-    """A log with more entries, and some marked as taken back."""
+    """A log with more entries, and some marked as reverted."""
     marked = [
         replace(record, reverted=reverted[record.id]) if record.id in reverted else record for record in log
     ]

@@ -1,7 +1,7 @@
-"""Deltas: what turns one version of an estimator that keeps rows into another.
+"""Deltas: the difference between two versions of an estimator that keeps rows.
 
-Versions are lists of contributions, so a delta is a difference of two lists, and to merge is to unite them,
-whoever merges whom. The model is derived from the list that results.
+A version is a set of contributions, so a delta is a set difference and a merge is a union, which commutes.
+The model is derived from the contributions that result.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ class Delta:
     last
         Number of the last entry in the log of the older one.
     added
-        Contributions that came since.
+        Contributions since then.
     removed
-        Hashes of the rows that older contributions have lost, by the clocks of these.
+        Hashes of the rows that were removed from older contributions, by the clocks of these.
     records
         Entries of the log since.
     reverted
-        When entries of the older log were reverted since, by their number.
+        Times at which entries of the older log were reverted since, by their number.
     """
 
     last: int
@@ -69,13 +69,13 @@ class Delta:
 
 
 def ledger_of(thing: Versioned) -> Ledger | None:
-    """The ledger of an estimator, if it has one that tells of all that it has learned."""
+    """The ledger of an estimator, if it has a complete one."""
     estimator = estimator_of(thing)
     return None if estimator is None else estimator._current_ledger
 
 
 def delta_of(base: Versioned, side: Versioned) -> Delta:
-    """What a version has that an older one had not; a ValueError says why it does not come from that."""
+    """The difference of a version and an older one; raise a ValueError if it does not descend from that."""
     old, new, log = ledger_of(base), ledger_of(side), model_of(side).updates
     assert old is not None
     assert new is not None
@@ -83,7 +83,7 @@ def delta_of(base: Versioned, side: Versioned) -> Delta:
     if folded is not None and folded.last > last:
         raise ValueError("updates since the base are folded in the log already; merge more often")
     if chain_at(log, last) != chain_of(model_of(base).updates):
-        raise ValueError("its log does not go on from that of the base")
+        raise ValueError("its log does not continue that of the base")
     if old.fit.time != new.fit.time or dict(old.parameters).keys() != dict(new.parameters).keys():
         raise ValueError("it was fitted anew since")
     known = {each.time: each for each in old.contributions}
@@ -110,7 +110,7 @@ def delta_of(base: Versioned, side: Versioned) -> Delta:
 
 
 def joined(ours: AtlasEstimator, delta: Delta) -> AtlasEstimator:
-    """An estimator with what another one has learned and lost since a version that both come from.
+    """An estimator with the changes of another one since a common version.
 
     Entries of both logs since then are numbered by their times.
     """
@@ -147,7 +147,7 @@ def joined(ours: AtlasEstimator, delta: Delta) -> AtlasEstimator:
 def _united(
     ledger: Ledger, delta: Delta, our_numbers: Mapping[int, int], their_numbers: Mapping[int, int]
 ) -> Ledger:
-    """The contributions of both sides, without the rows that one of them has lost."""
+    """The contributions of both sides, without the rows that one of them has removed."""
     kept: list[Contribution] = []
     for each in ledger.renumbered(our_numbers).contributions:
         gone = delta.removed.get(each.time)
@@ -181,14 +181,14 @@ def _marked(record: Record, reverted: Mapping[int, datetime]) -> Record:
 
 
 def _settled(record: Record, standing: set[int], entries: Sequence[Record]) -> Record:
-    """An entry that says whether its update still counts."""
+    """An entry, marked as reverted if its update no longer counts."""
     if record.reverted is not None or isinstance(record, Removal) or record.id in standing:
         return record
     return replace(record, reverted=max(entry.time for entry in entries))
 
 
 def new_charts(thing: Versioned, last: int) -> list[Chart]:
-    """Charts of updates that came after one."""
+    """Charts of updates after a given one."""
     return [chart for chart in model_of(thing).charts if chart.update > last]
 
 
@@ -196,7 +196,7 @@ def new_charts(thing: Versioned, last: int) -> list[Chart]:
 
 
 def delta_to_archive(delta: Delta, estimator: AtlasEstimator) -> Archive:
-    """Take a delta apart; the estimator tells how many columns and targets there are."""
+    """A delta as an archive; the estimator has the number of columns and targets."""
     labels = None
     if isinstance(estimator, AtlasClassifier):
         named = [estimator.classes_, *(each.classes for each in delta.added if each.classes is not None)]
@@ -226,7 +226,7 @@ def delta_to_archive(delta: Delta, estimator: AtlasEstimator) -> Archive:
 
 
 def delta_from_archive(archive: Archive) -> Delta:
-    """Put a delta together again, or raise a ValueError that says what is wrong with it."""
+    """The delta of an archive; raise a ValueError if it is invalid."""
     fields = Fields(archive.header, "the delta", HEADER)
     carrier, labels = model_from_archive(archive), None
     if not fields.is_null("labels"):

@@ -1,4 +1,4 @@
-"""Differences: which updates two models have, where their predictions can differ, and by how much."""
+"""Differences of two models: their updates, the region where predictions can differ, and by how much."""
 
 from __future__ import annotations
 
@@ -46,23 +46,23 @@ class Difference:
     Attributes
     ----------
     same
-        Whether they are the same function, to the bit.
+        Whether they are the same function, bit for bit.
     only_first, only_second
         Entries of the log that only one of them has.
     areas
-        Where predictions can differ: a footprint for each place, in the units of the columns for estimators.
-        Everywhere else they are the same to the bit; if there are none, everywhere.
+        Footprints of the region where predictions can differ, in the units of the columns for estimators.
+        Elsewhere they are the same bit for bit; without any, everywhere.
     rows
-        Rows, or random points of these places, that were compared.
+        Rows, or random points of this region, that were compared.
     differing
-        How many of these have different predictions.
+        Number of these with different predictions.
     mean, worst
-        Absolute difference of the predictions there, in the unit of the target; of probabilities for classes.
+        Absolute difference of predictions, in the unit of the target; of probabilities for classes.
     parts
-        What of the models differs, in words: coefficients, effects of levels, local terms, what predicts
-        beyond the end of a clock, charts, and the rows that they keep.
+        Parts that differ, in words: coefficients, random effects of levels, local terms, the model beyond the
+        end of a clock, charts, and kept rows.
     compared
-        The two estimators and the rows that were given, from which `why` follows.
+        The two estimators and the given rows, from which `why` follows.
     """
 
     same: bool
@@ -98,7 +98,7 @@ def diff(first: Versioned, second: Versioned, *, rows: ArrayLike | None = None) 
     first, second
         Models of the same inputs and outputs, or estimators of the same columns.
     rows
-        Inputs to compare predictions on; by default random points of the places where they can differ.
+        Inputs to compare predictions on; by default random points where they can differ.
 
     Examples
     --------
@@ -151,7 +151,7 @@ def compared_on(
 
 
 def check_comparable(first: Versioned, second: Versioned) -> None:
-    """Refuse models that do not take the same rows, or do not say the same kind of thing."""
+    """Refuse models of other inputs, outputs or kinds."""
     one, other = model_of(first), model_of(second)
     if type(first) is not type(second) or type(estimator_of(first)) is not type(estimator_of(second)):
         raise ValueError("one is another kind of model than the other; give two versions of one model")
@@ -162,7 +162,7 @@ def check_comparable(first: Versioned, second: Versioned) -> None:
 
 
 def same_frame(first: Versioned, second: Versioned) -> bool:
-    """Whether rows become points, and outputs predictions, in the same way."""
+    """Whether the encoding of inputs and the decoding of outputs are the same."""
     one, other = estimator_of(first), estimator_of(second)
     if one is None or other is None:
         return one is other
@@ -174,7 +174,7 @@ def same_frame(first: Versioned, second: Versioned) -> bool:
 
 
 def encoding_of(thing: Versioned) -> Encoding | None:
-    """How the columns of a table become inputs, if it knows that; whether it was a frame does not matter."""
+    """The encoding of a table's columns, if there is one, regardless of whether it was a frame."""
     found = thing.encoding if isinstance(thing, TableModel) else getattr(thing, "encoding_", None)
     return None if found is None else replace(found, of_frame=False)
 
@@ -183,7 +183,7 @@ def encoding_of(thing: Versioned) -> Encoding | None:
 
 
 def differing_parts(one: State, other: State) -> Iterator[str]:
-    """What of two states differs, in words."""
+    """Parts of two states that differ, in words."""
     if not same_coefficients(one, other):
         yield "the coefficients"
     if not same_offsets(one.offsets, other.offsets):
@@ -200,7 +200,7 @@ def differing_parts(one: State, other: State) -> Iterator[str]:
 
 
 def kept_rows(state: State) -> HeldRows:
-    """The rows that a state keeps, which may be none."""
+    """The rows that a state keeps, possibly none."""
     pool = memory_in(state)
     if pool is not None and pool.memory is not None:
         return pool.memory.rows
@@ -211,12 +211,12 @@ def kept_rows(state: State) -> HeldRows:
 
 
 def entry_key(record: Record) -> tuple[object, ...]:
-    """What makes an entry of a log what it is, whatever its number; entries sort by when they were made."""
+    """Identity of a log entry, without its number; entries sort by time."""
     return (record.time, record.kind, record.rows, record.before, record.after, record.data)
 
 
 def missing_entries(model: Atlas, other: Atlas) -> list[Record]:
-    """Entries that a model has and another has not, or has otherwise taken back."""
+    """Entries of a model that another lacks, or that only one of them has reverted."""
     folded = [log[0].last for log in (model.updates, other.updates) if log and isinstance(log[0], Folded)]
     known = {(entry_key(record), record.reverted is None) for record in other.updates}
     return [
@@ -230,7 +230,7 @@ def missing_entries(model: Atlas, other: Atlas) -> list[Record]:
 
 
 def places(one: State, other: State) -> list[Footprint]:
-    """Where two states can differ: everything their charts do not decide, or the boxes of some charts."""
+    """Where two states can differ: outside common replacing charts, or in the windows of changed charts."""
     domain = joint_domain(one.lattice.domain, other.lattice.domain)
     changed = changed_charts(one.charts, other.charts)
     same_domain = np.array_equal(one.lattice.domain, other.lattice.domain)
@@ -241,28 +241,28 @@ def places(one: State, other: State) -> list[Footprint]:
 
 
 def everywhere(model: Atlas) -> Footprint:
-    """The footprint of all there is."""
+    """The footprint of the whole domain."""
     return RestFootprint(model.domain, model.dtype, ())
 
 
 def joint_domain(one: Domain, other: Domain) -> Domain:
-    """Two domains together, shape (inputs, 2)."""
+    """The smallest domain that contains two, shape (inputs, 2)."""
     return np.stack([np.minimum(one[:, 0], other[:, 0]), np.maximum(one[:, 1], other[:, 1])], axis=1)
 
 
 def common_domain(one: Domain, other: Domain) -> Domain:
-    """What two domains have in common, shape (inputs, 2)."""
+    """The intersection of two domains, shape (inputs, 2)."""
     return np.stack([np.maximum(one[:, 0], other[:, 0]), np.minimum(one[:, 1], other[:, 1])], axis=1)
 
 
 def same_tables(one: State, other: State) -> bool:
-    """Whether coefficients, where both domains have them, and all that is added to them are the same."""
+    """Whether coefficients in the common domain, and all terms that are added to them, are the same."""
     same = same_coefficients(one, other) and same_offsets(one.offsets, other.offsets)
     return same and same_local(one.local, other.local) and same_later(one.later, other.later)
 
 
 def same_coefficients(one: State, other: State) -> bool:
-    """Whether the coefficients are the same, where both domains have them."""
+    """Whether the coefficients in the common domain are the same."""
     if (one.outputs, one.terms, one.damping) != (other.outputs, other.terms, other.damping):
         return False
     domain, density = common_domain(one.lattice.domain, other.lattice.domain), min(one.density, other.density)
@@ -283,7 +283,7 @@ def same_local(one: Sequence[LocalTerms], other: Sequence[LocalTerms]) -> bool:
 
 
 def same_later(one: Later | None, other: Later | None) -> bool:
-    """Whether the same is predicted beyond the end of a clock."""
+    """Whether the models beyond the end of a clock are the same."""
     if one is None or other is None:
         return one is other
     parts = [(each.clocks, each.directions, each.ends, each.slopes) for each in (one, other)]
@@ -299,7 +299,7 @@ def same_offsets(one: Offsets | None, other: Offsets | None) -> bool:
 
 
 def changed_charts(one: Sequence[Chart], other: Sequence[Chart]) -> list[Chart]:
-    """Charts that only one of two states has, or that stand in another order."""
+    """Charts that only one of two states has, or that are in another order."""
     keys = [[chart_digest(chart) for chart in charts] for charts in (one, other)]
     common = [key for key in keys[0] if key in keys[1]]
     if common != [key for key in keys[1] if key in keys[0]]:
@@ -313,7 +313,7 @@ def changed_charts(one: Sequence[Chart], other: Sequence[Chart]) -> list[Chart]:
 
 
 def chart_digest(chart: Chart) -> str:
-    """Hash of what a chart says, and where."""
+    """Hash of the predictions of a chart and its window."""
     digest = hashlib.sha256()
     window = (chart.window.density, chart.window.first, chart.window.last, chart.window.domain)
     width = chart.content.outputs * (2 * chart.content.terms + 1)
@@ -326,7 +326,7 @@ def chart_digest(chart: Chart) -> str:
 def deciding(
     one: Sequence[Chart], other: Sequence[Chart], changed: Sequence[Chart], domain: Domain
 ) -> tuple[Window, ...]:
-    """Fences of the charts that both have and that speak alone, with no other chart at their place."""
+    """Windows of common replacing charts that no changed chart overlaps."""
     differing = [chart.window.box_in(domain) for chart in changed]
     names = {chart_digest(chart) for chart in other}
     return tuple(
@@ -342,7 +342,7 @@ def deciding(
 
 
 def gaps_on(first: Versioned, second: Versioned, rows: ArrayLike) -> NDArray[np.float64]:
-    """Absolute difference of the predictions of each row, the largest of its outputs."""
+    """Largest absolute difference of the predictions of each row over outputs, shape (rows,)."""
     one, other = estimator_of(first), estimator_of(second)
     if one is None or other is None:
         predicted = [model_of(each)(rows).astype(np.float64) for each in (first, second)]
@@ -352,7 +352,7 @@ def gaps_on(first: Versioned, second: Versioned, rows: ArrayLike) -> NDArray[np.
 
 
 def gaps_at(first: Versioned, second: Versioned, areas: Sequence[Footprint]) -> NDArray[np.float64]:
-    """The same at random points of some places, as many of each."""
+    """The same at random points of some regions, as many of each."""
     random, share = np.random.default_rng(0), -(-RANDOM_POINTS // len(areas))
     points = np.vstack([points_in(box_of(area), share, random) for area in areas])
     predicted = []
@@ -365,7 +365,7 @@ def gaps_at(first: Versioned, second: Versioned, areas: Sequence[Footprint]) -> 
 
 
 def box_of(area: Footprint) -> Domain:
-    """The box of a place, shape (inputs, 2)."""
+    """The box of a footprint, shape (inputs, 2)."""
     return area.windows[0].box_in(area.domain) if isinstance(area, BoxFootprint) else area.domain
 
 

@@ -1,4 +1,7 @@
-"""Forgetting: a model that never saw some rows in its updates, and a receipt that says so."""
+"""Exact machine unlearning: the model that was never trained on some rows, with a receipt.
+
+Cao and Yang (2015), Towards making systems forget with machine unlearning.
+"""
 
 from __future__ import annotations
 
@@ -49,20 +52,20 @@ __all__ = ["Receipt", "forget"]
 
 Array = NDArray[np.float64]
 
-FIRST_FIT = "the first fit: its features, its priors, the domain of its columns, and rows that were in it"
+FIRST_FIT = "the initial fit: its features, its priors, the domain of its columns, and rows that were in it"
 CHOSEN = (
-    "what was chosen with the rows that a fit or an update had: features, length scales, shares and priors, "
+    "what was chosen with the rows of a fit or an update: features, length scales, expert weights, priors, "
     "the domain of columns, and the places of categories"
 )
 NOT_COVERED = (
     "copies of the model, backups, patches, exports such as ONNX, and logs kept elsewhere",
-    "the log, which still tells of the updates: their number, time, count of rows and digest of data",
+    "the log, which still lists the updates: their number, time, count of rows and digest of data",
 )
-WIDTHS = "the widths of intervals, which errors on these rows may have shaped"
-DECISIONS = "what later updates decided when these rows were known, such as whether to open a chart"
-MAKE_AGAIN = "give the data of all updates, to make the later ones again without it"
-SUBTRACTED, TAKEN_BACK, AGAIN = "taken out of the sums", "taken back", "learned again without them"
-DROPPED = "taken out of the kept rows and of the sums"
+WIDTHS = "the widths of intervals, which may depend on errors on these rows"
+DECISIONS = "decisions of later updates that depend on these rows, such as whether to open a chart"
+MAKE_AGAIN = "give the data of all updates, to repeat the later ones without it"
+SUBTRACTED, TAKEN_BACK, AGAIN = "subtracted from the sums", "reverted", "learned again without them"
+DROPPED = "removed from the kept rows and the sums"
 REMOVED = "removed, and the model derived from all others"
 AGAIN_FRAME = "encodings, features and length scales were chosen again without them"
 SAME_FRAME = "encodings, features and length scales were not chosen from them, and stay"
@@ -71,7 +74,7 @@ NAMES_OF_CATEGORIES = "names of columns, and of their categories in the fit"
 
 @dataclass(frozen=True)
 class Taken:
-    """What was taken out of one update, or out of the fit, which has number 0."""
+    """Rows that were removed from an update, or from the fit, which has number 0."""
 
     update: int
     rows: int
@@ -80,24 +83,24 @@ class Taken:
 
 @dataclass(frozen=True)
 class Receipt:
-    """What was forgotten, and what was not.
+    """What was forgotten, and what is not covered.
 
     Attributes
     ----------
     time
-        When, in UTC.
+        Time, in UTC.
     before, after
         Version of the model before and after.
     fingerprint_before, fingerprint_after
-        Hash of all that predictions depend on.
+        Hash of everything that predictions depend on.
     rows, data
-        How many rows were to be forgotten, and their digest.
+        Number of the rows to be forgotten, and their digest.
     taken
-        What was taken out of which update.
+        Rows that were removed, by update.
     remaining
         Numbers of the updates that still count.
     not_covered
-        What this does not reach.
+        Where traces of the rows may remain.
     """
 
     time: str
@@ -126,23 +129,23 @@ def forget(
     data: Iterable[Data] | None = None,
     first: Versioned | None = None,
 ) -> tuple[Versioned, Receipt]:
-    """The model as if its updates had never seen some rows, and a receipt; the model itself stays as it is.
+    """The model as if it had never been updated with some rows, and a receipt; the model is not changed.
 
-    An estimator that keeps rows finds them in its ledger, those of its fit as well, and is derived from the
-    others: bit for bit the model of a life without them. Otherwise all rows of one update are found by their
-    digest, and others in the data of updates, if it is given. What was pooled is subtracted from the exact
-    sums, and charts of an update that goes are reverted. Fading memories, which cannot be unlearned, start
-    again from the exact sums. With the data of all updates every one is made again without the rows: this is
-    needed where later charts were fitted on top.
+    An estimator that keeps rows removes them from its ledger, also those of its fit, and is derived from the
+    others: bit for bit the model that was never given them. Otherwise all rows of one update are found by
+    their digest, and others in the data of updates, if it is given. Pooled rows are subtracted from the
+    cumulative statistics, and charts of a removed update are reverted. Exponentially weighted statistics
+    cannot be unlearned and restart from the cumulative ones. With the data of all updates each one is
+    repeated without the rows, which is needed where later charts were fitted on top.
 
     Parameters
     ----------
     model
         The model.
     X, y, sample_weight
-        The rows, as they were given when they were learned.
+        The rows as they were learned.
     data
-        The data of the updates that had the rows, or of all updates, as in `replay`.
+        The data of the updates with the rows, or of all updates, as in `replay`.
     first
         The model as it was fitted, as in `replay`.
 
@@ -154,7 +157,7 @@ def forget(
     >>> done = update(model, [[0.2], [0.3]], [1.0, 2.0], epochs=2, random_state=0)
     >>> clean, receipt = forget(model, [[0.3], [0.2]], [2.0, 1.0])
     >>> clean.fingerprint() == before, receipt.taken
-    (True, (Taken(update=1, rows=2, how='taken back'),))
+    (True, (Taken(update=1, rows=2, how='reverted'),))
     """
     rows = learned(model, (X, y) if sample_weight is None else (X, y, sample_weight))
     if not len(rows.X):
@@ -216,7 +219,7 @@ def forgotten(thing: Versioned, rows: Learned) -> tuple[Versioned, Receipt]:
 
 
 def frame_of(ledger: Ledger) -> list[bytes]:
-    """Hashes of the rows that the frame was chosen from: those of the fit, or all up to the newest column."""
+    """Hashes of the rows that the frame was chosen from: of the fit, or of all until the newest column."""
     counts = range(len(ledger.contributions))
     bringing = [k for k in counts if len(ledger.until(k + 1).columns) > len(ledger.until(k).columns)]
     if bringing:
@@ -226,11 +229,11 @@ def frame_of(ledger: Ledger) -> list[bytes]:
 
 @dataclass(frozen=True, eq=False)
 class Affected:
-    """An update that had some of the rows, or the fit."""
+    """An update, or the fit, with some of the rows."""
 
     record: Record | None  # None for the fit
     rows: Learned
-    is_whole: bool  # whether it had no others
+    is_whole: bool  # whether it has no others
     is_kept: bool = False  # whether the model keeps the rows
     left: Learned | None = None  # other rows of the update, if they are known
 
@@ -241,7 +244,7 @@ class Affected:
 
 
 def memory_of(thing: Versioned) -> LocalMemory | None:
-    """The rows that a model keeps, if it does."""
+    """The local memory of a model, if it has one."""
     pool = memory_in(state_of(model_of(thing)))
     return None if pool is None else pool.memory
 
@@ -249,9 +252,9 @@ def memory_of(thing: Versioned) -> LocalMemory | None:
 def updates_with(
     thing: Versioned, log: Sequence[Record], rows: Learned, tables: Mapping[str, Learned]
 ) -> list[Affected]:
-    """The updates that had the rows, by number: one that had exactly these, or those that they are found in.
+    """The updates with the rows, by number: one with exactly these, or those that contain some.
 
-    Rows that the model keeps are found there, and all others in the data of updates.
+    Rows that the model keeps are looked up there, all others in the data of updates.
     """
     exactly = [record for record in log if record.data == rows.digest]
     if exactly:
@@ -265,7 +268,7 @@ def updates_with(
 def updates_with_kept(
     thing: Versioned, log: Sequence[Record], rows: Learned
 ) -> tuple[list[Affected], Learned]:
-    """Updates, and the fit, of which the model keeps some of the rows, and the rows that it does not keep."""
+    """Updates, and the fit, of which the model keeps some of the rows; and the rows that it does not keep."""
     pool = memory_in(state_of(model_of(thing)))
     if pool is None or pool.memory is None:
         return [], rows
@@ -284,26 +287,24 @@ def updates_with_kept(
 
 
 def updates_with_data(log: Sequence[Record], rows: Learned, tables: Mapping[str, Learned]) -> list[Affected]:
-    """The updates in whose data the rows are."""
+    """The updates whose data contains the rows."""
     losses, found = losses_of(log, rows, tables), []
     for record in log:
         if losses[record.id]:
             gone, kept = tables[record.data].split(losses[record.id])
             found.append(Affected(record, gone, not len(kept.X), left=kept))
     if sum(len(each.rows.X) for each in found) < len(rows.X):
-        raise ValueError(
-            "no update has exactly these rows; give the data of the updates they were in, to find them there"
-        )
+        raise ValueError("no update has exactly these rows; give the data of the updates that they belong to")
     return found
 
 
 def losses_of(
     log: Sequence[Record], rows: Learned, tables: Mapping[str, Learned]
 ) -> dict[int, Counter[bytes]]:
-    """Hashes of the rows that each update loses, each row once, as a ledger has it.
+    """Hashes of the rows that are removed from each update, each row once, as in a ledger.
 
-    The latest update that has exactly these rows loses them; otherwise the latest one that has a row does.
-    Updates that were taken back come last: what they have counts no more.
+    They are removed from the latest update with exactly these rows, or else each from the latest update that
+    contains it. Reverted updates come last, as their rows no longer count.
     """
     left, losses = Counter(rows.hashes), {record.id: Counter[bytes]() for record in log}
     standing = [record for record in log if record.reverted is None]
@@ -354,7 +355,7 @@ def without_rows_of(thing: Versioned, affected: Affected) -> tuple[Versioned, st
 
 
 def without_in(record: Record, affected: Affected) -> Record:
-    """The entry of an update without some of its rows: it has other rows now, or is taken back."""
+    """The entry of an update without some of its rows: with another digest, or marked as reverted."""
     if affected.is_whole:
         return replace(record, reverted=datetime.now(timezone.utc))
     left = affected.left
@@ -364,7 +365,7 @@ def without_in(record: Record, affected: Affected) -> Record:
 
 
 def without_kept_rows(thing: Versioned, affected: Affected) -> Versioned:
-    """The model without some rows that it keeps: it is derived again from all others."""
+    """The model without some kept rows: it is derived again from all others."""
     model, number = model_of(thing), affected.update
     state = state_of(model)
     if any(not chart.replaces for chart in state.charts if chart.update > number):
@@ -384,7 +385,7 @@ def what_of(number: int) -> str:
 def made_again(
     thing: Versioned, rows: Learned, tables: Mapping[str, Learned], first: Versioned | None
 ) -> tuple[Versioned, list[Taken]]:
-    """The model of all updates, each made again without the rows; those that the fit keeps are dropped."""
+    """The model with each update repeated without the rows; those of the fit are dropped from kept rows."""
     start = first_version(thing, tables) if first is None else first
     refuse_other_start(thing, start, tables)
     events = list(timeline(model_of(thing).updates, model_of(start).updates))
@@ -421,13 +422,13 @@ def reached_as(thing: Versioned, built: Versioned) -> Versioned:
 
 
 def refuse_other_start(thing: Versioned, start: Versioned, tables: Mapping[str, Learned]) -> None:
-    """Refuse a model to begin with that has rows which were forgotten since: they would come back."""
+    """Refuse an initial model with rows that were forgotten since: they would reappear."""
     now, then = (memory_in(state_of(model_of(each))) for each in (thing, start))
     if now is None or then is None or model_of(start).updates:
         return
     try:
         total = first_pool(thing, now, tables).total
-    except (ValueError, ArithmeticError):  # who learned rows cannot be told
+    except (ValueError, ArithmeticError):  # it is undetermined which memory learned the rows
         return
     if total.without_levels() != then.total.without_levels():
         raise ValueError(
@@ -437,6 +438,6 @@ def refuse_other_start(thing: Versioned, start: Versioned, tables: Mapping[str, 
 
 
 def skip(model: Atlas, record: Record) -> None:
-    """Keep the number of an update that was not made again: its entry says that it was taken back."""
+    """Keep the number of an update that was not repeated, with an entry that is marked as reverted."""
     now = model.fingerprint()
     model.updates.append(replace(record, before=now, after=now, reverted=datetime.now(timezone.utc)))

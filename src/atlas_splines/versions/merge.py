@@ -1,4 +1,4 @@
-"""Merging: updates that were made apart come together, and it does not matter who merges whom."""
+"""Three-way merge of models: the union of the updates of two versions since their base, which commutes."""
 
 from __future__ import annotations
 
@@ -56,15 +56,15 @@ LEARNED = ("model.", "estimator.ledger")  # parts of a file in which versions of
 
 @dataclass(frozen=True)
 class Conflict:
-    """Two updates, made apart, that both speak for the same place.
+    """Two updates, one of each side, with charts in the same region.
 
     Attributes
     ----------
     area
-        A box around the place; in the units of the columns for estimators.
+        A box around the region; in the units of the columns for estimators.
     ours, theirs
-        Entries of both updates, with their errors; None for evidence that was pooled under a chart which
-        adds to it.
+        Entries of both updates, with their errors; None for rows that were pooled under a chart that adds to
+        the model.
     """
 
     area: Footprint
@@ -73,19 +73,19 @@ class Conflict:
 
 
 class MergeConflict(ValueError):
-    """Updates that were made apart overlap, so somebody must say which one counts.
+    """Updates of both sides overlap, so that one has to be chosen.
 
     Attributes
     ----------
     conflicts
-        Where they overlap.
+        The overlaps.
     """
 
     def __init__(self, conflicts: Sequence[Conflict]) -> None:
         self.conflicts = list(conflicts)
         places = "one place" if len(conflicts) == 1 else f"{len(conflicts)} places"
         super().__init__(
-            f"updates of both sides speak for {places}; choose ours or theirs, or give rows to learn there"
+            f"updates of both sides overlap in {places}; choose ours or theirs, or give rows to learn there"
         )
 
 
@@ -98,22 +98,23 @@ def merge(
     prefer: Side | None = None,
     rows: tuple[ArrayLike, ArrayLike] | None = None,
 ) -> Versioned:
-    """Bring the updates together that two versions of a model have had since their common base.
+    """Merge the updates of two versions of a model since their common base.
 
-    Evidence adds up, and charts that do not overlap are both kept: the result has the same bits whoever
-    merges, in either order. Where rows were pooled on both sides the exact memory speaks until the next
-    update: memories that fade depend on the order of updates, and start again from the exact sums.
+    Statistics are added, and charts that do not overlap are both kept: the result is the same bit for bit in
+    either order. Where rows were pooled on both sides, the output mode is that of the cumulative statistics
+    until the next update: exponentially weighted statistics depend on the order of updates, and restart from
+    the cumulative ones.
 
     Parameters
     ----------
     base
-        The version that both come from.
+        The version that both descend from.
     ours, theirs
         The two versions; they stay as they are.
     prefer
-        Whose charts count where both have one.
+        The side whose charts count where they overlap.
     rows
-        Inputs and targets to learn anew there, instead of both.
+        Inputs and targets to learn there, instead of both.
 
     Returns
     -------
@@ -165,7 +166,7 @@ def check_columns(base: Versioned, ours: Versioned, theirs: Versioned) -> None:
         frames.append((type(estimator), parameters, *columns_of_fit(thing)))
     for frame, name in zip(frames[1:], SIDES, strict=True):
         if frame != frames[0]:
-            raise ValueError(f"{name} is no version of the base: its columns, target or parameters differ")
+            raise ValueError(f"{name} is not a version of the base: its columns, target or parameters differ")
 
 
 def columns_of_fit(thing: Versioned) -> tuple[tuple[str, ...], Encoding | None]:
@@ -190,8 +191,8 @@ def united(
 ) -> Versioned:
     """The estimator of the contributions of both sides.
 
-    Where both have opened charts in one place, the contributions of the side that is not preferred which did
-    so are left out, or those of both sides if rows are given to learn there instead.
+    Where charts of both overlap, the contributions of the side that is not preferred are left out, or those
+    of both sides if rows are given to learn there instead.
     """
     deltas = []
     for side, name in ((ours, SIDES[0]), (theirs, SIDES[1])):
@@ -221,9 +222,11 @@ def united(
 
 
 def conflicts_between(ours: Versioned, theirs: Versioned, last: int) -> list[Conflict]:
-    """Places where updates of both sides have opened charts."""
+    """Overlaps of the charts that updates of both sides have opened."""
     states = [state_of(model_of(each)) for each in (ours, theirs)]
-    if len({len(state.lattice.domain) for state in states}) > 1:  # a column came: all is fitted again
+    if (
+        len({len(state.lattice.domain) for state in states}) > 1
+    ):  # after a new column everything is fitted again
         return []
     domain = joint_domain(*(state.lattice.domain for state in states))
     logs = [{record.id: record for record in model_of(each).updates} for each in (ours, theirs)]
@@ -240,7 +243,7 @@ def conflicts_between(ours: Versioned, theirs: Versioned, last: int) -> list[Con
 
 
 def merged_with(model: Atlas, added: Additions) -> Atlas:
-    """A model with what was added to a version that it comes from."""
+    """A model with additions to a version that it descends from."""
     joined = Joining(snapshot_of(model), added)
     if joined.conflicts:
         raise MergeConflict(joined.conflicts)
@@ -248,20 +251,20 @@ def merged_with(model: Atlas, added: Additions) -> Atlas:
 
 
 def check_family(archives: Sequence[Archive], digests: Sequence[Mapping[str, str]]) -> None:
-    """Refuse what differs in more than a model."""
+    """Refuse versions that differ in more than the model."""
     frames = [
         (archive.kind, {part: digest for part, digest in parts.items() if not part.startswith(LEARNED)})
         for archive, parts in zip(archives, digests, strict=True)
     ]
     for frame, name in zip(frames[1:], SIDES, strict=True):
         if frame != frames[0]:
-            raise ValueError(f"{name} is no version of the base: its columns, target or parameters differ")
+            raise ValueError(f"{name} is not a version of the base: its columns, target or parameters differ")
 
 
 def without_reverted(base: Versioned, ours: Versioned, theirs: Versioned) -> list[Versioned]:
-    """The base and both sides without updates of the base that one of the sides has taken back since.
+    """The base and both sides without updates of the base that either side has reverted since.
 
-    Who has taken them back does not matter then, nor what they were a part of on the other side.
+    The merge then does not depend on which side has reverted them.
     """
     last = next_id(model_of(base).updates) - 1
     found = [reverted_since(model_of(base).updates, model_of(side).updates, last) for side in (ours, theirs)]
@@ -271,7 +274,7 @@ def without_reverted(base: Versioned, ours: Versioned, theirs: Versioned) -> lis
 
 
 def without_updates(thing: Versioned, times: Mapping[int, datetime]) -> Versioned:
-    """A model that has taken some updates back at some times, if it had not already."""
+    """A model with some updates reverted at given times, unless they were already."""
     model = snapshot_of(model_of(thing))
     standing = [record.id for record in model.updates if record.reverted is None]
     state = taken_back(state_of(model), [id for id in times if id in standing])
@@ -282,7 +285,7 @@ def without_updates(thing: Versioned, times: Mapping[int, datetime]) -> Versione
 
 
 def side_of(base: Versioned, side: Versioned, name: Side) -> Additions:
-    """What a side has added to the base, or why it cannot be merged."""
+    """The additions of a side to the base; raise if it cannot be merged."""
     try:
         return additions_of(model_of(base), model_of(side))
     except ValueError as error:
@@ -290,12 +293,12 @@ def side_of(base: Versioned, side: Versioned, name: Side) -> Additions:
 
 
 class Joining:
-    """A model that is about to be joined with what was added to a version which it comes from.
+    """A model and additions to a version that it descends from, to be merged.
 
     Attributes
     ----------
     conflicts
-        Places for which both sides have charts.
+        Overlaps of the charts of both sides.
     """
 
     def __init__(self, ours: Atlas, added: Additions) -> None:
@@ -315,7 +318,7 @@ class Joining:
         self.pairs = self._overlapping()
 
     def _number(self) -> tuple[dict[int, int], dict[int, int]]:
-        """Numbers of all new updates, by the time they were made at."""
+        """Numbers of all new updates, by time."""
         ours = {entry_key(record): record.id for record in self.records}
         theirs = {entry_key(record): record.id for record in self.added.records}
         if ours.keys() & theirs.keys():
@@ -326,7 +329,7 @@ class Joining:
     # --- conflicts --------------------------------------------------------------------------------------
 
     def _overlapping(self) -> list[tuple[Chart | None, Chart | None]]:
-        """Charts of both sides at one place, and charts that add to what the other side has changed."""
+        """Charts of both sides that overlap, and charts that add to a model that the other has changed."""
         pairs: list[tuple[Chart | None, Chart | None]] = [
             (one, other)
             for one in self.our_charts
@@ -345,7 +348,7 @@ class Joining:
 
     @property
     def conflicts(self) -> list[Conflict]:
-        """Where both sides have charts."""
+        """Overlaps of the charts of both sides."""
         ours = {self.numbers[record.id]: record for record in self.records}
         theirs = {self.their_numbers[record.id]: record for record in self.added.records}
         return [
@@ -358,7 +361,7 @@ class Joining:
         ]
 
     def _area(self, charts: Sequence[Chart]) -> Footprint:
-        """The smaller of the boxes, which has all that they have in common."""
+        """The smaller of the boxes, which contains the overlap."""
         windows = [replace(chart.window, domain=self.domain) for chart in charts]
         smallest = min(windows, key=lambda window: window.volume)
         return BoxFootprint(self.domain, self.state.dtype, (smallest,))
@@ -366,7 +369,7 @@ class Joining:
     # --- joining ----------------------------------------------------------------------------------------
 
     def model(self, prefer: Side | Literal["both"] | None) -> Atlas:
-        """The model of both sides; where they have a conflict, without the charts of one side, or of both."""
+        """The model of both sides; in conflicts, without the charts of one side, or of both."""
         dropped = [chart for pair in self.pairs for chart in self._dropped(pair, prefer)]
         pools = self._pools()
         old = [
@@ -389,7 +392,7 @@ class Joining:
         return [chart for chart in losers.get(prefer or "", []) if chart is not None]
 
     def _pools(self) -> dict[Route, Pool]:
-        """The evidence of the model, and of each chart of the base."""
+        """The memory of the model, and of each chart of the base."""
         found = {
             owner: self._pool(owner, pool)
             for owner, pool in pools_of(self.state).items()
@@ -397,7 +400,7 @@ class Joining:
         }
         for owner in self.added.pools.keys() - found.keys():
             raise ValueError(
-                f"rows were added to a chart of update {owner[0]}, which was taken back elsewhere"
+                f"rows were added to a chart of update {owner[0]}, which was reverted on the other side"
             )
         return found
 
@@ -414,7 +417,7 @@ class Joining:
         return followed(own, replace(addition, batches=tuple(numbered)))
 
     def _table(self, pool: Pool | None) -> State:
-        """The state of the model without charts: that of a side if it knows all, or else of all evidence."""
+        """The state without charts: that of a side if it has all rows, or derived from the merged memory."""
         theirs, ours = MODEL in self.added.pools, self._has_changed(MODEL)
         if not theirs and not ours:
             base = cropped(self.state.with_charts(()), self.added.base_domain, self.added.base_density)
@@ -428,7 +431,7 @@ class Joining:
         return pool.state_like(reaching(self.state.with_charts(()), self.domain.T))
 
     def _log(self, state: State, dropped: Sequence[Chart]) -> list[Record]:
-        """The log of both, by time; an update of which nothing is left is marked as taken back."""
+        """The log of both, by time; an update of which nothing is left is marked as reverted."""
         ours = [replace(record, id=self.numbers[record.id]) for record in self.records]
         theirs = [replace(record, id=self.their_numbers[record.id]) for record in self.added.records]
         records = sorted([*ours, *theirs], key=lambda record: record.id)
@@ -449,12 +452,12 @@ def renumbered_chart(chart: Chart, numbers: Mapping[int, int]) -> Chart:
 
 
 def with_memory(chart: Chart, pool: Pool) -> Chart:
-    """A chart that says the same, with its evidence numbered in another way."""
+    """A chart with the same predictions and renumbered updates in its memory."""
     return replace(chart, content=model_in(replace(state_of(chart.content), pooled=pool)))
 
 
 def with_pool(chart: Chart, pool: Pool | None) -> Chart:
-    """A chart that says what a pool says; it need not be solved if that has the rows it had."""
+    """A chart with the predictions of a pool, which is not solved again if it has the same rows."""
     old = memory_in(state_of(chart.content))
     if pool is None or old is None or pool is old:
         return chart
@@ -462,7 +465,7 @@ def with_pool(chart: Chart, pool: Pool | None) -> Chart:
 
 
 def same_rows(one: Pool, other: Pool) -> bool:
-    """Whether two pools are of the same rows, and say the same of them."""
+    """Whether two pools are the same but for the numbers of updates."""
     numbers = {batch.update: k for k, batch in enumerate(other.recent)}
     places = {batch.update: k for k, batch in enumerate(one.recent)}
     return pool_digest(renumbered(one, places)) == pool_digest(renumbered(other, numbers))
@@ -482,7 +485,7 @@ def in_columns(conflict: Conflict, thing: Versioned) -> Conflict:
 
 
 def taught(thing: Versioned, conflicts: Sequence[Conflict], X: ArrayLike, y: ArrayLike) -> Versioned:
-    """A model that has learned rows where there was a conflict, by charts."""
+    """A model updated by charts with the rows inside the conflicts."""
     estimator = estimator_of(thing)
     areas = [(conflict if estimator is None else in_columns(conflict, thing)).area for conflict in conflicts]
     if estimator is not None:

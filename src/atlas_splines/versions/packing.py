@@ -1,4 +1,8 @@
-"""Arrays of patches in few bytes: sums of squares as the rows that they are made of."""
+"""Compression of patches: a Gram matrix of low rank is stored as some of its rows, by exact elimination.
+
+Elimination is modular: residues for three primes are combined by the Chinese remainder theorem (Knuth, The
+Art of Computer Programming, volume 2, 4.3.2).
+"""
 
 from __future__ import annotations
 
@@ -18,19 +22,19 @@ from atlas_splines.model.linear_algebra import symmetric, triangle_rows, upper_t
 __all__ = ["MOST_SHARE", "pack", "rows_of_gram", "triangle_of_gram", "unpack", "work_of"]
 
 PRIMES = (2147483629, 2147483587, 2147483579)  # below 2³¹, so that products of residues fit into 64 bits
-MOST_SHARE = 0.125  # of the rows, above which too little would be saved
+MOST_SHARE = 0.125  # of the rows; with more, too little is saved
 BLOCK = 64  # rows of a matrix that are computed at once
 
 Matrix = NDArray[np.int64]
 
 
 def work_of(rows: int, features: int) -> int:
-    """What a matrix from some of its rows costs, in units of about 1.5 nanoseconds."""
+    """Cost of a matrix from some of its rows, in units of about 1.5 nanoseconds."""
     return rows * features**2
 
 
 def rows_of_gram(gram: Matrix) -> tuple[NDArray[np.int64], Matrix] | None:
-    """Numbers of rows of a symmetric matrix, and these rows, from which all of it follows; None if too many.
+    """Rows that determine a symmetric matrix, and their numbers; None if too many are needed.
 
     Parameters
     ----------
@@ -66,9 +70,9 @@ def rows_of_gram(gram: Matrix) -> tuple[NDArray[np.int64], Matrix] | None:
 
 
 def triangle_of_gram(numbers: NDArray[np.int64], rows: Matrix) -> NDArray[np.int64]:
-    """The upper triangle of the symmetric matrix of which these rows, shape (rows, features), are known.
+    """The upper triangle of the symmetric matrix with these rows, shape (rows, features).
 
-    It is computed in blocks of its rows: beside the triangle itself little memory is needed.
+    It is computed in blocks of rows, which needs little memory besides the triangle itself.
     """
     features = rows.shape[1]
     factors = [factors_of(numbers, rows, prime) for prime in PRIMES]
@@ -84,7 +88,7 @@ def triangle_of_gram(numbers: NDArray[np.int64], rows: Matrix) -> NDArray[np.int
 
 
 def factors_of(numbers: NDArray[np.int64], rows: Matrix, prime: int) -> tuple[Matrix, Matrix]:
-    """What elimination leaves of the rows, and that over its pivots: LᵀS is the matrix, modulo a prime."""
+    """The rows after elimination, L, and these over their pivots, S: LᵀS is the matrix, modulo a prime."""
     left = rows % prime
     scaled = np.empty_like(left)
     for k, number in enumerate(numbers.tolist()):
@@ -99,8 +103,8 @@ def factors_of(numbers: NDArray[np.int64], rows: Matrix, prime: int) -> tuple[Ma
 def product(left: Matrix, scaled: Matrix, prime: int, start: int) -> Matrix:
     """A block of rows of LᵀS from some row on, and as many of its columns, modulo a prime.
 
-    Halves of residues have 16 bits, so sums of their products are whole numbers that a float holds exactly:
-    fast matrix products can compute them, which is twenty times as fast as adding up one row after another.
+    Halves of residues have 16 bits, so sums of their products are integers that a float represents exactly,
+    and matrix products can compute them, twenty times as fast as adding up row after row.
     """
     high, low = halves(left[:, start : start + BLOCK].T)
     above, below = halves(scaled[:, start:])
@@ -121,7 +125,7 @@ def from_residues(residues: list[Matrix]) -> Matrix:
     digits = (residues[1] - residues[0]) * pow(first, -1, second) % second
     partial = (residues[0] + first % third * digits) % third
     last = (residues[2] - partial) * pow(first * second, -1, third) % third
-    # the true numbers fit into 64 bits, so what overflows on the way is gone again in the end
+    # the true numbers fit into 64 bits, so intermediate overflows cancel
     last = np.where(last > third // 2, last - third, last)
     with np.errstate(over="ignore"):
         return np.asarray(residues[0] + first * digits + np.int64(first * second) * last)
@@ -132,9 +136,9 @@ GRAM = ".gram"  # how names of matrices of sums end
 DTYPES = ("float32", "float64", "int32", "int64", "uint8", "bool")
 MOST_TEXT = 32 * 2**20  # bytes of a header, as in a file
 
-# What all matrices that come as few rows may cost, in the units of `work_of`: so much, which takes a second
-# and is that of 24 matrices of 550 features, or so much for each byte of the file, which is what those cost.
-# What would cost more is packed as it is.
+# Limit of the cost of all matrices that are stored as rows, in the units of `work_of`: so much, which takes a
+# second and is that of 24 matrices of 550 features, or so much per byte of the file, which is their cost too.
+# Matrices beyond it are packed as they are.
 MOST_WORK, WORK_PER_BYTE = 500_000_000, 100
 
 Bytes = NDArray[np.uint8]
@@ -163,7 +167,7 @@ def pack(header: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> dict
 
 
 def unpack(archive: Archive, kind: str) -> Archive:
-    """What was packed, as an archive of a kind; a ValueError says what is wrong with it."""
+    """The archive that was packed; raise a ValueError if it is invalid."""
     packed = [archive.tensor(name, "uint8", (None,)) for name in ("header", "tensors")]
     content = parse(inflated(packed[0], MOST_TEXT, least=0).decode())
     if not isinstance(content, dict) or content.keys() != {"header", "tensors"}:
@@ -182,7 +186,7 @@ def unpack(archive: Archive, kind: str) -> Archive:
 
 
 def _check_sizes(archive: Archive, places: list[_Place]) -> None:
-    """Refuse what would take more memory or time than a file of this size has a claim to, before it does."""
+    """Refuse sizes that take more memory or time than the size of the file justifies, before allocation."""
     work = sum(place.work for place in places)
     if work > max(MOST_WORK, WORK_PER_BYTE * archive.held):
         raise ValueError("its matrices would take far more time than a file of its size should")
@@ -192,7 +196,7 @@ def _check_sizes(archive: Archive, places: list[_Place]) -> None:
 def _few_rows(
     name: str, array: NDArray[Any], most: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-    """Rows of a matrix of sums that tell all of it, if it is one, they are few, and that is not much work."""
+    """Rows that determine a Gram matrix; None for other arrays, if they are many, or if it is too costly."""
     if not name.endswith(GRAM) or array.dtype != np.int64:
         return None
     few = rows_of_gram(symmetric(array, _side(array.size)))
@@ -200,20 +204,20 @@ def _few_rows(
 
 
 def _side(size: int) -> int:
-    """Rows of a matrix whose upper triangle has so many numbers."""
+    """Number of rows of a matrix whose upper triangle has so many numbers."""
     return (math.isqrt(8 * size + 1) - 1) // 2
 
 
 class _Place(NamedTuple):
-    """Where a tensor is, and as what."""
+    """How a tensor is stored."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
-    rows: tuple[int, ...] | None  # numbers of the rows that are there, of a matrix of sums
+    rows: tuple[int, ...] | None  # numbers of the stored rows of a Gram matrix
 
     @classmethod
     def of(cls, name: str, value: object) -> _Place:
-        """The place that a header tells, checked."""
+        """The place from a header, checked."""
         if isinstance(value, list) and len(value) == 3 and isinstance(value[1], list):
             dtype, shape, rows = value
             sizes = all(type(size) is int and 0 <= size < 2**40 for size in shape)
@@ -237,16 +241,16 @@ class _Place(NamedTuple):
 
     @property
     def stored(self) -> int:
-        """Bytes of it that are stored."""
+        """Bytes of the tensor that are stored."""
         return self.size if self.rows is None else len(self.rows) * _side(self.shape[0]) * self.dtype.itemsize
 
     @property
     def work(self) -> int:
-        """What it costs to make the tensor of what is stored."""
+        """Cost of restoring the tensor."""
         return 0 if self.rows is None else work_of(len(self.rows), _side(self.shape[0]))
 
     def array(self, body: bytes, start: int) -> NDArray[Any]:
-        """The tensor, whose bytes begin somewhere."""
+        """The tensor from the bytes at an offset."""
         flat = from_planes(np.frombuffer(body, np.uint8, self.stored, start), self.dtype)
         if self.rows is None:
             return np.asarray(flat.reshape(self.shape))

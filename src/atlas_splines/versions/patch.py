@@ -1,4 +1,4 @@
-"""Patches: the difference of two versions as a file, and models that apply it."""
+"""Patches: the difference of two versions as a file, and its application."""
 
 from __future__ import annotations
 
@@ -78,11 +78,11 @@ __all__ = [
 
 HEADER = ("model", "last", "chain", "base_density", "reverted", "pools", "digests")
 POOL = ("owner", "bumps", "evidence")
-ROWS = "rows"  # how many rows were added to a pool that keeps rows; others lack it
+ROWS = "rows"  # number of rows added to a pool that keeps rows; others lack it
 
 
 def additions_to_archive(added: Additions, pools: Mapping[Route, Pool], like: Atlas) -> Archive:
-    """Take additions apart; `pools` are those that evidence was added to, as they are afterwards."""
+    """Additions as an archive; `pools` are the pools that were added to, as they are afterwards."""
     carrier = _carrier(like)
     state = reaching(state_of(carrier), added.domain.T).with_charts(added.charts)
     archive = model_to_archive(model_in(state, added.records))
@@ -119,7 +119,7 @@ def rows_tensors(rows: HeldRows | None, name: str) -> dict[str, NDArray[Any]]:
 
 
 def read_rows(archive: Archive, count: int, carrier: Atlas, name: str) -> HeldRows:
-    """The same from an archive, or a ValueError that says what is wrong with them."""
+    """The same from an archive; raise a ValueError if it is invalid."""
     points = archive.tensor(f"{name}.points", "float32", (count, carrier.inputs))
     targets = archive.tensor(f"{name}.targets", "float32", (count, carrier.outputs))
     weights = archive.tensor(f"{name}.weights", "float32", (count,))
@@ -134,13 +134,13 @@ def read_rows(archive: Archive, count: int, carrier: Atlas, name: str) -> HeldRo
 
 
 def _carrier(like: Atlas) -> Atlas:
-    """The smallest model of the same inputs and outputs, with the same ways to go along inputs."""
+    """The smallest model of the same inputs and outputs, with the same monotone directions."""
     smallest = Atlas(like.inputs, like.outputs, terms=0, density=0, dtype=like.dtype)
     return constrained(smallest, state_of(like).monotonic)
 
 
 def _pool_of(pool: Pool, addition: PoolAdditions, carrier: Atlas) -> Pool:
-    """A pool with nothing but what was added."""
+    """A pool with the additions alone."""
     nothing = Statistics(len(pool.features), carrier.outputs)
     return replace(
         pool,
@@ -155,7 +155,7 @@ def _pool_of(pool: Pool, addition: PoolAdditions, carrier: Atlas) -> Pool:
 
 
 def additions_from_archive(archive: Archive) -> Additions:
-    """Put additions together again, or raise a ValueError that says what is wrong with them."""
+    """The additions of an archive; raise a ValueError if it is invalid."""
     fields = Fields(archive.header, "the additions", HEADER)
     carrier = model_from_archive(archive)
     pools = [
@@ -198,12 +198,12 @@ def _read_pool(archive: Archive, value: object, carrier: Atlas, name: str) -> tu
     owner, radial_bases = fields.items("owner"), fields.items("bumps")
     pool = pool_from_archive(archive, fields.value["evidence"], carrier, name)
     if pool is None or len(owner) != 2 or not _are_counts(owner) or not _are_counts(radial_bases):
-        raise ValueError(f"{name} lacks evidence, or does not say whose")
+        raise ValueError(f"{name} lacks a memory, or the key of one")
     groups = pool.features.radial_bases
     if len(radial_bases) != len(groups) or any(
         not 0 < count <= len(group.centres) for count, group in zip(radial_bases, groups, strict=False)
     ):
-        raise ValueError(f"'bumps' of {name} must count bumps of each group")
+        raise ValueError(f"'bumps' of {name} must count radial basis functions of each group")
     centres = tuple(group.centres[count:] for count, group in zip(radial_bases, groups, strict=True))
     predicted = (tuple(radial_bases), pool.output_mode, pool.has_base, pool.error_model)
     rows = read_rows(archive, fields.whole(ROWS), carrier, f"{name}.rows") if ROWS in fields.value else None
@@ -215,7 +215,7 @@ def _read_digest(value: object, name: str) -> tuple[Route, str]:
     fields = Fields(value, name, ("owner", "digest"))
     owner = fields.items("owner")
     if len(owner) != 2 or not _are_counts(owner):
-        raise ValueError(f"{name} does not say whose it is")
+        raise ValueError(f"{name} does not have the key of a memory")
     return (owner[0], owner[1]), fields.text("digest", HASH)
 
 
@@ -224,26 +224,26 @@ def _are_counts(items: list[Any]) -> bool:
 
 
 Content = Literal["contributions", "additions", "whole"]
-WRONG = (ValueError, TypeError, ArithmeticError, LookupError)  # what content that makes no sense may raise
+WRONG = (ValueError, TypeError, ArithmeticError, LookupError)  # what invalid content may raise
 FIELDS = ("parent", "result", "content", "last", "chain")
 
 
 class PatchError(ValueError):
-    """A patch does not go with a model; the message says why, and what to do."""
+    """A patch cannot be applied to a model; the message has the reason and what to do."""
 
 
 @dataclass(frozen=True, eq=False)
 class Patch:
-    """What turns one version of a model into another.
+    """The difference of two versions of a model.
 
     Attributes
     ----------
     parent, result
         Versions before and after, as `version` has them.
     content
-        "contributions": rows that were learned or left since, of a model that keeps rows; "additions": what
-        updates have added to sums and charts; or "whole": every part that has changed. Other versions can be
-        merged with the first two.
+        "contributions": rows that were added or removed, of a model that keeps rows; "additions": what
+        updates have added to sums and charts; or "whole": every part that has changed. The first two can be
+        merged with other versions.
     last, chain
         Number of the last update of the parent, and the hash over its log.
     inner
@@ -259,7 +259,7 @@ class Patch:
 
     @property
     def rows(self) -> int | None:
-        """How many rows of data it carries, besides sums; None if it is of a model that keeps none."""
+        """Number of rows of data that it carries, besides sums; None if the model keeps none."""
         if self.content == "contributions":
             table = self.inner.tensors.get("delta.contributions")
             return 0 if table is None else int(table[:, 2].sum())
@@ -282,7 +282,7 @@ class Patch:
 
 
 def read_patch(path: str | os.PathLike[str]) -> Patch:
-    """Read what `Patch.save` wrote; a file that is damaged, or no patch, gets a `StorageError`.
+    """Read a patch; raise a `StorageError` if the file is damaged or not a patch.
 
     Parameters
     ----------
@@ -291,7 +291,7 @@ def read_patch(path: str | os.PathLike[str]) -> Patch:
     """
     archive = read_archive(path)
     if archive.kind != "patch":
-        raise StorageError(f"{path} is no patch; make one with atlas patch")
+        raise StorageError(f"{path} is not a patch; make one with atlas patch")
     with naming(path):
         outer = Fields(archive.header, "the header", ("patch",))
         fields = Fields(outer.value["patch"], "the patch", (*FIELDS, "kind"))
@@ -308,17 +308,17 @@ def read_patch(path: str | os.PathLike[str]) -> Patch:
 def patch(old: Versioned, new: Versioned, *, portable: bool = False) -> Patch:
     """Make the patch that turns an old version of a model into a new one.
 
-    Of updates that were pooled or opened charts it has what they added; coefficients that follow from
-    evidence are solved for again when it is applied. Anything else, such as training or a consolidation,
-    makes it as large as the parts that have changed.
+    It holds what updates have added by pooling or charts; coefficients are solved for again from the memory
+    when it is applied. After anything else, such as training or a consolidation, it holds all parts that have
+    changed.
 
     Parameters
     ----------
     old, new
         Two versions of a model.
     portable
-        Whether coefficients that could be solved for are in the patch too: machines with other libraries for
-        linear algebra than this one may find other bits.
+        Whether coefficients that could be solved for are included: with another linear algebra library their
+        last bits may differ.
 
     Examples
     --------
@@ -356,7 +356,7 @@ def patch(old: Versioned, new: Versioned, *, portable: bool = False) -> Patch:
 def patch_of_rows(
     old: Versioned, new: Versioned, head: tuple[str, str], log: tuple[int, str]
 ) -> Patch | None:
-    """The patch of contributions; None if more than these has changed."""
+    """The patch of contributions; None if more than these have changed."""
     estimator, newer = estimator_of(old), estimator_of(new)
     assert estimator is not None
     assert newer is not None
@@ -369,7 +369,7 @@ def patch_of_rows(
 
 
 def changed_parts(old: Archive, new: Archive) -> Archive:
-    """The header of a model, with the tensors that an older version has not."""
+    """The header of a model, with the tensors that an older version lacks."""
     same = {
         name: name
         for name, array in new.tensors.items()
@@ -383,7 +383,7 @@ def changed_parts(old: Archive, new: Archive) -> Archive:
 
 @ONE_THREAD_EACH
 def apply(model: Versioned, patch: Patch, *, merge: bool = False) -> Versioned:
-    """The version that a patch makes of a model, to the bit; the model stays as it is.
+    """Apply a patch to a model: the result is exact, bit for bit, and the model is not changed.
 
     Parameters
     ----------
@@ -392,11 +392,11 @@ def apply(model: Versioned, patch: Patch, *, merge: bool = False) -> Versioned:
     patch
         The patch.
     merge
-        Whether a model that has learned something else since may be merged with it, as in `merge`.
+        Whether a model with other updates since may be merged with it, as in `merge`.
 
     Returns
     -------
-    The new version. A patch that does not go with the model gets a `PatchError`.
+    The new version. A patch that cannot be applied to the model raises a `PatchError`.
     """
     now = version(model)
     if now == patch.result:
@@ -404,7 +404,7 @@ def apply(model: Versioned, patch: Patch, *, merge: bool = False) -> Versioned:
     if now != patch.parent:
         check_descent(model, patch)
         if not merge:
-            raise PatchError("the model has learned something else since; merge the patch with --merge")
+            raise PatchError("the model has other updates since; merge the patch with --merge")
         return merged_with_patch(model, patch)
     with damage_named():
         result = applied(model, patch)
@@ -417,7 +417,7 @@ def apply(model: Versioned, patch: Patch, *, merge: bool = False) -> Versioned:
 
 @contextlib.contextmanager
 def damage_named() -> Iterator[None]:
-    """Say that a patch is damaged, or was made to do harm, if its content does not make sense."""
+    """Raise a `PatchError` if the content of a patch is damaged or malicious."""
     try:
         yield
     except PatchError:
@@ -427,13 +427,13 @@ def damage_named() -> Iterator[None]:
 
 
 def additions_in(patch: Patch, model: Versioned) -> Additions:
-    """What a patch adds to a model."""
+    """The additions of a patch to a model."""
     with damage_named():
         return additions_from_archive(content_for(patch, to_archive(model)))
 
 
 def delta_in(patch: Patch, model: Versioned) -> Delta:
-    """What a patch of contributions changes."""
+    """The delta of a patch of contributions."""
     with damage_named():
         archive = content_for(patch, to_archive(model))
         delta = delta_from_archive(archive)
@@ -442,7 +442,7 @@ def delta_in(patch: Patch, model: Versioned) -> Delta:
 
 
 def joined_with(model: Versioned, delta: Delta) -> Versioned:
-    """A model with the contributions of a patch, or a sentence that it keeps no rows."""
+    """A model with the contributions of a patch; raise if it keeps no rows."""
     estimator = estimator_of(model)
     if estimator is None or ledger_of(model) is None:
         raise PatchError(
@@ -452,14 +452,14 @@ def joined_with(model: Versioned, delta: Delta) -> Versioned:
 
 
 def content_for(patch: Patch, model: Archive) -> Archive:
-    """The content of a patch, to be read once: it may take as much memory as both files have a claim to."""
+    """The content of a patch, to be read once, with the memory limit of both files."""
     inner = patch.inner
     claim = inner.held if inner.claim is None else inner.claim
     return replace(inner, taken=set(), claim=claim + model.held)
 
 
 def applied(model: Versioned, patch: Patch) -> Versioned:
-    """What a patch makes of its parent."""
+    """The result of a patch applied to its parent."""
     if patch.content == "additions":
         return with_model(model, follow(model_of(model), additions_in(patch, model)))
     if patch.content == "contributions":
@@ -468,7 +468,7 @@ def applied(model: Versioned, patch: Patch) -> Versioned:
     old = to_archive(model)
     names = fields.items("same")
     if any(type(name) is not str or name not in old.tensors for name in names):
-        raise ValueError("it builds on parts that the model has not")
+        raise ValueError("it builds on parts that the model lacks")
     tensors = {name: old.tensors[name] for name in names} | patch.inner.tensors
     archive = replace(content_for(patch, old), header=fields.mapping("whole"), tensors=tensors)
     result = from_archive(archive)
@@ -479,12 +479,12 @@ def applied(model: Versioned, patch: Patch) -> Versioned:
 
 
 def check_descent(model: Versioned, patch: Patch) -> None:
-    """Refuse a patch for a version that the model does not come from."""
+    """Refuse a patch for a version that the model does not descend from."""
     log = model_of(model).updates
     last = next_id(log) - 1
     if last < patch.last and chain_of(log) != patch.chain:
         raise PatchError(
-            f"the patch goes on from update {patch.last}, and the model has {last}; "
+            f"the patch begins after update {patch.last}, and the model has {last}; "
             "apply the patches before it first"
         )
     if chain_at(log, patch.last) != patch.chain:
@@ -513,7 +513,7 @@ def check_kind(model: Versioned, added: Additions) -> None:
 
 
 def merged_with_patch(model: Versioned, patch: Patch) -> Versioned:
-    """A model merged with a patch for a version that it comes from."""
+    """A model merged with a patch for a version that it descends from."""
     if patch.content == "whole":
         raise PatchError(
             "the patch changes more than updates add, so it cannot be merged; use atlas merge with the models"

@@ -1,4 +1,4 @@
-"""Replay: a life derived again from its data."""
+"""Replay: a model computed again from the data of its updates, to verify its history."""
 
 from __future__ import annotations
 
@@ -47,25 +47,25 @@ __all__ = [
     "timeline",
 ]
 
-# Options of an update that its entry in the log may tell.
+# Options of an update that its log entry may have.
 NOTED = {
     *("retention", "cover", "charts", "density", "terms", "epochs", "batch_size", "learning_rate"),
     *("loss", "features", "extend", "random_state", "far"),
 }
 
-Data = Sequence[ArrayLike]  # inputs, targets and, if they are known, weights
+Data = Sequence[ArrayLike]  # inputs, targets and, if any, weights
 
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """Rows as an update was given them.
+    """Rows in the form in which an update received them.
 
     Attributes
     ----------
     X, y, weights
         Inputs, targets and weights.
     ledger
-        That of the estimator, if it has one: it knows the columns that came after the fit.
+        That of the estimator, if it has one, with the columns added after the fit.
     """
 
     X: NDArray[Any]
@@ -81,11 +81,11 @@ class Learned:
 
     @property
     def digest(self) -> str:
-        """The digest by which the log knows them."""
+        """The digest of the rows, as in the log."""
         return digest_text(self.hashes)
 
     def split(self, hashes: Counter[bytes]) -> tuple[Learned, Learned]:
-        """Rows with these hashes, each as often as it is counted, and all others."""
+        """Rows with these hashes, with multiplicity, and all others."""
         left, gone = Counter(hashes), np.zeros(len(self.hashes), np.bool_)
         for k, name in enumerate(self.hashes):
             gone[k] = left[name] > 0
@@ -98,7 +98,7 @@ class Learned:
 
 
 def learned(thing: Versioned, data: Data) -> Learned:
-    """Rows in the form in which an update of this model gets them."""
+    """Rows in the form in which an update of this model receives them."""
     X, y, *rest = data
     estimator = estimator_of(thing)
     if estimator is not None:
@@ -116,7 +116,7 @@ def by_digest(thing: Versioned, data: Iterable[Data]) -> dict[str, Learned]:
 
 
 def learn_again(thing: Versioned, record: Record, rows: Learned) -> Record:
-    """Make the update of an entry once more, in place, with the options it had; return the new entry."""
+    """Repeat the update of an entry, in place, with its options; return the new entry."""
     settings = settings_of(record)
     estimator, message, author = estimator_of(thing), record.message, record.author
     if estimator is not None:
@@ -139,19 +139,17 @@ def learn_again(thing: Versioned, record: Record, rows: Learned) -> Record:
 
 
 def settings_of(record: Record) -> dict[str, Any]:
-    """The options of an update as its entry has them; it may come from a file of a stranger."""
+    """The options of an update from its entry, checked, as its file is not trusted."""
     settings = dict(record.settings) if isinstance(record, Update) else {}
-    settings.pop(REACHED, None)  # what it found, and not how it was made
+    settings.pop(REACHED, None)  # a result, not an option
     if not {"retention", "random_state"} <= settings.keys() <= NOTED:
-        raise ValueError(
-            f"update {record.id} cannot be made again: its entry does not tell its options, or a seed"
-        )
+        raise ValueError(f"update {record.id} cannot be repeated: its log entry lacks its options, or a seed")
     return settings
 
 
 @dataclass(frozen=True)
 class Step:
-    """One update, made again.
+    """One update, repeated.
 
     Attributes
     ----------
@@ -173,16 +171,16 @@ class Step:
 
 @dataclass(frozen=True)
 class Replay:
-    """A model that was built again; it counts as true if it has the same bits.
+    """The result of a replay; true if the model is the same bit for bit.
 
     Attributes
     ----------
     model
-        What was built.
+        The model of the replay.
     steps
         Each update.
     same
-        Whether coefficients, charts and evidence are those of the model.
+        Whether coefficients, charts and memory are those of the model.
     """
 
     model: Versioned
@@ -195,19 +193,19 @@ class Replay:
 
 @ONE_THREAD_EACH
 def replay(model: Versioned, data: Iterable[Data], *, first: Versioned | None = None) -> Replay:
-    """Build a model again from its first fit and the data of its updates, and compare every hash.
+    """Compute a model again from its initial fit and the data of its updates, and compare every hash.
 
     Parameters
     ----------
     model
         The model.
     data
-        For each update inputs and targets, and weights if it had any, in any order: the log knows them by
-        their digests. The rows of one update come in the order they had.
+        For each update inputs and targets, and weights if any, in any order: they are identified by the
+        digests in the log. The rows of one update are in their original order.
     first
-        The model as it was fitted, or any version in between. By default it is found again from the model:
-        charts are taken away, and rows are subtracted from the sums. An estimator that keeps rows is derived
-        from them, and needs neither this nor the data.
+        The model as it was fitted, or any version in between. By default it is recovered from the model by
+        removing charts and subtracting rows from the sums. An estimator that keeps rows is derived from them,
+        and needs neither this nor the data.
 
     Examples
     --------
@@ -239,8 +237,8 @@ def replay(model: Versioned, data: Iterable[Data], *, first: Versioned | None = 
 def replayed(thing: Versioned, tables: Mapping[str, Learned]) -> Replay:
     """An estimator that keeps rows, derived again from nothing but its contributions.
 
-    Rows that are given take the place of those of the update with their digest. What came before rows were
-    reverted or forgotten is derived without these, so its steps cannot be compared.
+    Given rows replace those of the update with their digest. Steps before a removal are derived without the
+    removed rows, so they cannot be compared.
     """
     ledger, estimator = ledger_of(thing), estimator_of(thing)
     assert ledger is not None
@@ -269,21 +267,21 @@ def replayed(thing: Versioned, tables: Mapping[str, Learned]) -> Replay:
 
 
 def timeline(log: Sequence[Record], start: Sequence[Record]) -> Iterator[tuple[Record, bool]]:
-    """What happened since an earlier log, in order: updates that were made, true, or taken back, false."""
+    """Events since an earlier log, in order: updates that were made, true, or reverted, false."""
     last, folded = next_id(start) - 1, folded_of(log)
     if folded is not None and folded.last > last:
         raise ValueError(
             f"the first {folded.last} updates are folded in the log; begin with a version after them"
         )
     if chain_at(log, last) != chain_of(start):
-        raise ValueError("the model to begin with is no earlier version of this one")
+        raise ValueError("the model to begin with is not an earlier version of this one")
     known = {record.id for record in start if record.reverted is not None}
     events: list[tuple[datetime, int, bool, Record]] = []
     for record in unfolded(log):
         if record.id > last:
             if record.kind == "consolidation":
                 raise ValueError(
-                    f"update {record.id} is a consolidation, which is not made again; begin after it"
+                    f"update {record.id} is a consolidation, which is not repeated; begin after it"
                 )
             events.append((record.time, record.id, True, record))
         if record.reverted is not None and record.id not in known:
@@ -293,7 +291,7 @@ def timeline(log: Sequence[Record], start: Sequence[Record]) -> Iterator[tuple[R
 
 
 def revert(thing: Versioned, record: Record) -> None:
-    """Take an update back, in place, at the time it was."""
+    """Revert an update, in place, at the logged time."""
     (estimator_of(thing) or model_of(thing)).revert(record.id)
     for entry in model_of(thing).updates:
         if entry.id == record.id:
@@ -301,7 +299,7 @@ def revert(thing: Versioned, record: Record) -> None:
 
 
 def same_model(one: Atlas, other: Atlas, error_model: bool = True) -> bool:
-    """Whether coefficients, charts and evidence have the same bits; and what is known of errors, if asked."""
+    """Whether coefficients, charts and memory are the same bit for bit, optionally with error models."""
     pools = [pools_of(state_of(model)) for model in (one, other)]
     digests = [
         {
@@ -314,16 +312,16 @@ def same_model(one: Atlas, other: Atlas, error_model: bool = True) -> bool:
 
 
 def without_error_model(pool: Pool) -> Pool:
-    """A pool that knows nothing of errors: what the first fit knew of them is not found again."""
+    """A pool without its error model: that of the initial fit cannot be recovered."""
     recent = tuple(replace(batch, seen=None) for batch in pool.recent)
     return replace(pool, recent=recent, error_model=None)
 
 
-# --- the first fit --------------------------------------------------------------------------------------
+# --- the initial fit -------------------------------------------------------------------------------------
 
 
 def first_version(thing: Versioned, tables: Mapping[str, Learned]) -> Versioned:
-    """The model before its first update, found again from what it is now and the data since."""
+    """The model before its first update, recovered from the present one and the data since."""
     model = model_of(thing)
     log = unfolded(model.updates)
     if folded_of(model.updates) is not None:
@@ -349,20 +347,20 @@ def first_version(thing: Versioned, tables: Mapping[str, Learned]) -> Versioned:
         for found in candidates:
             if model_in(found).fingerprint() == log[0].before:
                 return with_model(thing, model_in(found))
-    except ArithmeticError:  # rows were subtracted that are no longer in the sums
+    except ArithmeticError:  # subtracted rows are not in the sums
         pass
-    raise ValueError("the first fit cannot be found again from what the model is now; give it to begin with")
+    raise ValueError("the initial fit cannot be recovered from the present model; give it to begin with")
 
 
 def state_in_output_mode(pool: Pool, output_mode: OutputMode) -> State:
-    """The state of a fitted model of which one part speaks."""
+    """The state of a fitted model in an output mode."""
     speaking = pool.with_output_mode(output_mode)
     return replace(state_of(speaking.model), pooled=speaking)
 
 
 def first_pool(thing: Versioned, pool: Pool, tables: Mapping[str, Learned]) -> Pool:
-    """The evidence of the first fit: all sums, less those of the rows that came later."""
-    pool = pool.with_only(pool.origins < 0)  # features that came later go
+    """The memory of the initial fit: all sums, less those of later rows."""
+    pool = pool.with_only(pool.origins < 0)  # without features added later
     state, total = state_of(model_of(thing)), pool.total
     for record in model_of(thing).updates:
         if record.reverted is not None:
@@ -380,7 +378,7 @@ def first_pool(thing: Versioned, pool: Pool, tables: Mapping[str, Learned]) -> P
 
 
 def rows_of(thing: Versioned, data: Learned, record: Record | None = None) -> Rows:
-    """Rows in the coordinates and units of the model; those of an update in the domain of then."""
+    """Rows in the coordinates and units of the model; those of an update in its domain at the time."""
     estimator, model = estimator_of(thing), model_of(thing)
     if estimator is not None:
         domain = record.footprint.domain if isinstance(record, Update) else model.domain

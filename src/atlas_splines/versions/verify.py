@@ -1,4 +1,4 @@
-"""Verifying: whether a file is as it was written, and where it is not."""
+"""Verification of a file: every hash is computed again, and altered parts are named."""
 
 from __future__ import annotations
 
@@ -24,26 +24,25 @@ NAMES = {
     "model.domain": "the domain",
     "model.configuration": "the configuration",
     "model.chain": "the hash of the log",
-    "model.evidence": "the evidence",
+    "model.evidence": "the memory",
     "file": "the version or the kind",
 }
 
 
 @dataclass(frozen=True)
 class Verification:
-    """What `verify` found; it counts as true if nothing is wrong.
+    """The result of `verify`; true if nothing is wrong.
 
     Attributes
     ----------
     version
-        Hash of all that the file holds; empty if it cannot be read.
+        Hash of everything in the file; empty if it cannot be read.
     updates
-        How many updates its log tells of.
+        Number of updates in its log.
     problems
-        What is wrong and where, each in a few words.
+        Each problem in a few words.
     has_parts
-        Whether each part has a digest of its own; older files have not, and only their checksum and their log
-        are checked.
+        Whether each part has a digest; of older files only the checksum and the log are checked.
     """
 
     version: str = ""
@@ -56,12 +55,12 @@ class Verification:
 
 
 def verify(path: str | os.PathLike[str], *, expect: str | None = None) -> Verification:
-    """Compute every hash of a file anew, and say what was altered.
+    """Compute every hash of a file again, and name the parts that were altered.
 
-    The checksum covers all bytes. Each entry of the log, each chart, the evidence and the coefficients have a
-    digest of their own, which tells where it was. The log is a chain of hashes, and ends with the
-    coefficients. Whoever can write a file can compute all of that anew: against them the version is kept
-    elsewhere, and given as `expect`.
+    The checksum covers all bytes. Each entry of the log, each chart, the memory and the coefficients have a
+    digest of their own, which locates an alteration. The log is a chain of hashes that ends with the
+    coefficients. A writer of the file can recompute all of these: against that, keep the version elsewhere
+    and give it as `expect`.
 
     Parameters
     ----------
@@ -106,7 +105,7 @@ def verify(path: str | os.PathLike[str], *, expect: str | None = None) -> Verifi
 
 
 def _altered(path: str | os.PathLike[str], archive: Archive | None) -> list[str]:
-    """The parts that were altered, in words; none if the file is so broken that it cannot tell."""
+    """The parts that were altered, in words; empty if the file is too damaged to be read."""
     try:
         parts = altered_parts(path)
     except StorageError:
@@ -115,7 +114,7 @@ def _altered(path: str | os.PathLike[str], archive: Archive | None) -> list[str]
 
 
 def _name(part: str, archive: Archive | None) -> str:
-    """What a part is, with its verb."""
+    """Name of a part, with its verb."""
     item = re.fullmatch(r"model\.(update|chart)s\.(\d{1,9})", part)
     if item is not None:
         return f"{item[1]} {_number(archive, item[1], int(item[2]))} was"
@@ -124,7 +123,7 @@ def _name(part: str, archive: Archive | None) -> str:
 
 
 def _number(archive: Archive | None, kind: str, place: int) -> int:
-    """The number by which people know an entry of the log, if it can be read, or its place."""
+    """Number of an entry of the log, if it can be read, or its place."""
     if archive is not None and kind == "update":
         with contextlib.suppress(KeyError, IndexError, TypeError, ValueError):
             return int(archive.header["model"]["updates"][place]["id"])
@@ -132,6 +131,6 @@ def _number(archive: Archive | None, kind: str, place: int) -> int:
 
 
 def _what(error: StorageError, path: str | os.PathLike[str]) -> str:
-    """What is wrong with a file, without its name and the advice at the end."""
+    """The message of an error without the name of the file and the advice at the end."""
     text = str(error).removeprefix(f"{path} ").removeprefix("cannot be loaded: ")
     return text.partition("; ")[0]

@@ -1,4 +1,4 @@
-"""What versions are of: a model, an estimator, or one that knows its table."""
+"""Versions of a model, an estimator, or a table model: their hash, and the model inside."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Versioned = Atlas | Estimator | TableModel
 
 
 def estimator_of(thing: Versioned) -> AtlasEstimator | None:
-    """The estimator, if it is or has one."""
+    """The estimator, if there is one."""
     inner = thing.estimator if isinstance(thing, TableModel) else thing
     return None if isinstance(inner, Atlas) else inner
 
@@ -29,7 +29,7 @@ def model_of(thing: Versioned) -> Atlas:
 
 
 def with_model(thing: Versioned, model: Atlas) -> Versioned:
-    """The same with another model inside; what was there stays as it is."""
+    """A copy with another model inside."""
     if isinstance(thing, Atlas):
         return model
     estimator = copy.copy(thing.estimator if isinstance(thing, TableModel) else thing)
@@ -38,15 +38,14 @@ def with_model(thing: Versioned, model: Atlas) -> Versioned:
 
 
 def with_estimator(thing: Versioned, estimator: Any) -> Versioned:
-    """An estimator in the place of another, with the encoding of its table if that has one."""
+    """A copy with another estimator, with the encoding of the table if there is one."""
     return thing.with_estimator(estimator) if isinstance(thing, TableModel) else estimator._taking_frames()
 
 
 def version(thing: Versioned) -> str:
-    """Hash of all that a model is: coefficients, charts, evidence, log, and the columns of an estimator.
+    """Hash of everything that is saved: coefficients, charts, memory, log, and the columns of an estimator.
 
-    It is what `verify` prints for its file. `Atlas.fingerprint` covers what predictions depend on, this one
-    everything that is saved.
+    `verify` prints it for a file. `Atlas.fingerprint` covers only what predictions depend on.
 
     Examples
     --------
