@@ -57,6 +57,7 @@ def test_every_command_prints_the_documented_object(work, monkeypatch):
         "apply",
         "merge",
     }
+    covered |= {"explain", "blame", "contract"}
     covered |= {"forget", "replay", "revert", "export", "serve", "demo", "play", "paper", "arena"}
     commands = {command.name or command.callback.__name__ for command in app.registered_commands}
     assert commands == set(documented_fields()) == covered
@@ -76,6 +77,11 @@ def test_every_command_prints_the_documented_object(work, monkeypatch):
     found = told("inspect", "u.atlas")
     assert (found["kind"], found["target"], len(found["updates"])) == ("AtlasRegressor", "price", 1)
     assert told("log", "u.atlas")["entries"] == found["updates"]
+    for name in ("explain", "blame"):
+        assert {*told(name, "u.atlas", "new.csv")} == set(documented_fields()[name])
+    (work / "rules.toml").write_text("[[rule]]\nname = 'cheap'\nmax = 1e9\n")
+    found = told("contract", "u.atlas", "rules.toml")
+    assert {*found} == set(documented_fields()["contract"])
     assert told("verify", "u.atlas")["problems"] == []
     assert told("diff", "m.atlas", "u.atlas", code=1)["only_second"] == [1]
     version = told("patch", "m.atlas", "u.atlas", "-o", "u.patch")["result"]
