@@ -27,7 +27,7 @@ __all__ = [
     "deviations",
     "error_model_of",
     "interval_ends",
-    "most_innovation",
+    "largest_surprisal",
     "needed_density",
     "needed_error_model",
     "open_ends",
@@ -109,7 +109,7 @@ def coverage_of(
     scores: ConformalScores, coverage: float, size: float = 1.0, of_updates: bool = False
 ) -> Coverage:
     """How rows that were watched lay in the intervals of a coverage."""
-    share, rows = scores.held(coverage, of_updates)
+    share, rows = scores.out_of_sample_coverage(coverage, of_updates)
     return Coverage(share, scores.width(coverage) * size, rows)
 
 
@@ -118,7 +118,7 @@ def recent_coverage(state: State, coverage: float) -> tuple[Coverage, ...]:
     pool = state.pooled
     if not isinstance(pool, Pool) or pool.combined_error_model is None:
         return ()
-    seen = [batch.seen.tallies for batch in pool.recent if isinstance(batch.seen, Residuals)]
+    seen = [batch.seen.histograms for batch in pool.recent if isinstance(batch.seen, Residuals)]
     tallies = [reduce(ScoreHistogram.joined, each) for each in zip(*seen, strict=True)]
     watched = int(np.argmin(np.abs(LADDER - coverage)))
     return tuple(
@@ -190,7 +190,7 @@ def free_levels(state: State, points: Points, predicted: Array, quantile: float)
         state,
         points,
         predicted,
-        lambda error_model, _, at, told: error_model.level(at, told, quantile),
+        lambda error_model, _, at, told: error_model.quantile(at, told, quantile),
         sized=True,
     )
 
@@ -252,13 +252,13 @@ def deviations(state: State, points: Points, predicted: Array) -> Array:
     )
 
 
-def most_innovation(state: State, points: Points, predicted: Array, coverages: Array) -> Array:
+def largest_surprisal(state: State, points: Points, predicted: Array, coverages: Array) -> Array:
     """The largest −log p of a class that is in the set of a coverage, shape (rows, coverages)."""
     return blended(
         state,
         points,
         predicted,
-        lambda error_model, _, at, told: error_model.most_innovation(len(at), coverages),
+        lambda error_model, _, at, told: error_model.largest_surprisal(len(at), coverages),
         sized=False,
     )
 
