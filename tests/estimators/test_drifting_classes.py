@@ -62,12 +62,12 @@ def test_a_world_that_stays_loses_nothing(memory):
 def test_updates_are_reverted_to_the_bit(memory):
     model, _ = living(memory, 6)
     X = drawn(200, 99)[0]
-    before, known = model.predict_proba(X), pool_of(model).all_class_weights.form
+    before, known = model.predict_proba(X), pool_of(model).current_class_weights.form
     model.partial_fit(*drawn(100, 50), accept=True)
     assert (model.predict_proba(X) != before).any()
     model.revert(model.update_log_[-1].id)
     assert model.predict_proba(X).tobytes() == before.tobytes()
-    assert pool_of(model).all_class_weights.form.curvature.tobytes() == known.curvature.tobytes()
+    assert pool_of(model).current_class_weights.form.curvature.tobytes() == known.curvature.tobytes()
 
 
 @MEMORIES
@@ -116,7 +116,7 @@ def test_weights_of_rows_decide_shares():
         for k in range(4):
             X, y = drawn(100, 1 + k, turned=True)
             model.partial_fit(X, y, sample_weight=np.full(100, weight), accept=True)
-        models.append(pool_of(model).all_class_weights.form)
+        models.append(pool_of(model).current_class_weights.form)
     assert np.trace(models[0].curvature) < 0.01 * np.trace(models[1].curvature)
 
 

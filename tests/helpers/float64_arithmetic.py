@@ -70,7 +70,7 @@ def float64_arithmetic() -> Iterator[None]:
         patch(f"{ESTIMATORS}.predict.evaluate_anywhere", evaluate_anywhere),
         patch(f"{ESTIMATORS}.regressor.interval_ends", in_double(uncertainty.interval_ends)),
         patch(f"{ESTIMATORS}.regressor.quantile_levels", in_double(uncertainty.quantile_levels)),
-        patch(f"{ESTIMATORS}.classifier.most_innovation", in_double(uncertainty.most_innovation)),
+        patch(f"{ESTIMATORS}.classifier.largest_surprisal", in_double(uncertainty.largest_surprisal)),
         patch(f"{ESTIMATORS}.predict.support_of", in_double(uncertainty.support_of)),
     ):
         yield

@@ -373,7 +373,9 @@ class Life:
         self.compared["sums"] += 1
         assert total == wanted.total.without_levels(), "the sums are not those of the rows that are left"
         is_exact = (
-            pool.output_mode == wanted.output_mode == "exact" and not self.gone_of_fit and not state.charts
+            pool.output_mode == wanted.output_mode == "cumulative"
+            and not self.gone_of_fit
+            and not state.charts
         )
         if is_exact and self.kind != "frame":
             self.compared["predictions"] += 1

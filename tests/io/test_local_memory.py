@@ -504,5 +504,5 @@ def test_files_of_older_versions_keep_no_rows():
         estimator = getattr(loaded, "estimator", loaded)
         pool = state_of(estimator.model_).pooled
         assert (estimator.memory, estimator.max_rows) == ("sums", 100_000)
-        assert pool is None or (pool.memory is None and pool.base is pool.fitted)
+        assert pool is None or (pool.memory is None and pool.base is pool.initial)
         assert read_archive(golden / f"{name}.atlas").version < 6

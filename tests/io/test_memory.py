@@ -74,8 +74,8 @@ def same_pool(one, other):
     """Whether two pools are the same to the bit."""
     arrays = [
         (one.prior.precisions, other.prior.precisions),
-        (one.experts.errors, other.experts.errors),
-        (one.experts.products, other.experts.products),
+        (one.expert_weights.errors, other.expert_weights.errors),
+        (one.expert_weights.products, other.expert_weights.products),
         *((a.products, b.products) for a, b in zip(one.recent, other.recent, strict=True)),
         *(
             (a.centres, b.centres)
@@ -92,13 +92,20 @@ def same_pool(one, other):
         arrays.append((one.base.table, other.base.table))
     plain = [
         [
-            *(p.features.coarse, p.features.fine, p.prior.sizes, p.prior.steps, p.half_lives, p.experts.rows),
+            *(
+                p.features.coarse,
+                p.features.fine,
+                p.prior.sizes,
+                p.prior.steps,
+                p.half_lives,
+                p.expert_weights.rows,
+            ),
             *(p.output_mode, p.loss, p.dtype, p.weight_unit, p.base is None),
             [(batch.update, batch.grew, batch.before) for batch in p.recent],
         ]
         for p in (one, other)
     ]
-    sums = [[p.older, *(batch.statistics for batch in p.recent)] for p in (one, other)]
+    sums = [[p.checkpoint, *(batch.statistics for batch in p.recent)] for p in (one, other)]
     return plain[0] == plain[1] and sums[0] == sums[1] and all(np.array_equal(a, b) for a, b in arrays)
 
 
@@ -129,9 +136,9 @@ def test_saving_twice_gives_the_same_bytes(maker, path, tmp_path):
 def test_the_files_hold_all_kinds_of_evidence(pooled_file):
     pool, chart = pools_of(pooled_file)
     assert pool.base is not None
-    assert pool.experts.rows > 0
+    assert pool.expert_weights.rows > 0
     assert [batch.update for batch in pool.recent] == [4, 5, 8]
-    assert all(sums.count < pool.older.count for sums in pool.decayed)
+    assert all(sums.count < pool.checkpoint.count for sums in pool.decayed)
     assert chart.base is None
     assert [batch.update for batch in chart.recent] == [8]
     assert [record.kind for record in pooled_file.update_log_] == ["pool"] * 6 + ["chart", "pool"]
@@ -185,29 +192,29 @@ def test_the_log_comes_back(pooled_file, reloaded):
     }
 
 
-@pytest.mark.parametrize("output_mode", ["mixture", "exact", "fading"])
-def test_every_voice_comes_back(output_mode, pooled_file):
+@pytest.mark.parametrize("output_mode", ["ensemble", "cumulative", "decayed"])
+def test_every_output_mode_comes_back(output_mode, pooled_file):
     pool = replace(state_of(pooled_file.model_).pooled, output_mode=output_mode)
     model = model_in(replace(state_of(pooled_file.model_), pooled=pool))
     model.updates = pooled_file.model_.updates
     assert state_of(model_from_archive(model_to_archive(model))).pooled.output_mode == output_mode
 
 
-@pytest.mark.parametrize("output_mode", ["mixture", "exact", "fading"])
+@pytest.mark.parametrize("output_mode", ["ensemble", "cumulative", "decayed"])
 @pytest.mark.parametrize("is_first", [True, False])
 def test_a_file_that_does_not_say_who_spoke_before_updates_most_likely_had_a_fit_that_did(
     output_mode, is_first, pooled_file
 ):
     pool = state_of(pooled_file.model_).pooled
-    experts = replace(pool.experts, rows=0.0) if is_first else pool.experts
+    experts = replace(pool.expert_weights, rows=0.0) if is_first else pool.expert_weights
     state = replace(
-        state_of(pooled_file.model_), pooled=replace(pool, output_mode=output_mode, experts=experts)
+        state_of(pooled_file.model_), pooled=replace(pool, output_mode=output_mode, expert_weights=experts)
     )
     archive = model_to_archive(model_in(state, pooled_file.model_.updates))
     for batch in archive.header["model"]["evidence"]["recent"]:
         del batch["before"]
     first, *others = (batch.before for batch in state_of(model_from_archive(archive)).pooled.recent)
-    assert first == ("mixture" if output_mode == "exact" and is_first else output_mode)
+    assert first == ("ensemble" if output_mode == "cumulative" and is_first else output_mode)
     assert others == [output_mode, output_mode]
 
 
@@ -219,7 +226,7 @@ def test_weights_half_lives_and_several_targets(reloaded):
     model.set_params(half_life=200).fit(X[:60], y[:60], weights[:60])
     state = state_of(model.model_)
     # the mixture of an exact memory, one that fades, and the first model
-    take_state(model.model_, replace(state, pooled=replace(state.pooled, output_mode="mixture")))
+    take_state(model.model_, replace(state, pooled=replace(state.pooled, output_mode="ensemble")))
     twin = reloaded(model)
     assert (twin.features, twin.half_life) == (24, 200)
     for each in (model, twin):
@@ -236,8 +243,8 @@ def test_files_with_squares_of_errors_alone_are_read_as_if_errors_were_alike(poo
         del batch["products"]
         batch["errors"] = [0.0, 1, 4, "inf"]
     pool = state_of(model_from_archive(archive)).pooled
-    assert pool.experts.errors.tolist() == [4, 1, 2, FARTHEST**2]
-    assert pool.experts.products[0, 1] == pytest.approx(30 * 2)
+    assert pool.expert_weights.errors.tolist() == [4, 1, 2, FARTHEST**2]
+    assert pool.expert_weights.products[0, 1] == pytest.approx(30 * 2)
     assert pool.recent[0].products[:3, :3].tolist() == [[0, 0, 0], [0, 1, 2], [0, 2, 4]]
     assert pool.expert_shares[3] == 0
 
@@ -486,7 +493,7 @@ def test_the_first_model_must_be_like_the_model_on_the_unit_cube(pooled_file):
         (Atlas(inputs=2, outputs=2), "'base' of model.evidence has other inputs, outputs or another dtype"),
         (Atlas(inputs=2).extend([0, 0], [2, 1]), "'base' of model.evidence reaches beyond the unit cube"),
     ):
-        model = model_in(replace(state_of(pooled_file.model_), pooled=replace(pool, fitted=state_of(base))))
+        model = model_in(replace(state_of(pooled_file.model_), pooled=replace(pool, initial=state_of(base))))
         model.updates = pooled_file.model_.updates
         with pytest.raises(ValueError, match=what):
             model_from_archive(model_to_archive(model))

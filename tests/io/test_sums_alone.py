@@ -121,7 +121,7 @@ def test_few_rows_are_not_in_the_difference_of_two_sums(before):
         model.partial_fit(*people(before, 1))
     old = needed_pool(state_of(model.model_))
     new = needed_pool(state_of(model.partial_fit(SECRET, TARGET).model_))
-    exact = [pool.older.gram for pool in (old, new)]
+    exact = [pool.checkpoint.gram for pool in (old, new)]
     for k in range(len(old.decayed)):
         decayed = [pool.decayed[k].gram for pool in (old, new)]
         assert np.allclose(decayed[1] - exact[1], decayed[0] - exact[0])
@@ -129,7 +129,7 @@ def test_few_rows_are_not_in_the_difference_of_two_sums(before):
 
 def test_the_first_model_does_not_tell_the_row_of_a_later_one(tmp_path):
     model = fitted("auto").partial_fit(*people(30, 1))
-    first = needed_pool(state_of(model.model_)).fitted
+    first = needed_pool(state_of(model.model_)).initial
     assert first is not None
     model.partial_fit(SECRET, TARGET)
     _, tensors = saved(model, tmp_path / "one.atlas")

@@ -36,7 +36,7 @@ def error_model():
 
 @pytest.fixture
 def pool(error_model):
-    return Pool.start(FEATURES, Prior.flat(FEATURES.sizes), *rows()).with_output_mode("exact")
+    return Pool.start(FEATURES, Prior.flat(FEATURES.sizes), *rows()).with_output_mode("cumulative")
 
 
 def same(one, other):
@@ -73,7 +73,9 @@ def test_a_pool_that_was_not_watched_stays_so(pool):
 
 
 def test_the_first_model_of_an_old_file_is_watched_from_the_next_update_on(pool):
-    old = replace(pool, fitted=state_of(pool.model), experts=ExpertWeights.of(4), output_mode="mixture")
+    old = replace(
+        pool, initial=state_of(pool.model), expert_weights=ExpertWeights.of(4), output_mode="ensemble"
+    )
     assert old.learned(1, *rows(50)).combined_error_model is None  # too few to tell
     grown = old.learned(1, *rows(200, seed=1))
     assert isinstance(grown.recent[0].seen, ErrorModel)
@@ -88,7 +90,7 @@ def test_rows_of_one_update_join(pool, error_model):
     points, targets = rows(200, seed=1)
     twice = watched.learned(1, points[:100], targets[:100]).learned(1, points[100:], targets[100:])
     (batch,) = twice.recent
-    assert batch.seen.tallies[0].rows == 200
+    assert batch.seen.histograms[0].rows == 200
 
 
 def test_inputs_are_told_by_how_fast_data_varies():

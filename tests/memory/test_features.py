@@ -190,9 +190,9 @@ def test_crowding_is_the_share_of_known_rows():
     features, _ = design(points, targets, budget=200)
     statistics = Statistics(len(features), 1)
     statistics.add(features(points), targets)
-    share = features.crowding(statistics, np.zeros(2), np.array([0.5, 0.5]))
+    share = features.share_in_box(statistics, np.zeros(2), np.array([0.5, 0.5]))
     assert share == pytest.approx(0.25, abs=0.1)
-    assert features.crowding(statistics, np.zeros(2), np.ones(2)) == pytest.approx(1)
+    assert features.share_in_box(statistics, np.zeros(2), np.ones(2)) == pytest.approx(1)
 
 
 @pytest.mark.slow

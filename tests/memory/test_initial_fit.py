@@ -1,5 +1,7 @@
 """The first data, solved: which inputs matter, and what each row would be predicted without itself."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.datasets import make_friedman1
@@ -34,7 +36,7 @@ def test_small_leverages_may_be_estimates(monkeypatch):
     points, targets = smooth(4000)
     rows = (points, targets, None)
     solved = fit_features(points, targets, budget=100)
-    monkeypatch.setattr(designing, "SMALL_LEVERAGE", 0.0)
+    monkeypatch.setattr(designing, "RULES", replace(designing.RULES, small_leverage=0.0))
     exact = designing.out_of_sample_of(solved.features, *rows, solved.posterior) - targets
     assert not np.array_equal(solved.out_of_sample - targets, exact)
     np.testing.assert_allclose(solved.out_of_sample - targets, exact, rtol=0.07)
@@ -99,7 +101,7 @@ def test_all_inputs_of_a_wide_table_have_a_share():
 
 def test_features_are_chosen_on_a_sample(monkeypatch):
     points, targets = smooth(600)
-    monkeypatch.setattr(designing, "JUDGED", 200)
+    monkeypatch.setattr(designing, "RULES", replace(designing.RULES, sample=200))
     features, prior = choose_features(points, targets, budget=150)
     assert len(features) == sum(prior.sizes) <= 150
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from atlas_splines.memory.features import Features, RadialBasis
-from atlas_splines.memory.initial_fit import LEAST_ROWS, ROWS_A_BUMP, missing_bases
+from atlas_splines.memory.initial_fit import ROWS_A_CENTRE, RULES, missing_bases
 
 WIDE, NARROW = (RadialBasis(np.array([[0.2, 0.2], [0.3, 0.1]]), np.full(2, length)) for length in (0.5, 0.05))
 FEATURES = Features(2, (0, 1), (), (WIDE, NARROW))
@@ -18,11 +18,11 @@ def test_only_rows_that_no_bump_of_a_group_reaches_ask_for_more():
     near, far = 0.2 + 0.1 * random.random((50, 2)), 0.8 + 0.2 * random.random((40, 2))
     wide, narrow = missing(np.vstack([near, far]))
     assert len(wide) == 0
-    assert len(narrow) == len(far) // ROWS_A_BUMP
+    assert len(narrow) == len(far) // ROWS_A_CENTRE
     assert (narrow > 0.8).all()
     assert not any(centre in far.tolist() for centre in narrow.tolist())  # each is the mean of several
     assert [len(centres) for centres in missing(far, most=3)] == [0, 2]
-    assert [len(centres) for centres in missing(far[: LEAST_ROWS - 1])] == [0, 0]
+    assert [len(centres) for centres in missing(far[: RULES.unreached - 1])] == [0, 0]
 
 
 def test_rows_beyond_the_cube_where_features_end_ask_for_none():

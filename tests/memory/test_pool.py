@@ -85,13 +85,13 @@ def test_the_newest_update_is_taken_back_to_the_bit_for_every_memory():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("output_mode", ["mixture", "exact", "fading"])
+@pytest.mark.parametrize("output_mode", ["ensemble", "cumulative", "decayed"])
 def test_a_first_model_speaks_again_without_the_first_update(dtype, output_mode):
     base = Atlas(inputs=3, terms=2, density=1, dtype=dtype)
     state_of(base).table[:] = np.random.default_rng(0).random(state_of(base).table.shape)
     start = Pool.start(
         FEATURES, Prior.flat(FEATURES.sizes), *batch(seed=5), base=state_of(base), dtype=dtype
-    ).with_output_mode("fading" if output_mode == "fading" else "mixture")
+    ).with_output_mode("decayed" if output_mode == "decayed" else "ensemble")
     state = start.learned(1, *batch(seed=6)).with_output_mode(output_mode).state_like(state_of(base))
     points = batch(seed=7)[0]
     assert model_in(state).fingerprint() != base.fingerprint()
@@ -100,11 +100,11 @@ def test_a_first_model_speaks_again_without_the_first_update(dtype, output_mode)
 
 def test_who_spoke_before_passes_to_the_update_that_comes_next():
     pool = starting_pool()
-    for number, output_mode in enumerate(["exact", "mixture", "exact"], start=1):
+    for number, output_mode in enumerate(["cumulative", "ensemble", "cumulative"], start=1):
         pool = pool.learned(number, *batch(seed=number)).with_output_mode(output_mode)
-    assert [each.before for each in pool.recent] == ["mixture", "exact", "mixture"]
-    assert [each.before for each in pool.without(2).recent] == ["mixture", "exact"]
-    assert [pool.without(gone).output_mode for gone in (1, 2, 3)] == ["exact", "exact", "mixture"]
+    assert [each.before for each in pool.recent] == ["ensemble", "cumulative", "ensemble"]
+    assert [each.before for each in pool.without(2).recent] == ["ensemble", "cumulative"]
+    assert [pool.without(gone).output_mode for gone in (1, 2, 3)] == ["cumulative", "cumulative", "ensemble"]
 
 
 @pytest.mark.parametrize("gone", range(6 - RECENT, 6))
@@ -127,7 +127,7 @@ def test_sums_that_go_on_from_those_before_have_the_bits_of_sums_from_the_start(
         assert np.array_equal(known.gram, anew.gram)
         assert np.array_equal(known.moment, anew.moment)
         assert (known.count, known.square) == (anew.count, anew.square)
-    assert same_bits(pool.with_output_mode("exact").with_output_mode("mixture"), afresh)
+    assert same_bits(pool.with_output_mode("cumulative").with_output_mode("ensemble"), afresh)
 
 
 def test_errors_in_turn_are_those_of_pools_without_a_block():
@@ -149,7 +149,7 @@ def test_errors_in_turn_are_those_of_pools_without_a_block():
 
 
 def test_memories_that_nobody_listens_to_are_not_asked():
-    pool = pool_of(batch(3.0)).with_output_mode("exact").learned(2, *batch(4.0, seed=2))
+    pool = pool_of(batch(3.0)).with_output_mode("cumulative").learned(2, *batch(4.0, seed=2))
     assert "later" not in vars(pool)
     assert len(set(np.diagonal(pool.recent[-1].products))) == 1
     mixed = pool_of(batch(3.0)).learned(2, *batch(4.0, seed=2))
@@ -197,7 +197,7 @@ def test_a_pickle_holds_no_more_than_a_file_would():
     twin = pickle.loads(fresh)
     assert twin.total == pool.total
     assert same_bits(twin, pool)
-    sums = sum(array.nbytes for array in pool.older.to_arrays().values())
+    sums = sum(array.nbytes for array in pool.checkpoint.to_arrays().values())
     assert len(fresh) < 1.2 * sums * (1 + len(pool.recent) + len(pool.decayed)) + 5000
 
 
@@ -234,7 +234,7 @@ def test_rows_are_forgotten_whenever_they_came():
     kept = [rows if k != 2 else (points[30:], targets[30:]) for k, rows in enumerate(batches)]
     assert pool.total == pool_of(*kept).total
     assert pool.recent == ()
-    with pytest.raises(ValueError, match="never been counted in"):
+    with pytest.raises(ValueError, match="never been added"):
         pool_of().forgotten(*batch(slope=50, rows=400, seed=5))
 
 
@@ -262,7 +262,7 @@ def test_further_rows_of_an_update_may_come_as_sums(first):
     if first:
         assert np.array_equal(joined.recent[-1].products, begun.recent[-1].products)
     else:
-        known = start.all_experts
+        known = start.current_expert_weights
         squares = np.diagonal(joined.recent[-1].products)
         assert squares.sum() == pytest.approx(known.errors.sum())
     assert same_bits(joined.without(7), start)

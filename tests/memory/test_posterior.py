@@ -67,10 +67,10 @@ def test_idle_features_and_no_data_do_no_harm():
 def test_what_has_faded_to_nothing_is_zero():
     phi, y, _ = data()
     known, none = (sums_of(counted((rows[0], rows[1]))) for rows in ((phi, y), (0 * phi, 0 * y)))
-    assert np.array_equal(known.fade(none, 10.0).gram, 0.5 ** (none.count / 10) * known.gram)
+    assert np.array_equal(known.decay(none, 10.0).gram, 0.5 ** (none.count / 10) * known.gram)
     sums = known
     for _ in range(400):  # long enough for every number to leave those of full accuracy
-        sums = sums.fade(none, none.count / 10)
+        sums = sums.decay(none, none.count / 10)
         left = np.concatenate([sums.gram.ravel(), sums.moment.ravel(), sums.square])
         assert not ((left != 0) & (np.abs(left) < np.finfo(float).tiny)).any()
     assert not left.any()

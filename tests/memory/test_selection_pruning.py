@@ -1,11 +1,13 @@
 """Fewer bumps: chosen step by step from the inverse, checked by solving anew."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from atlas_splines.memory.initial_fit import fit_features
 from atlas_splines.memory.posterior import Prior, solve, sums_of
-from atlas_splines.memory.selection import LEAST_BUMPS, kept_features, pruned_prior
+from atlas_splines.memory.selection import SELECTION_RULES, kept_features, pruned_prior
 
 RANDOM = np.random.default_rng(0)
 POINTS = RANDOM.random((3000, 3))
@@ -75,7 +77,8 @@ def test_the_bump_that_goes_first_is_missed_least(solved):
 
 def kept_features_of(solved, least):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("atlas_splines.memory.selection.LEAST_BUMPS", least)
+        rules = replace(SELECTION_RULES, least_centres=least)
+        patch.setattr("atlas_splines.memory.selection.SELECTION_RULES", rules)
         kept = kept_features(solved.features, solved.statistics, solved.posterior, 1e6)
     return kept, np.flatnonzero(~kept)
 
@@ -84,7 +87,7 @@ def test_some_bumps_stay_and_splines_do_too(solved):
     kept = kept_features(solved.features, solved.statistics, solved.posterior, 1e6)
     linear = len(solved.features) - sum(len(group.centres) for group in solved.features.radial_bases)
     assert kept[:linear].all()
-    assert kept[linear:].sum() == LEAST_BUMPS
+    assert kept[linear:].sum() == SELECTION_RULES.least_centres
 
 
 def test_all_stay_where_nothing_is_tolerated_or_weights_are_bound(solved):

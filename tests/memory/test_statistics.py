@@ -115,7 +115,7 @@ def test_targets_beyond_ten_thousand_count_as_that():
 
 def test_what_cannot_be_counted_is_refused():
     phi, y, _ = data()
-    with pytest.raises(ValueError, match="never been counted in"):
+    with pytest.raises(ValueError, match="never been added"):
         Statistics(7, 2).subtract(phi, y)
     with pytest.raises(ValueError, match="must be finite"):
         Statistics(7, 2).add(phi, np.full_like(y, np.nan))

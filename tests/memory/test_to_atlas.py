@@ -5,7 +5,7 @@ import pytest
 
 from atlas_splines.memory.features import Features, RadialBasis
 from atlas_splines.memory.initial_fit import choose_features
-from atlas_splines.memory.to_atlas import RULES, ModelRules, fold, rows_of_input
+from atlas_splines.memory.to_atlas import MODEL_RULES, ModelRules, fold, rows_of_input
 from atlas_splines.model.atlas import state_of
 
 
@@ -53,12 +53,12 @@ def test_many_outputs_get_wider_cells():
 
 @pytest.mark.parametrize(("inputs", "outputs"), [(1, 1), (10, 1), (10, 40), (10, 200), (60, 200), (500, 3)])
 def test_rules_bound_a_model(inputs, outputs):
-    radial_bases = min(RULES.most_centres(inputs, outputs, 1), 550)
-    terms = RULES.terms_per_basis * radial_bases
-    finest = RULES.finest(inputs, outputs, terms)
+    radial_bases = min(MODEL_RULES.most_centres(inputs, outputs, 1), 550)
+    terms = MODEL_RULES.terms_per_basis * radial_bases
+    finest = MODEL_RULES.finest(inputs, outputs, terms)
     sizes = [inputs * rows_of_input(d) * outputs * (2 * terms + 1) for d in (finest, finest + 1)]
-    assert sizes[0] <= 1.01 * RULES.coefficients
-    assert finest == 6 or sizes[1] > RULES.coefficients
+    assert sizes[0] <= 1.01 * MODEL_RULES.coefficients
+    assert finest == 6 or sizes[1] > MODEL_RULES.coefficients
 
 
 def test_features_fit_the_room_of_a_model(monkeypatch):
@@ -69,7 +69,7 @@ def test_features_fit_the_room_of_a_model(monkeypatch):
     free = dict(choose_features(points, labels)[0].fine)
     assert free[0] > 1
     for module in ("initial_fit", "to_atlas"):
-        monkeypatch.setattr(f"atlas_splines.memory.{module}.RULES", rules)
+        monkeypatch.setattr(f"atlas_splines.memory.{module}.MODEL_RULES", rules)
     features, _ = choose_features(points, labels)
     assert max((density for _, density in features.fine), default=0) <= 1
     (alone,) = [group for group in features.radial_bases if np.isfinite(group.lengths).sum() == 1]

@@ -1,6 +1,7 @@
 """Updates that were made apart come together with the same bits, whoever merges."""
 
 import copy
+from dataclasses import replace
 from datetime import timedelta
 
 import level_rows
@@ -122,11 +123,11 @@ def test_one_side_that_has_learned_nothing_is_passed_over():
 def test_fading_memories_start_again_where_both_sides_pooled():
     base = fitted("auto")
     both = merge(base, branch(base, 1), branch(base, 2))
-    assert pool_of(both).output_mode == "exact"
+    assert pool_of(both).output_mode == "cumulative"
     only_charts = merge(base, branch(base, 1), branch(base, (0, 2)))
-    assert pool_of(only_charts).output_mode == "mixture"
+    assert pool_of(only_charts).output_mode == "ensemble"
     later = branch(both, 5, 6)
-    assert pool_of(later).output_mode == "mixture"
+    assert pool_of(later).output_mode == "ensemble"
 
 
 def test_rows_that_joined_a_chart_on_both_sides():
@@ -266,7 +267,7 @@ def ridged(seed, shift, count=150):
 
 @pytest.mark.slow
 def test_features_that_grew_on_one_side_and_on_both(monkeypatch, path):
-    monkeypatch.setattr(design, "WIDTHS", ((0.2, 0.2, 0.2),))
+    monkeypatch.setattr(design, "RULES", replace(design.RULES, widths=((0.2, 0.2, 0.2),)))
     options = {"members": 1, "terms": 0, "features": 100, "domain": [(0, 1), (0, 1)], "random_state": 0}
     base = AtlasRegressor(**options).fit(*ridged(0, 0, 600))
     grown = copy.deepcopy(base).partial_fit(*ridged(1, 0.5))

@@ -21,7 +21,7 @@ from atlas_splines.model.atlas import model_in, state_of
 from atlas_splines.model.linear_algebra import ONE_THREAD_EACH
 from atlas_splines.updates.assess import warn_of
 from atlas_splines.updates.incremental import with_classes
-from atlas_splines.updates.intervals import most_innovation
+from atlas_splines.updates.intervals import largest_surprisal
 from atlas_splines.updates.log import log_in
 from atlas_splines.updates.refusal import Origin
 
@@ -311,7 +311,7 @@ class AtlasClassifier(ClassifierMixin, AtlasEstimator):
         now = self._now()
         points = now.domain_.to_unit(now._inputs(X))
         outputs = now._outputs_at(points)
-        most = most_innovation(*now._predicted(points, outputs), coverages)
+        most = largest_surprisal(*now._predicted(points, outputs), coverages)
         sets = -log_softmax(outputs, axis=1)[:, :, None] <= most[:, None, :]  # (rows, classes, coverages)
         sets |= (outputs == outputs.max(axis=1, keepdims=True))[:, :, None]
         return sets[:, :, 0] if np.ndim(coverage) == 0 else sets

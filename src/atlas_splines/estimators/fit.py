@@ -17,7 +17,7 @@ from atlas_splines.memory.kept_rows import HeldRows
 from atlas_splines.memory.local_memory import LocalMemory
 from atlas_splines.memory.softmax import CLASS_RULES, class_scores, class_shares
 from atlas_splines.memory.stacking import clocks_of, stack
-from atlas_splines.memory.to_atlas import RULES, fold, rows_of_input
+from atlas_splines.memory.to_atlas import MODEL_RULES, fold, rows_of_input
 from atlas_splines.model.atlas import Atlas, average, constant, model_in, placed
 from atlas_splines.model.monotone import constrained
 from atlas_splines.model.rows import Rows
@@ -313,7 +313,7 @@ class FitOptions:
         """Density to grow to at most: as rows and the size of the model allow, or the one that was chosen."""
         if self.density != "auto":
             return self.density
-        affordable = RULES.finest(inputs, self.outputs, self.all_terms)
+        affordable = MODEL_RULES.finest(inputs, self.outputs, self.all_terms)
         return min(finest_affordable(rows, ROWS_PER_FUNCTION, FINEST), affordable)
 
     @property
@@ -326,7 +326,7 @@ class FitOptions:
     def check_cost(self, inputs: int) -> None:
         """Refuse a model that would be too large, before any work is done for it."""
         terms = self.all_terms
-        finest = RULES.finest(inputs, self.outputs, terms)
+        finest = MODEL_RULES.finest(inputs, self.outputs, terms)
         density = finest if self.density == "auto" else self.density
         coefficients = inputs * rows_of_input(density) * self.outputs * (2 * terms + 1)
         if coefficients <= MOST_COEFFICIENTS:

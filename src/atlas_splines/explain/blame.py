@@ -406,14 +406,14 @@ def _add_sums(pool: Pool, unit: Array, found: _Sum, first: int, membership: Arra
             solved = pool.inverse_temperature * share * _inverse(pool.posteriors[k], phi)
             for update, sums in _moments(pool, k, first):
                 add(update, solved @ sums)
-    if pool.base_share > 0 and pool.fitted is not None:
-        add(first, pool.base_share * evaluate_anywhere(pool.fitted, unit))
+    if pool.base_share > 0 and pool.initial is not None:
+        add(first, pool.base_share * evaluate_anywhere(pool.initial, unit))
 
 
 def _moments(pool: Pool, memory: int, first: int) -> list[tuple[int, Array]]:
     """Σφy of each update as one memory holds it, the first one's with all that are older."""
     if not memory:
-        parts = [(first, sums_of(pool.older).moment)]
+        parts = [(first, sums_of(pool.checkpoint).moment)]
         return parts + [(batch.update, batch.sums.moment) for batch in pool.recent]
     life, keep, parts = pool.half_lives[memory - 1], 1.0, []
     for batch in pool.recent[::-1]:

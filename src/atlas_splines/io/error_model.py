@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from atlas_splines.files.archive import Archive
 from atlas_splines.files.fields import Fields
 from atlas_splines.memory.conformal import BINS, LADDER, ConformalScores, ScoreHistogram
-from atlas_splines.memory.data_density import MOST_PAIRED, QUANTILES, CellCounts, DataDensity
-from atlas_splines.memory.error_model import DENSITY, ErrorModel, Residuals, ResidualScale
+from atlas_splines.memory.data_density import DENSITY_RULES, CellCounts, DataDensity
+from atlas_splines.memory.error_model import SCALE_RULES, ErrorModel, Residuals, ResidualScale
 from atlas_splines.memory.features import Features
 
 __all__ = [
@@ -55,7 +55,7 @@ def error_model_tensors(error_model: ErrorModel, name: str) -> dict[str, NDArray
             "counts": scores.counts,
             "shift": scores.shift,
             "sizes": scores.sizes,
-            "watched": scores.watched,
+            "watched": scores.coverage_weights,
         }
         tensors |= {f"{name}.scores.{k}.{part}": array for part, array in parts.items()}
     if error_model.data_density is not None:
@@ -80,7 +80,7 @@ def residuals_tensors(seen: Residuals | ErrorModel, name: str) -> dict[str, NDAr
     if isinstance(seen, ErrorModel):
         return error_model_tensors(seen, name)
     tensors: dict[str, NDArray[Any]] = {}
-    for k, histogram in enumerate(seen.tallies):
+    for k, histogram in enumerate(seen.histograms):
         tensors |= {
             f"{name}.tallies.{k}.counts": histogram.counts,
             f"{name}.tallies.{k}.covered": histogram.covered,
@@ -114,7 +114,7 @@ def error_model_from_archive(
 def _read_scale(archive: Archive, chosen: object, inputs: int, name: str) -> ResidualScale:
     if not isinstance(chosen, list) or not are_different_inputs(chosen, inputs):
         raise ValueError(f"{name} must be different inputs")
-    features = Features(inputs + 1, (*chosen, inputs), ((inputs, DENSITY),), ())
+    features = Features(inputs + 1, (*chosen, inputs), ((inputs, SCALE_RULES.density),), ())
     knots = archive.tensor(f"{name}.knots", "float64", (None,))
     if len(knots) < 2 or (np.diff(knots) <= 0).any():
         raise ValueError(f"tensor '{name}.knots' must be rising")
@@ -154,11 +154,15 @@ def _read_watched(archive: Archive, name: str) -> Array:
 def _read_density(archive: Archive, value: object, inputs: int, name: str) -> DataDensity:
     fields = Fields(value, name, PRESENCE)
     chosen = fields.items("inputs")
-    if not are_different_inputs(chosen, inputs) or chosen != sorted(chosen) or len(chosen) > MOST_PAIRED:
-        raise ValueError(f"'inputs' of {name} must be at most {MOST_PAIRED} rising inputs")
+    if (
+        not are_different_inputs(chosen, inputs)
+        or chosen != sorted(chosen)
+        or len(chosen) > DENSITY_RULES.most_paired
+    ):
+        raise ValueError(f"'inputs' of {name} must be at most {DENSITY_RULES.most_paired} rising inputs")
     pairs = len(chosen) * (len(chosen) - 1) // 2
     cell_counts = _read_cell_counts(archive, (inputs, pairs), (None, None), name)
-    usual = archive.tensor(f"{name}.usual", "float64", (None, QUANTILES))
+    usual = archive.tensor(f"{name}.usual", "float64", (None, DENSITY_RULES.quantiles))
     if len(usual) not in (2, 3) or (np.diff(usual, axis=1) < 0).any():
         raise ValueError(f"tensor '{name}.usual' must be two or three rows of rising quantiles")
     return DataDensity(tuple(chosen), cell_counts, usual)

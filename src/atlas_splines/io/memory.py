@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, NoReturn, cast, get_args
+from typing import Any, NoReturn, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -244,6 +244,7 @@ UNDO = "undo"  # updates that a pool keeps apart, if not the default
 GROWN = "grown"  # of a pool to which updates have added radial basis functions; others lack it
 MEMORY = "memory"  # of a pool that keeps rows; others lack it
 SPREAD = "spread"  # error model of a pool, or of a chart without a pool
+OUTPUT_MODES: dict[OutputMode, str] = {"ensemble": "mixture", "cumulative": "exact", "decayed": "fading"}
 LARGEST = np.finfo(np.float64).max
 
 
@@ -295,21 +296,21 @@ def pool_header(pooled: Contribution | None) -> dict[str, Any] | None:
         "bumps": [len(group.centres) for group in pool.features.radial_bases],
         "steps": pool.prior.steps,
         "half_lives": list(map(float, pool.half_lives)),
-        "faded": [has_decayed(sums, pool.older) for sums in pool.decayed],
+        "faded": [has_decayed(sums, pool.checkpoint) for sums in pool.decayed],
         "track": {
-            "errors": pool.experts.errors.tolist(),
-            PRODUCTS: pool.experts.products.tolist(),
-            "rows": float(pool.experts.rows),
+            "errors": pool.expert_weights.errors.tolist(),
+            PRODUCTS: pool.expert_weights.products.tolist(),
+            "rows": float(pool.expert_weights.rows),
         },
         "recent": [
-            {"update": batch.update, PRODUCTS: batch.products.tolist(), BEFORE: batch.before}
+            {"update": batch.update, PRODUCTS: batch.products.tolist(), BEFORE: OUTPUT_MODES[batch.before]}
             | ({GREW: list(batch.grew)} if batch.grew else {})
             | ({} if batch.seen is None else {SEEN: residuals_header(batch.seen)})
             | ({} if batch.log_loss is None else {LOG_LOSS: _form_header(batch.log_loss)})
             for batch in pool.recent
         ],
-        "base": None if pool.fitted is None else configuration_of(model_in(pool.fitted)),
-        "voice": pool.output_mode,
+        "base": None if pool.initial is None else configuration_of(model_in(pool.initial)),
+        "voice": OUTPUT_MODES[pool.output_mode],
         "loss": pool.loss,
         "weight_unit": float(pool.weight_unit),
         **(
@@ -342,17 +343,17 @@ def pool_tensors(pooled: Contribution | None, name: str) -> dict[str, NDArray[An
     for k, group in enumerate(pool.features.radial_bases):
         lengths = np.minimum(group.lengths, LIMITS.longest)
         tensors |= {f"{name}.bumps.{k}.centres": group.centres, f"{name}.bumps.{k}.lengths": lengths}
-    tensors |= statistics_tensors(pool.older, f"{name}.older")
+    tensors |= statistics_tensors(pool.checkpoint, f"{name}.older")
     for k, sums in enumerate(pool.decayed):
-        if has_decayed(sums, pool.older):
+        if has_decayed(sums, pool.checkpoint):
             tensors |= sums_tensors(sums, f"{name}.faded.{k}")
     for k, batch in enumerate(pool.recent):
         tensors |= statistics_tensors(batch.statistics, f"{name}.recent.{k}")
         tensors |= {} if batch.seen is None else residuals_tensors(batch.seen, f"{name}.recent.{k}.seen")
     if pool.error_model is not None:
         tensors |= error_model_tensors(pool.error_model, f"{name}.spread")
-    if pool.fitted is not None:
-        tensors |= table_tensors(model_in(pool.fitted), f"{name}.base")
+    if pool.initial is not None:
+        tensors |= table_tensors(model_in(pool.initial), f"{name}.base")
     if pool.memory is not None:
         tensors |= memory_tensors(pool.memory, f"{name}.{MEMORY}")
     return tensors
@@ -398,11 +399,11 @@ def pool_from_archive(archive: Archive, value: object, model: Atlas, name: str) 
         features=features,
         prior=_read_prior(archive, fields, features, name),
         half_lives=half_lives,
-        older=older,
+        checkpoint=older,
         decayed=read_decayed(archive, fields, len(half_lives), older, name, features.levels),
-        experts=_read_experts(fields.value["track"], candidates, name),
+        expert_weights=_read_experts(fields.value["track"], candidates, name),
         recent=recent,
-        fitted=base,
+        initial=base,
         memory=memory,
         output_mode=_read_output_mode(fields, half_lives),
         loss=loss,
@@ -488,15 +489,15 @@ def _read_half_lives(fields: Fields) -> tuple[float, ...]:
     return tuple(map(float, lives))
 
 
-def _read_output_mode(fields: Fields, half_lives: Sequence[float], key: str = "voice") -> Any:
-    output_mode = fields.choice(key, get_args(OutputMode))
-    if output_mode == "fading" and not half_lives:
-        raise ValueError(f"{key!r} of {fields.name} is 'fading', but there are no half-lives")
-    return output_mode
+def _read_output_mode(fields: Fields, half_lives: Sequence[float], key: str = "voice") -> OutputMode:
+    name = fields.choice(key, OUTPUT_MODES.values())
+    if name == OUTPUT_MODES["decayed"] and not half_lives:
+        raise ValueError(f"{key!r} of {fields.name} is {name!r}, but there are no half-lives")
+    return next(output_mode for output_mode, own in OUTPUT_MODES.items() if own == name)
 
 
-def _read_before(fields: Fields, pool: Fields, is_first: bool) -> Any:
-    """The output mode before an update; in older files the present one, or at first that of the mixture."""
+def _read_before(fields: Fields, pool: Fields, is_first: bool) -> OutputMode:
+    """The output mode before an update; in older files the present one, or at first that of the ensemble."""
     half_lives = pool.items("half_lives")
     if BEFORE in fields.value:
         return _read_output_mode(fields, half_lives, BEFORE)
@@ -504,7 +505,7 @@ def _read_before(fields: Fields, pool: Fields, is_first: bool) -> Any:
     track = pool.value["track"]
     more = (PRODUCTS,) if _has(track, PRODUCTS) else ()
     is_new = is_first and Fields(track, f"the track of {pool.name}", (*TRACK, *more)).number("rows") == 0
-    return "mixture" if output_mode == "exact" and is_new else output_mode
+    return "ensemble" if output_mode == "cumulative" and is_new else output_mode
 
 
 def _read_base(archive: Archive, value: object, model: Atlas, name: str) -> State:

@@ -1,4 +1,7 @@
-"""Rows of an update with predictions from before they were learned: prequential and leave-one-out."""
+"""Contributions of updates: statistics with prequential errors, and block cross-validation of a local memory.
+
+Blocks are left out in closed form (Rasmussen and Williams, 2006, section 5.4.2), without refitting.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,10 @@ from atlas_splines.memory.box_regression import linear_left_out
 from atlas_splines.memory.error_model import ErrorModel, Residuals
 from atlas_splines.memory.expert_weights import LossForm
 from atlas_splines.memory.features import Features
-from atlas_splines.memory.initial_fit import MOST_LEVERAGE
 from atlas_splines.memory.kept_rows import HeldRows
 from atlas_splines.memory.laplace_kernel import leave_out_blocks
 from atlas_splines.memory.local_memory import Component, LocalMemory, Mixture, Part, Regression
-from atlas_splines.memory.posterior import Posterior, Sums, sums_of
+from atlas_splines.memory.posterior import MOST_LEVERAGE, Posterior, Sums, sums_of
 from atlas_splines.memory.statistics import HEAVIEST, Statistics
 from atlas_splines.model.immutable import Recomputing
 
@@ -35,33 +37,32 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
-OutputMode = Literal["mixture", "exact", "fading"]  # who speaks for a pool
+OutputMode = Literal["ensemble", "cumulative", "decayed"]  # which candidates predict
 
-ROWS_AT_ONCE = 8192  # whose features are held in memory
-FORGOTTEN = 20  # half-lives after which a row counts a millionth
+ROWS_AT_ONCE = 8192  # rows whose features are in memory at the same time
+NEGLIGIBLE_AGE = 20  # in half-lives: a row then counts a millionth
 
 
 @dataclass(frozen=True, eq=False)
 class Batch(Recomputing):
-    """The evidence of one update.
+    """What one update adds to a pool.
 
     Attributes
     ----------
     update
         Number of the update.
     statistics
-        Sums of its rows.
+        Statistics of its rows.
     products
-        Mean products of the errors of candidates on its rows before they were learned, shape (candidates,
-        candidates).
+        Mean products of the candidates' prequential residuals on its rows, shape (candidates, candidates).
     grew
-        Bumps that came with it, for each group; empty if none did.
+        Number of centres that came with it, for each group of radial basis functions; empty if none did.
     seen
-        What its rows add to the spread of the pool, or the spread that begins with them.
+        Its residuals for the error model, or the error model that begins with them.
     before
-        Who spoke before it came.
+        Output mode before it.
     log_loss
-        Of classes: the log loss of its rows before they were learned, as a form of the shares of candidates.
+        For classes: prequential log loss of its rows, as a quadratic form of the weights of candidates.
     """
 
     update: int
@@ -69,21 +70,21 @@ class Batch(Recomputing):
     products: Array
     grew: tuple[int, ...] = ()
     seen: Residuals | ErrorModel | None = None
-    before: OutputMode = "mixture"
+    before: OutputMode = "ensemble"
     log_loss: LossForm | None = None
 
     @cached_property
     def sums(self) -> Sums:
-        """Its statistics as floats."""
+        """Its statistics in float64."""
         return sums_of(self.statistics)
 
     def of_first(self, candidates: int) -> Batch:
-        """The same with what it tells of the first candidates alone."""
+        """The same with the errors of the first candidates alone."""
         form = None if self.log_loss is None else self.log_loss.resized(candidates)
         return replace(self, products=self.products[:candidates, :candidates], log_loss=form)
 
     def joined(self, more: Batch) -> Batch:
-        """The evidence of these rows and of more rows of the same update."""
+        """The batch of these rows and of more rows of the same update."""
         counts = np.array([self.statistics.count, more.statistics.count])
         shares = counts / counts.sum()
         products = shares[0] * self.products + shares[1] * more.products
@@ -99,7 +100,7 @@ class Batch(Recomputing):
 def error_model_after(
     error_model: ErrorModel | None, seen: Residuals | ErrorModel | None
 ) -> ErrorModel | None:
-    """A spread after what was seen: none is left that has no beginning."""
+    """The error model after some residuals; None as long as none has begun."""
     if isinstance(seen, ErrorModel):
         return seen
     return error_model if error_model is None or seen is None else error_model.after(seen)
@@ -108,7 +109,7 @@ def error_model_after(
 def summed(
     features: Features, points: Array, targets: Array, weights: Array | None, by_level: bool = True
 ) -> Statistics:
-    """Statistics of some rows, also by level if rows have levels."""
+    """Statistics of some rows, also by level if the features have levels."""
     statistics = Statistics(len(features), targets.shape[1])
     statistics.add_pieces(
         (
@@ -123,11 +124,11 @@ def summed(
 
 
 def decayed_sums(features: Features, rows: HeldRows, half_life: float) -> Sums:
-    """Sums of rows in their order, in which a row counts half for each half-life of rows after it.
+    """Exponentially decayed statistics of rows in time order: each weighs 2^(−rows after it / half-life).
 
-    Rows of `FORGOTTEN` half-lives and more are left out.
+    Rows older than `NEGLIGIBLE_AGE` half-lives are left out.
     """
-    begin = max(len(rows) - int(FORGOTTEN * half_life), 0)
+    begin = max(len(rows) - int(NEGLIGIBLE_AGE * half_life), 0)
     ages = np.arange(len(rows) - begin - 1, -1, -1)
     gram, moment = np.zeros((len(features), len(features))), np.zeros((len(features), rows.targets.shape[1]))
     square, count = np.zeros(rows.targets.shape[1]), 0.0
@@ -143,12 +144,12 @@ def decayed_sums(features: Features, rows: HeldRows, half_life: float) -> Sums:
 
 
 def pieces_of(rows: int) -> list[slice]:
-    """Cuts of rows: their features take much more memory than the rows."""
+    """Consecutive pieces of rows: their features take much more memory than the rows."""
     return [slice(begin, begin + ROWS_AT_ONCE) for begin in range(0, rows, ROWS_AT_ONCE)]
 
 
 def scaled(weights: Array | None, unit: float) -> Array | None:
-    """Weights in units of the usual one; none counts more than statistics can hold."""
+    """Weights in units of the mean weight of the fit, at most what statistics can hold."""
     return None if weights is None else np.minimum(weights / unit, HEAVIEST)
 
 
@@ -158,18 +159,18 @@ Blocks = Sequence[NDArray[np.intp]]
 def predict_without(
     memory: LocalMemory, regression: Regression, rests: Sequence[Posterior], blocks: Blocks
 ) -> list[Array]:
-    """Predictions for the rows of each block by the model of all others, shape (rows of the block, outputs).
+    """Predictions for the rows of each block by the model of all other rows, (block rows, outputs) each.
 
     Parameters
     ----------
     memory
-        How rows predict numbers; classes have scores that are no linear function of targets.
+        Local memory of numbers; class scores are not linear in the targets.
     regression
-        The parts of its mixtures.
+        The components of its mixtures.
     rests
-        The smooth part without each block.
+        Posterior of the smooth part without each block.
     blocks
-        Numbers of the rows of each block, among those of the regression; no row is in two.
+        Numbers of the rows of each block, among those of the regression; blocks are disjoint.
     """
     left_out = _LeftOut(regression, rests, blocks)
     found = left_out.mixture(memory.known)
@@ -186,7 +187,7 @@ def predict_without(
 
 
 def _is_later(memory: LocalMemory, regression: Regression, own: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Which rows of a block lie beyond the end of a clock, as all other rows have it."""
+    """Which rows of a block lie beyond the latest clock value of all other rows."""
     clocks, monotonic = memory.clocks_of(regression.rows.points)
     along = monotonic * regression.rows.points[:, clocks]
     others = np.delete(along, own, axis=0)
@@ -194,7 +195,7 @@ def _is_later(memory: LocalMemory, regression: Regression, own: NDArray[np.intp]
 
 
 class _LeftOut:
-    """The parts of mixtures without each of some blocks."""
+    """The components of mixtures without each of some blocks."""
 
     def __init__(self, regression: Regression, rests: Sequence[Posterior], blocks: Blocks) -> None:
         self.regression, self.blocks = regression, blocks
@@ -214,13 +215,13 @@ class _LeftOut:
 
     @cached_property
     def lines(self) -> list[Array]:
-        """Predictions of the linear part without each block, for all rows."""
+        """Predictions of the linear part without each block, for all rows, shape (rows, outputs) each."""
         points, weights = self.regression.rows.points, self.regression.distinct.row_weights
         pairs = zip(self.targets, self.blocks, strict=True)
         return [linear_left_out(points, targets, weights, [own])[1][0] for targets, own in pairs]
 
     def left_by(self, part: Part, block: int) -> Array:
-        """What a part leaves of the targets of all rows, each without itself, if a block had not come."""
+        """Leave-one-out residuals of all rows after a part of the mixture, without one block."""
         targets = self.targets[block]
         if part == "target":
             return targets
@@ -231,7 +232,7 @@ class _LeftOut:
         return targets - alone.clip(others.min(axis=0), others.max(axis=0))
 
     def mixture(self, mixture: Mixture) -> list[Array]:
-        """Predictions of a mixture for the rows of each block, less effects of levels."""
+        """Predictions of a mixture for the rows of each block, without effects of levels."""
         found = [mixture.smooth * smooth[own] for smooth, own in zip(self.smooth, self.blocks, strict=True)]
         if mixture.linear:
             found = [
@@ -244,12 +245,12 @@ class _LeftOut:
         return found
 
     def local(self, component: Component) -> list[Array]:
-        """Predictions of a local regression for the rows of each block."""
+        """Predictions of a local regression for the rows of each block, (rows of the block, outputs) each."""
         distinct, rows = self.regression.distinct, self.regression.rows
         own = np.full(len(rows), -1)
         for block, numbers in enumerate(self.blocks):
             own[numbers] = block
-        # rows at one point count as one, but for those of a block
+        # rows at one point are merged into one, separately inside and outside a block
         pairs = distinct.place * (len(self.blocks) + 1) + own
         _, first, item = np.unique(pairs, return_index=True, return_inverse=True)
         weights = np.bincount(item, distinct.row_weights).astype(np.float64)

@@ -1,4 +1,8 @@
-"""Local regression in boxes, and ridge regression on coordinates, which goes on beyond known rows."""
+"""Local regression: exact Gaussian processes in the boxes of a k-d tree, and ridge regression on coordinates.
+
+One factor for each box (local Gaussian process regression: Snelson and Ghahramani, 2007; Gramacy and Apley,
+2015); the linear part extrapolates beyond known rows.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,7 @@ from atlas_splines.memory.laplace_kernel import (
     leave_one_out,
     leave_out_blocks,
 )
+from atlas_splines.memory.posterior import MOST_LEVERAGE
 from atlas_splines.model.immutable import Remembering
 from atlas_splines.model.local_terms import Boxes, BoxRules, LocalTerms
 
@@ -30,8 +35,7 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-RIDGE = 1.0  # rows of a standardised input that the prior of its slope is worth
-MOST_LEVERAGE = 0.999  # of a row on its own prediction
+RIDGE = 1.0  # prior precision of the slope of a standardised input, in rows; not benchmarked
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,9 +94,9 @@ def linear_left_out(
     weights: Array,
     blocks: Sequence[NDArray[np.intp]] = (),
 ) -> tuple[Array, list[Array]]:
-    """Leave-one-out predictions, and for each block those for all rows by all rows but its own.
+    """Leave-one-out predictions, and for each block predictions for all rows from all rows but its own.
 
-    Both are of shape (rows, outputs); rows of a block are given by their numbers.
+    All have shape (rows, outputs); a block is given by row numbers.
     """
     design, _, _ = _design(points)
     rows, wanted = np.sqrt(weights)[:, None] * design, np.sqrt(weights)[:, None] * targets
@@ -107,14 +111,14 @@ def linear_left_out(
 
 
 def _design(points: NDArray[np.floating]) -> tuple[Array, Array, Array]:
-    """A constant beside the standardised inputs, and what these were standardised by."""
+    """A constant beside the standardised inputs, and the means and deviations they were standardised by."""
     middle, spread = points.mean(axis=0, dtype=np.float64), points.std(axis=0, dtype=np.float64)
     spread = np.where(spread > 0, spread, 1.0)
     return np.hstack([np.ones((len(points), 1)), (points - middle) / spread]), middle, spread
 
 
 def _prior(features: int) -> Array:
-    """Precision of each weight; the constant is free."""
+    """Prior precision of each weight; the constant is nearly free."""
     return np.concatenate([[1e-6], np.full(features - 1, RIDGE)])
 
 
@@ -124,22 +128,20 @@ def _solve(gram: Array, moment: Array) -> Array:
 
 Numbers = NDArray[np.intp]
 
-MOST_FACTORS = (
-    2**27
-)  # bytes of the factors that are remembered; of more those of untouched boxes are made anew
-GROWTH = 0.5  # share of rows that come after others until all of them are one segment, with boxes made anew
+MOST_FACTORS = 2**27  # bytes of the factors kept in memory; beyond it those of untouched boxes are recomputed
+GROWTH = 0.5  # relative growth after which all rows become one segment, with new boxes
 
 
 def segments_of(updates: NDArray[np.int32], growth: float = GROWTH) -> list[slice]:
-    """Segments of rows: those up to the last time that they had grown by a share, then those of each update.
+    """Segments of rows: those up to the last growth by a given share, then those of each update.
 
     Parameters
     ----------
     updates
-        Number of the update of each row, shape (rows,): neighbouring rows of one update come together.
+        Update of each row, shape (rows,): rows of one update are neighbours.
     growth
-        The share. Rows that come one update after the other are not merged with equal ones before them, and
-        boxes are cut where they were when rows were fewer.
+        The share. Rows of later segments are not merged with replicates before them, and boxes stay cut as
+        they were for fewer rows.
 
     Examples
     --------
@@ -157,9 +159,9 @@ def segments_of(updates: NDArray[np.int32], growth: float = GROWTH) -> list[slic
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """Targets of points that were solved for, and their weights: shapes (points, outputs).
+    """A solved system: targets of points and their weights, shapes (points, outputs).
 
-    Boxes that have `changed` since then must be solved again.
+    Boxes in `changed` have changed since and must be solved again.
     """
 
     targets: Array
@@ -167,11 +169,11 @@ class Solution:
     changed: frozenset[int]
 
     def without(self, boxes: Sequence[int]) -> Solution:
-        """The same after these boxes have changed too."""
+        """The same with further changed boxes."""
         return Solution(self.targets, self.weights, self.changed.union(boxes))
 
     def holds(self, box: int, points: Numbers, targets: Array) -> bool:
-        """Whether the weights of a box with these points are those for some targets."""
+        """Whether the weights of a box with these points are the solution for some targets."""
         if box in self.changed or not len(points) or points[-1] >= len(self.targets):
             return False
         return np.array_equal(self.targets[points], targets[points])
@@ -179,26 +181,26 @@ class Solution:
 
 @dataclass(frozen=True, eq=False)
 class BoxRegression(Remembering):
-    """Local regression on rows, whose targets are given later; only what it remembers changes.
+    """Local regression on rows, for any targets; immutable but for its caches.
 
     Attributes
     ----------
     kernel
         Its kernel.
     box_rows
-        Points of a box at most.
+        Most points of a box.
     ends
-        Rows after each segment.
+        Row number at the end of each segment.
     rows
-        The different points of each segment.
+        Distinct points of each segment.
     boxes
         The boxes.
     inside
-        Numbers of the points in each box, rising.
+        Numbers of the points in each box, increasing.
     factors
-        The factor of each box as far as it is known, without rows where it is not: for speed alone.
+        Cholesky factor of each box, or one without rows where it is not computed: a cache.
     solutions
-        Targets that were solved for, and weights, by what they are: for speed alone.
+        Solved systems, by the name of their targets: a cache.
 
     Examples
     --------
@@ -225,7 +227,7 @@ class BoxRegression(Remembering):
 
     @classmethod
     def of(cls, kernel: LaplaceKernel, segments: Sequence[HeldRows], box_rows: int) -> BoxRegression:
-        """The regression on rows that came in segments."""
+        """The regression on rows in segments."""
         rows = Distinct.of(segments[0])
         boxes = Boxes.of(rows.points, kernel.rates, BoxRules(box_rows))
         inside = tuple(boxes.split(rows.points))
@@ -248,7 +250,7 @@ class BoxRegression(Remembering):
         for box in touched if boxes is not self.boxes else ():
             points = inside[box]
             parts = boxes.find(rows.points[points])
-            if (parts != box).any():  # it was split
+            if (parts != box).any():  # it has been split
                 factors[box] = NO_ROWS
                 for part in np.unique(parts).tolist():
                     inside[part] = points[parts == part]
@@ -259,18 +261,18 @@ class BoxRegression(Remembering):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the factors that are known."""
+        """Bytes of the cached factors."""
         return sum(factor.nbytes for factor in self.factors)
 
     def _remembered(self, touched: Sequence[int]) -> list[Cholesky]:
-        """Factors that are worth their memory: those of touched boxes if all of them take too much."""
+        """Factors to keep in memory: only those of touched boxes if all of them take too much."""
         if self.nbytes <= MOST_FACTORS:
             return list(self.factors)
         kept = {*touched}
         return [factor if box in kept else NO_ROWS for box, factor in enumerate(self.factors)]
 
     def factor(self, box: int) -> Cholesky:
-        """Factor of the covariance of a box."""
+        """Cholesky factor of the covariance of a box."""
         own, known = self.inside[box], self.factors[box]
         self.factors[box] = self.kernel.factor(self.rows.points[own], self.rows.weights[own], known)
         return self.factors[box]
@@ -278,7 +280,7 @@ class BoxRegression(Remembering):
     def solve(self, targets: Array, of: str = "") -> Array:
         """Weights of all points for targets of the rows, shape (points, outputs), in float64.
 
-        What the targets are `of` is their name among those that were solved for.
+        The solution is cached under the name `of`.
         """
         merged = self.rows.merged(targets)
         weights, known = np.empty_like(merged), self.solutions.get(of)
@@ -303,7 +305,7 @@ class BoxRegression(Remembering):
         return LocalTerms(self.boxes, self.kernel.rates, self.rows.points, *small)
 
     def left_out(self, targets: Array, weights: Array) -> Array:
-        """Leave-one-out predictions for rows, (50), whose weights were solved for: shape (rows, outputs)."""
+        """Leave-one-out predictions for rows, (50), given the solved weights: shape (rows, outputs)."""
         merged = self.rows.merged(targets)
         rest, variances = np.empty_like(merged), np.empty(len(merged))
         for box, own in enumerate(self.inside):
@@ -321,18 +323,18 @@ def rows_without_blocks(
     targets: Sequence[Array],
     blocks: Sequence[Numbers],
 ) -> Array:
-    """Predictions for the rows of each block by all rows but its own, (51): shape (rows, outputs).
+    """Predictions for the rows of each block from all rows but its own, (51): shape (rows, outputs).
 
-    Length scales and noise are those of all rows.
+    Length scales and noise variance are those of all rows.
 
     Parameters
     ----------
     kernel, boxes, rows
         The kernel, the boxes and the rows.
     targets
-        Of all rows, for each block: what another part leaves is different without the block.
+        Targets of all rows for each block: residuals of another part differ without the block.
     blocks
-        Numbers of the rows of each block. Others are never left out, and nothing is predicted for them.
+        Row numbers of each block. Other rows are never left out, and get no prediction.
     """
     own = np.full(len(rows), -1, np.intp)
     for block, numbers in enumerate(blocks):

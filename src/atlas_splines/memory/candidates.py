@@ -1,8 +1,10 @@
-"""Memories: what a pool holds of its rows, and what that says.
+"""Candidates: the predictors that a pool derives from its statistics and rows, and their weighted ensemble.
 
-One memory never forgets, and is exact: it depends on no order and on no pieces. Others fade. The model that
-was fitted at first takes part as it is: doing nothing is one of the candidates. What all of them say is mixed
-by how well they predicted lately; a weighted sum of features and of models is a model again.
+Cumulative statistics give a ridge regression that depends neither on the order of rows nor on how they are
+cut into updates; decayed statistics weight rows exponentially by age (recursive least squares with a
+forgetting factor). The initial model is a candidate too: to change nothing is an option. The ensemble weights
+all by their prequential errors (Cesa-Bianchi and Lugosi, 2006); a weighted sum of features and of models is a
+model again.
 """
 
 from __future__ import annotations
@@ -16,9 +18,10 @@ from numpy.typing import NDArray
 
 from atlas_splines.memory.batches import Batch, OutputMode, error_model_after, predict_without, scaled
 from atlas_splines.memory.data_density import DataDensity
-from atlas_splines.memory.error_model import LEAST_ROWS, ErrorModel, Residuals, relevant_inputs
+from atlas_splines.memory.error_model import SCALE_RULES, ErrorModel, Residuals, relevant_inputs
 from atlas_splines.memory.expert_weights import (
     CLASS_WEIGHT_RULES,
+    FARTHEST,
     ClassWeights,
     ExpertWeights,
     LossForm,
@@ -43,71 +46,73 @@ __all__ = ["RECENT", "Candidates", "recent_lives_of"]
 
 Array = NDArray[np.float64]
 
-RECENT = 4  # updates that can be taken back without their rows, unless another number is asked for
-FARTHEST = 1e15  # what a model that overflows is taken to say
-# of the half-lives of numbers the longer one gains nothing for classes; without the shorter one the log loss
-# on steel-load of `benchmarks/streams.py` is 0.7 % larger
+RECENT = 4  # default number of updates that can be reverted without their rows
+# For classes the longer of the half-lives gains nothing; without the shorter one the log loss on steel-load
+# of `benchmarks/streams.py` is 0.7 % larger.
 CLASS_RECENT_RULES = replace(RECENT_RULES, half_lives=(600.0,), box_rows=(300,))
-SHARPNESS = 2.0  # scores of classes are multiplied by this over the standard deviation of their noise
+# Inverse temperature of the scores of classes, times the standard deviation of their noise. Not benchmarked.
+INVERSE_TEMPERATURE = 2.0
 
 
 @dataclass(frozen=True, eq=False)
 class Candidates(Recomputing):
-    """Sums of all rows that a model has learned, exact and faded, and who speaks for them.
+    """Statistics of the rows that a model has learned, the candidates derived from them, and their weights.
 
     Attributes
     ----------
     features
-        What the statistics are of.
+        Features that the statistics are sums of.
     prior
-        The prior that suited the first data.
+        Prior of the weights, learned from the rows of the fit.
     half_lives
-        Rows after which evidence counts half, for each fading memory.
-    older
-        Exact sums of the first data and of all updates that are no longer recent.
+        Half-life of each decayed memory, in rows.
+    checkpoint
+        Cumulative statistics of the fit and of all updates that are no longer recent.
     decayed
-        The same sums, faded, for each half-life.
-    experts
-        How well the candidates predicted, up to there.
+        The same statistics, exponentially decayed, for each half-life.
+    expert_weights
+        Prequential errors of the candidates, up to the checkpoint.
     recent
-        The latest updates, oldest first.
-    fitted
-        The model as it was fitted at first, without charts, if it is a candidate too and no rows are kept.
+        Latest updates, oldest first.
+    initial
+        The model as it was fitted, without charts, if it is a candidate and no rows are kept.
     memory
-        The rows that are kept, if any are: the model of all of them is a candidate in place of the first one.
+        Kept rows, if any: the model of all of them is then the base, in place of the initial model.
     output_mode
-        Who speaks: the "mixture" of all candidates, the "exact" memory alone, or the first "fading" one.
-        Until there is an update the first model, if it is kept, speaks for all but the exact memory.
+        "ensemble": the weighted sum of all candidates; "cumulative": the cumulative statistics alone, or the
+        model of all kept rows; "decayed": the first decayed memory alone. Before the first update the base,
+        if there is one, predicts in the first and the last mode too.
     loss
-        Name of the model's loss; with "cross-entropy" targets are indicators of classes.
+        Name of the model's loss; with "cross-entropy" targets are class indicators.
     dtype
         Dtype of the model.
     weight_unit
-        Mean weight of the first rows: it counts as one row.
+        Mean weight of the rows of the fit, which counts as one row.
     error_model
-        How far off predictions were, up to the recent updates; None if that was never watched.
+        Error model up to the checkpoint; None if residuals were not recorded.
     fewest
-        Rows of which sums are kept apart, at least: with fewer, an update joins the older ones at once and
-        cannot be taken back without its rows. More than 1 where no row may be read from the sums.
+        Least number of rows whose sums are stored separately: a smaller update is added to the checkpoint at
+        once and cannot be reverted without its rows. More than 1 where no single row may be reconstructed
+        from sums.
     undo
-        Updates whose sums are kept apart, at most: so many can be taken back without their rows.
+        Most updates whose sums are stored separately, and can be reverted without their rows.
     grown
-        For each group of bumps, the updates that its last ones came with; 0 if that is not known. Empty if
-        all are of the fit.
+        For each group of radial basis functions, the updates that its last centres came with (0 if unknown).
+        Empty if all are of the fit.
     class_weights
-        How well the candidates predicted classes, up to the recent updates; None if that is not known.
+        Log loss of the candidates up to the checkpoint; None for numbers, or if it was not recorded.
     """
 
     features: Features
     prior: Prior
     half_lives: tuple[float, ...]
-    older: Statistics
+    checkpoint: Statistics
     decayed: tuple[Sums, ...]
-    experts: ExpertWeights
+    expert_weights: ExpertWeights
     recent: tuple[Batch, ...] = ()
-    fitted: State | None = None
+    initial: State | None = None
     memory: LocalMemory | None = None
-    output_mode: OutputMode = "mixture"
+    output_mode: OutputMode = "ensemble"
     loss: str = "mse"
     dtype: str = "float32"
     weight_unit: float = 1.0
@@ -117,23 +122,23 @@ class Candidates(Recomputing):
     grown: tuple[tuple[int, ...], ...] = ()
     class_weights: ClassWeights | None = None
 
-    # --- what the candidates say ----------------------------------------------------------------------
+    # --- predictions of the candidates ----------------------------------------------------------------
 
     @property
     def has_base(self) -> bool:
-        """Whether the fitted model, or that of the rows that are kept, is a candidate."""
-        return self.fitted is not None or self.memory is not None
+        """Whether the initial model, or the model of the kept rows, is a candidate."""
+        return self.initial is not None or self.memory is not None
 
     @cached_property
     def base(self) -> State | None:
-        """The model as it was fitted, or that of all rows that are kept; None if neither is a candidate."""
+        """The initial model, or the model of all kept rows; None if neither is a candidate."""
         if self.memory is None:
-            return self.fitted
+            return self.initial
         return self.memory.state(self.memory.regression(self.features, self.first, self.loss), self.dtype)
 
     @cached_property
     def recent_terms(self) -> list[LocalTerms]:
-        """Local regressions on rows whose noise grows with their age, for each half-life."""
+        """Local regressions on rows whose noise variance grows with their age, for each half-life."""
         if self.memory is None or not self.recent_lives:
             return []
         regression = self.memory.regression(self.features, self.first, self.loss)
@@ -141,7 +146,7 @@ class Candidates(Recomputing):
 
     @property
     def recent_lives(self) -> tuple[float, ...]:
-        """Half-lives of the local regressions that are candidates."""
+        """Half-lives of the recent local regressions among the candidates."""
         return recent_lives_of(self.memory, self.loss)
 
     @property
@@ -151,67 +156,67 @@ class Candidates(Recomputing):
 
     @cached_property
     def total(self) -> Statistics:
-        """Exact sums of all rows."""
-        return reduce(lambda total, batch: total + batch.statistics, self.recent, self.older)
+        """Cumulative statistics of all rows."""
+        return reduce(lambda total, batch: total + batch.statistics, self.recent, self.checkpoint)
 
     @cached_property
     def total_sums(self) -> Sums:
-        """The same as floats."""
+        """The same in float64."""
         return sums_of(self.total)
 
     @property
     def posteriors(self) -> list[Posterior]:
-        """What each memory says, the exact one first."""
+        """Posterior of the cumulative statistics, then of each decayed memory."""
         return [self.first, *self.later]
 
     @cached_property
     def first(self) -> Posterior:
-        """What the exact memory says: a function of the data, whatever its order."""
+        """Posterior of the cumulative statistics: a function of the rows, whatever their order."""
         return self.total_sums.solved(self.prior)
 
     @cached_property
     def later(self) -> list[Posterior]:
-        """What each fading memory says."""
-        # they keep the prior of the first data: what they still hold may be too little to find one
+        """Posterior of each decayed memory."""
+        # with the prior of the fit: the rows left in a decayed memory may be too few to learn one
         return [sums.with_effects(sums.posterior(self.prior)) for sums in self.decaying]
 
     @cached_property
     def decaying(self) -> tuple[Sums, ...]:
-        """Sums of all rows as each fading memory holds them."""
+        """Statistics of all rows, as each decayed memory holds them."""
         decaying = self.decayed
         for batch in self.recent:
             decaying = self._decayed(decaying, batch)
         return decaying
 
     def _decayed(self, memories: Sequence[Sums], batch: Batch) -> tuple[Sums, ...]:
-        """Fading memories after one more batch."""
+        """Decayed statistics after one more batch."""
         lives = zip(memories, self.half_lives, strict=True)
-        return tuple(sums.fade(batch.sums, life) for sums, life in lives)
+        return tuple(sums.decay(batch.sums, life) for sums, life in lives)
 
     @property
     def preferred(self) -> Posterior:
-        """What the memory with the largest share says."""
-        if self.output_mode == "fading":
+        """Posterior of the memory with the largest weight."""
+        if self.output_mode == "decayed":
             return self.later[0]
         return self._posterior(int(np.argmax(self.expert_shares[: 1 + len(self.half_lives)])))
 
     @cached_property
     def expert_shares(self) -> Array:
-        """Share of each candidate, in the order of `candidates`."""
-        return self._expert_shares_by(self.all_experts)
+        """Weight of each candidate in the prediction, in the order of `candidates`."""
+        return self._expert_shares_by(self.current_expert_weights)
 
     def _expert_shares_by(self, experts: ExpertWeights) -> Array:
         alone = np.eye(self.candidates)
         base = alone[1 + len(self.half_lives)] if self.has_base else alone[0]
-        if self.memory is not None and (self.output_mode == "exact" or not experts.rows):
-            return base  # the model of all rows depends on no order
-        if self.output_mode != "exact" and self.has_base and not experts.rows:
-            return base  # the model stays what it was fitted to be
-        if self.output_mode != "mixture" or not experts.rows:
-            return alone[1 if self.output_mode == "fading" else 0]
+        if self.memory is not None and (self.output_mode == "cumulative" or not experts.rows):
+            return base  # the model of all rows does not depend on their order
+        if self.output_mode != "cumulative" and self.has_base and not experts.rows:
+            return base  # without updates the model stays as it was fitted
+        if self.output_mode != "ensemble" or not experts.rows:
+            return alone[1 if self.output_mode == "decayed" else 0]
         if self.loss == "cross-entropy":
             return self._class_shares
-        partial = np.ones(self.candidates, np.bool_)  # a fitted model without rows has learned no update
+        partial = np.ones(self.candidates, np.bool_)  # an initial model without rows has learned no update
         partial[[0, *[1 + len(self.half_lives)] * (self.memory is not None)]] = False
         return experts.shares(partial)
 
@@ -222,19 +227,19 @@ class Candidates(Recomputing):
         return float(self.expert_shares[0]) + kept
 
     @cached_property
-    def all_experts(self) -> ExpertWeights:
-        """How well the candidates predicted, up to now."""
+    def current_expert_weights(self) -> ExpertWeights:
+        """Prequential errors of the candidates, up to now."""
         return reduce(
             lambda experts, batch: experts.after(batch.products, batch.statistics.count),
             self.recent,
-            self.experts,
+            self.expert_weights,
         )
 
-    # --- shares of scores of classes -------------------------------------------------------------------
+    # --- weights of class scores -----------------------------------------------------------------------
 
     @cached_property
-    def all_class_weights(self) -> ClassWeights:
-        """How well the candidates predicted classes, up to now."""
+    def current_class_weights(self) -> ClassWeights:
+        """Prequential log loss of the candidates, up to now."""
         known = LossForm.none(self.candidates) if self.class_weights is None else self.class_weights.form
         return reduce(
             lambda weights, batch: weights.after(batch.log_loss, batch.statistics.count),
@@ -244,20 +249,20 @@ class Candidates(Recomputing):
 
     @property
     def _class_shares(self) -> Array:
-        """Share of each candidate's scores."""
-        shares, fastest = self.all_class_weights.shares(self.class_reference), len(self.half_lives)
+        """Weight of each candidate's scores."""
+        shares, fastest = self.current_class_weights.shares(self.class_reference), len(self.half_lives)
         shares[fastest] = max(shares[fastest], CLASS_WEIGHT_RULES.fastest)
         return self.class_scale * shares
 
     @property
     def class_reference(self) -> Array:
-        """Shares of the candidates as long as no rows tell."""
+        """Weights of the candidates before any row was predicted, to which they are shrunk."""
         keeps_rows = self.memory is not None
         return CLASS_WEIGHT_RULES.reference(1 + len(self.half_lives), self.candidates, keeps_rows)
 
     @property
     def class_scale(self) -> Array:
-        """What shares of scores are multiplied by, shape (candidates,): those of the base stay."""
+        """Factor of the scores of each candidate, shape (candidates,): 1 for the base."""
         scale = np.full(self.candidates, CLASS_WEIGHT_RULES.score_unit)
         if self.has_base:
             scale[1 + len(self.half_lives)] = 1.0
@@ -276,11 +281,11 @@ class Candidates(Recomputing):
         return np.nan_to_num(stacked, nan=0.0, posinf=FARTHEST, neginf=-FARTHEST)
 
     def log_loss_on(self, points: Array, targets: Array, counted: Array | None) -> LossForm | None:
-        """The log loss of rows that were not learned yet, as a form of shares; None if they decide nothing.
+        """Log loss of rows not yet learned, as a quadratic form of the weights; None if no row counts.
 
-        A class that no row was of so far tells nothing: no candidate can know it.
+        Rows of a class without any row so far are left out: no candidate can predict it.
         """
-        if self.loss != "cross-entropy" or self.output_mode != "mixture":
+        if self.loss != "cross-entropy" or self.output_mode != "ensemble":
             return None
         known = np.flatnonzero(targets @ (self.total.square > 0) > 0)
         step = -(-len(known) // CLASS_WEIGHT_RULES.most_rows)
@@ -290,11 +295,11 @@ class Candidates(Recomputing):
         weights = np.ones(len(some)) if counted is None else counted[some]
         scores = self.class_scores_on(self.features(points[some]), points[some])
         rows = targets[some], step * weights
-        return loss_form(scores, *rows, self.all_class_weights, self.class_reference)
+        return loss_form(scores, *rows, self.current_class_weights, self.class_reference)
 
     @cached_property
     def combined_error_model(self) -> ErrorModel | None:
-        """How far off predictions were, up to now."""
+        """Error model up to now."""
         return reduce(
             lambda error_model, batch: error_model_after(error_model, batch.seen),
             self.recent,
@@ -303,7 +308,7 @@ class Candidates(Recomputing):
 
     @cached_property
     def weights(self) -> Array:
-        """Weights of the features in what the pool says, shape (features, outputs)."""
+        """Weights of the features in the prediction, shape (features, outputs)."""
         if self.expert_shares[0] == 1 and not self.expert_shares[1 : 1 + len(self.half_lives)].any():
             return self.first.weights
         none = np.zeros((len(self.features), self.total.outputs))
@@ -311,7 +316,7 @@ class Candidates(Recomputing):
 
     @cached_property
     def effects(self) -> LevelEffects | None:
-        """Effects of levels in what the pool says; None if there are none."""
+        """Effects of levels in the prediction; None if there are none."""
         if not self.features.levels:
             return None
         candidates = [(share, self._posterior(k).effects) for k, share in self._active]
@@ -321,54 +326,54 @@ class Candidates(Recomputing):
 
     @property
     def _active(self) -> list[tuple[int, float]]:
-        """Numbers and shares of the memories that have a share; the exact one is the first."""
+        """Numbers and weights of the memories with a weight above zero; number 0 is the cumulative one."""
         shares = self.expert_shares[: 1 + len(self.half_lives)]
         return [(k, float(share)) for k, share in enumerate(shares) if share > 0]
 
     def _posterior(self, memory: int) -> Posterior:
-        """What one memory says: the others are not asked."""
+        """Posterior of one memory; the others are not solved for."""
         return self.later[memory - 1] if memory else self.first
 
     @property
     def base_effects(self) -> LevelEffects | None:
-        """Effects that go with the first model: those of the exact memory, once there was an update.
+        """Effects of levels that are added to the base: the cumulative ones after the first update.
 
-        The model of kept rows is of their targets less these effects, whatever came since the fit.
+        The model of kept rows is fitted to targets less these effects, so with kept rows they always apply.
         """
         if not self.features.levels or not self.has_base:
             return None
-        return self.first.effects if self.all_experts.rows or self.memory is not None else None
+        return self.first.effects if self.current_expert_weights.rows or self.memory is not None else None
 
     @property
     def base_share(self) -> float:
-        """Share of the first model in what the pool says."""
+        """Weight of the base in the prediction."""
         return float(self.expert_shares[1 + len(self.half_lives)]) if self.has_base else 0.0
 
     @property
     def recent_shares(self) -> list[float]:
-        """Shares of the recent local regressions."""
+        """Weights of the recent local regressions."""
         return [float(share) for share in self.expert_shares[self.candidates - len(self.recent_lives) :]]
 
     @property
     def kept_share(self) -> float:
-        """Share of all candidates that predict from rows, or as at first: of what has no statistics."""
+        """Weight of all candidates without statistics: the base and the recent local regressions."""
         return self.base_share + sum(self.recent_shares)
 
     @property
     def is_base_alone(self) -> bool:
-        """Whether the base predicts as it is, and no other candidate has a share."""
+        """Whether the base has weight 1 and all other candidates have weight 0."""
         return self.base_share == 1 and np.count_nonzero(self.expert_shares) == 1
 
     @property
     def inverse_temperature(self) -> float:
-        """What scores of classes are multiplied by, before the softmax makes them probabilities."""
+        """Factor of least-squares class scores before the softmax."""
         if self.loss != "cross-entropy":
             return 1.0
-        return float(SHARPNESS / np.sqrt(self.first.noise.mean()))
+        return float(INVERSE_TEMPERATURE / np.sqrt(self.first.noise.mean()))
 
     @property
     def offsets(self) -> Offsets | None:
-        """Effects of levels as the model adds them; None if there are none."""
+        """Effects of levels as offsets of the model; None if all are zero."""
         effects = self.effects
         kept = None if effects is None else effects.values.any(axis=1)
         if effects is None or kept is None or not kept.any():
@@ -379,7 +384,7 @@ class Candidates(Recomputing):
 
     @cached_property
     def model(self) -> Atlas:
-        """What the pool says, as one model on the unit cube."""
+        """The prediction as one model on the unit cube."""
         state, offsets = state_of(self._smooth), self.offsets
         if state.later is not None and offsets is not None:
             beyond = replace(state.later.state, offsets=offsets)
@@ -404,21 +409,21 @@ class Candidates(Recomputing):
 
     @property
     def _recent_mixture(self) -> tuple[LocalTerms, ...]:
-        """Recent local regressions that have a share, times that."""
+        """Recent local regressions with a weight above zero, multiplied by it."""
         if not any(self.recent_shares):
             return ()
         pairs = zip(self.recent_terms, self.recent_shares, strict=True)
         return tuple(terms.scaled(share) for terms, share in pairs if share > 0)
 
-    # --- how far off they are -------------------------------------------------------------------------
+    # --- residuals of the candidates ------------------------------------------------------------------
 
     def residuals_on(self, phi: Array, points: Array, targets: Array) -> Array:
-        """Errors of each candidate on rows with these features, shape (candidates, rows, outputs)."""
-        # candidates without a say are not evaluated: they count as good as the cumulative statistics
-        alone = self.output_mode == "exact"
-        asked = [self.first] * (1 + len(self.half_lives)) if alone else self.posteriors
+        """Residuals of each candidate on rows with these features, shape (candidates, rows, outputs)."""
+        # candidates that cannot predict in this mode are not evaluated: they get the residuals of the first
+        alone = self.output_mode == "cumulative"
+        posteriors = [self.first] * (1 + len(self.half_lives)) if alone else self.posteriors
         levels = self.features.keys(points)
-        predicted: list[NDArray[np.floating]] = [posterior.predict(phi, levels) for posterior in asked]
+        predicted: list[NDArray[np.floating]] = [posterior.predict(phi, levels) for posterior in posteriors]
         if self.base is not None:
             predicted.append(self._predicted_by_base(self.base, points))
         if alone:
@@ -429,14 +434,14 @@ class Candidates(Recomputing):
             return np.stack([outputs - targets for outputs in predicted])
 
     def _recent_predictions(self, terms: LocalTerms, points: Array) -> Array:
-        """Predictions of a recent local regression, with the effects of levels: (rows, outputs)."""
+        """Predictions of a recent local regression with the effects of levels, shape (rows, outputs)."""
         outputs = np.zeros((len(points), terms.weights.shape[1]))
         terms.add_to(points, outputs)
         effects = self.base_effects
         return outputs if effects is None else outputs + effects.at(self.features.keys(points))
 
     def recent_outputs(self, points: Array) -> Array:
-        """Sum of the recent local regressions, each times its share, without effects: (rows, outputs)."""
+        """Weighted sum of the recent local regressions, without effects, shape (rows, outputs)."""
         outputs = np.zeros((len(points), self.total.outputs))
         for terms in self._recent_mixture:
             terms.add_to(points, outputs)
@@ -445,7 +450,7 @@ class Candidates(Recomputing):
     def recent_cross_validated(
         self, points: Array, targets: Array, counted: Array, blocks: Sequence[NDArray[np.intp]]
     ) -> Array:
-        """The same for rows that were learned, without those of their block; zero for rows not kept."""
+        """The same by block cross-validation, for rows that were learned; zero for rows not kept."""
         assert self.memory is not None
         regression = self.memory.regression(self.features, self.first, self.loss)
         numbers = regression.rows.find(HeldRows.of(points, targets, counted))
@@ -454,14 +459,8 @@ class Candidates(Recomputing):
         found = self.memory.recent_without(regression, self.recent_shares, kept, rules)
         return np.where(numbers[:, None] >= 0, found[numbers], 0.0)
 
-    def errors_on(self, phi: Array, points: Array, targets: Array) -> Array:
-        """Squared error of each candidate on rows with these features, shape (candidates, rows)."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            errors = (self.residuals_on(phi, points, targets) ** 2).mean(axis=2)
-        return np.where(np.isnan(errors), np.inf, errors)  # whoever overflows is infinitely wrong
-
     def base_outputs(self, points: Array) -> Array:
-        """Outputs of the first model, or that of kept rows, with its effects of levels: (rows, outputs)."""
+        """Outputs of the base with its effects of levels, shape (rows, outputs)."""
         assert self.base is not None
         outputs = evaluate_anywhere(self.base, points)
         effects = self.base_effects
@@ -472,7 +471,7 @@ class Candidates(Recomputing):
         )
 
     def _predicted_by_base(self, base: State, points: Array) -> NDArray[np.floating]:
-        """What the first model says, with the effects that go with it: shape (rows, outputs)."""
+        """Predictions of the base with its effects of levels, as targets: shape (rows, outputs)."""
         outputs, effects = evaluate_anywhere(base, points), self.base_effects
         with np.errstate(over="ignore", invalid="ignore"):
             labels = find_loss(self.loss).labels(outputs)
@@ -487,12 +486,12 @@ class Candidates(Recomputing):
         weights: Array,
         blocks: Sequence[NDArray[np.intp]],
     ) -> Array:
-        """Squared error of each row of the newest update, had the rows of its block not come: shape (rows,).
+        """Squared errors of the rows of the newest update by block cross-validation, shape (rows,).
 
         Parameters
         ----------
         before
-            What was known without the update.
+            The candidates without the update.
         phi, points, targets, weights
             All rows of the update, and their features.
         blocks
@@ -517,14 +516,14 @@ class Candidates(Recomputing):
         found = np.empty(len(points))
         for held in blocks:
             rest = np.setdiff1d(np.arange(len(points)), held)
-            experts = before.all_experts
+            experts = before.current_expert_weights
             if len(rest):
                 seen = products_of(residuals[:, rest], weights[rest])
                 experts = experts.after(seen, counted[rest].sum())
             expert_shares = self._expert_shares_by(experts)
             found[held] = (
                 expert_shares[expert_shares > 0] @ errors[expert_shares > 0][:, held]
-            )  # others may be infinitely wrong
+            )  # errors of the others may be infinite
         return found
 
     def base_cross_validated(
@@ -535,12 +534,12 @@ class Candidates(Recomputing):
         counted: Array,
         blocks: Sequence[NDArray[np.intp]],
     ) -> Array:
-        """Predictions of the model of kept rows for rows that it has learned, without those of their block.
+        """Predictions of the model of kept rows by block cross-validation, for rows that it was fitted to.
 
         Parameters
         ----------
         phi, points, targets, counted
-            The rows, their features, and their weights as the statistics count them.
+            The rows, their features, and their weights in units of `weight_unit`.
         blocks
             Numbers of the rows of each block; together all rows.
 
@@ -562,7 +561,7 @@ class Candidates(Recomputing):
         found = self._predicted_by_base(self.base, points).astype(np.float64)
         for own, rest in zip(
             blocks, rests, strict=True
-        ):  # rows beyond the budget are in the smooth part alone
+        ):  # rows beyond the budget are learned by the smooth part alone
             found[own] -= self.memory.known.smooth * (phi[own] @ (self.first.weights - rest.weights))
         left_out = predict_without(self.memory, regression, rests, [numbers[own] for own in kept])
         for own, values in zip(kept, left_out, strict=True):
@@ -572,16 +571,16 @@ class Candidates(Recomputing):
     def _residuals(
         self, points: Array, targets: Array, counted: Array | None
     ) -> Residuals | ErrorModel | None:
-        """What rows that were not learned yet add to the spread, or the spread that begins with them."""
+        """Residuals of rows not yet learned; a new error model if there is none."""
         error_model = self.combined_error_model
-        if error_model is None and (not self.has_base or len(points) < LEAST_ROWS):
+        if error_model is None and (not self.has_base or len(points) < SCALE_RULES.least_rows):
             return None
         if error_model is None:
             return self._error_model_by(points, targets, counted)
-        return error_model.seen(points.clip(0, 1), self._predicted(points), targets, counted)
+        return error_model.residuals(points.clip(0, 1), self._predicted(points), targets, counted)
 
     def _predicted(self, points: Array) -> Array:
-        """What the model says at points, in the unit cube or not: shape (rows, outputs)."""
+        """Predictions at points inside or outside the unit cube, shape (rows, outputs)."""
         with np.errstate(over="ignore", invalid="ignore"):
             predicted = evaluate_anywhere(state_of(self.model), points)
         return np.nan_to_num(predicted, nan=FARTHEST, posinf=FARTHEST, neginf=-FARTHEST)
@@ -589,7 +588,7 @@ class Candidates(Recomputing):
     def _error_model_by(
         self, points: Array, targets: Array, counted: Array | None, data_density: DataDensity | None = None
     ) -> ErrorModel:
-        """A spread that begins with some rows."""
+        """A new error model from some rows."""
         return ErrorModel.of(
             points.clip(0, 1),
             self._predicted(points),
@@ -602,24 +601,24 @@ class Candidates(Recomputing):
         )
 
     def assessed_by(self, points: Array, targets: Array, weights: Array | None = None) -> ErrorModel | None:
-        """How far off the pool is on rows that it has not learned; with few of them, what it knew before."""
+        """Error model from rows that were not learned; with too few of them, the present one."""
         known = self.combined_error_model
-        if len(points) < LEAST_ROWS:
+        if len(points) < SCALE_RULES.least_rows:
             return known
         data_density = None if known is None else known.data_density
         return self._error_model_by(points, targets, scaled(weights, self.weight_unit), data_density)
 
     def counted(self, weights: Array) -> Array:
-        """Weights as the statistics count them."""
+        """Weights in units of `weight_unit`, bounded as in the statistics."""
         return np.minimum(weights / self.weight_unit, HEAVIEST)
 
 
 def recent_lives_of(memory: LocalMemory | None, loss: str) -> tuple[float, ...]:
-    """Half-lives of the recent local regressions that rows which are kept give."""
+    """Half-lives of the recent local regressions on kept rows; none without a kernel of targets."""
     has_kernel = memory is not None and memory.target_kernel is not None
     return recent_rules_of(loss).half_lives if has_kernel else ()
 
 
 def recent_rules_of(loss: str) -> RecentRules:
-    """How recent local regressions on numbers, or on indicators of classes, forget."""
+    """Forgetting rules of the recent local regressions, for numbers or for class indicators."""
     return CLASS_RECENT_RULES if loss == "cross-entropy" else RECENT_RULES

@@ -1,9 +1,9 @@
-"""Scores: errors over their scale, as histograms that add up and fade; intervals are between their quantiles.
+"""Conformal scores: histograms of standardised residuals, which add up and decay, and intervals from them.
 
-Split conformal prediction (Vovk, Gammerman and Shafer, 2005; Lei et al., 2018): if the scores of rows to come
-are exchangeable with those kept here, their quantiles hold the promised share. Where they drift, the
-histograms fade and the promised share itself is adapted (Gibbs and Candès, 2021). No row is kept. Equation
-numbers refer to docs/math.md.
+Split conformal prediction (Vovk, Gammerman and Shafer, 2005; Lei et al., 2018): if later scores are
+exchangeable with those counted here, their quantiles have the nominal coverage. Under drift the histograms
+decay and the nominal coverage itself is adapted (Gibbs and Candès, 2021). No row is kept. Equation numbers
+refer to docs/math.md.
 """
 
 from __future__ import annotations
@@ -17,27 +17,51 @@ __all__ = ["BINS", "EDGES", "LADDER", "ConformalScores", "ScoreHistogram"]
 
 Array = NDArray[np.float64]
 
-BINS = 384
-EDGES = np.sinh(np.linspace(-12, 12, BINS + 1))  # even around zero, and then by factors: ± 81,000 scales
+BINS = 384  # of a histogram
+EDGES = np.sinh(np.linspace(-12, 12, BINS + 1))  # even around zero, then geometric, up to ± 81,000 scales
 MIDDLES = (EDGES[1:] + EDGES[:-1]) / 2
-LADDER = np.array([0.5, 0.8, 0.9, 0.95, 0.99])  # coverages that are watched and adapted
-ROWS_A_REGION, MOST_REGIONS = 400, 8
-BLOCKS = 10  # of the first rows, by which intervals are judged
-HALF_LIFE = 500.0  # rows of a region after which its older scores count half
-STEP = 0.002  # of the adapted coverage for each row
-LARGEST_SHIFT = 0.3  # by which a coverage is lowered at most
+LADDER = np.array([0.5, 0.8, 0.9, 0.95, 0.99])  # coverages that are counted and adapted
+
+
+@dataclass(frozen=True)
+class ConformalRules:
+    """Rules of conformal intervals: not benchmarked one by one; `benchmarks/intervals.py` has their coverage.
+
+    Attributes
+    ----------
+    region_rows, most_regions
+        Rows of the fit for each region of predictions with quantiles of its own, and regions at most.
+    blocks
+        Blocks of the rows of the fit in the cross-validation of coverage.
+    half_life
+        Half-life of the scores of a region, in its rows.
+    step
+        Adaptation of a coverage for each row: Gibbs and Candès's γ.
+    largest_shift
+        Most by which the adaptation lowers a coverage.
+    """
+
+    region_rows: int = 400
+    most_regions: int = 8
+    blocks: int = 10
+    half_life: float = 500.0
+    step: float = 0.002
+    largest_shift: float = 0.3
+
+
+CONFORMAL_RULES = ConformalRules()
 
 
 @dataclass(frozen=True, eq=False)
 class ScoreHistogram:
-    """Scores of the rows of one update, before they were learned.
+    """Prequential scores of the rows of one update.
 
     Attributes
     ----------
     counts
         Weight of the rows of each region and bin, shape (regions, bins).
     covered
-        Share of the rows that intervals of each coverage of the ladder held, shape (ladder,).
+        Share of the rows inside the intervals of each coverage of the ladder, shape (ladder,).
     """
 
     counts: Array
@@ -49,12 +73,12 @@ class ScoreHistogram:
         return float(self.counts.sum())
 
     @property
-    def watched(self) -> Array:
-        """Weight of the rows, and of those that intervals of each coverage held, shape (1 + ladder,)."""
+    def coverage_weights(self) -> Array:
+        """Weight of the rows, and of those inside the intervals of each coverage, shape (1 + ladder,)."""
         return self.rows * np.append(1.0, self.covered)
 
     def joined(self, more: ScoreHistogram) -> ScoreHistogram:
-        """The tally of these rows and of more rows of the same update."""
+        """The histogram of these rows and of more rows of the same update."""
         rows = self.rows + more.rows
         covered = (self.rows * self.covered + more.rows * more.covered) / max(rows, 1e-300)
         return ScoreHistogram(self.counts + more.counts, covered)
@@ -62,7 +86,7 @@ class ScoreHistogram:
 
 @dataclass(frozen=True, eq=False)
 class ConformalScores:
-    """Histograms of scores, for each region of what is said; never changed in place.
+    """Histograms of scores for each region of predictions; immutable.
 
     Attributes
     ----------
@@ -72,15 +96,15 @@ class ConformalScores:
     counts
         Weight of the scores in each region and bin, shape (regions, bins).
     shift
-        What is added to each coverage of the ladder, shape (ladder,).
+        Adaptation of each coverage of the ladder, shape (ladder,).
     sizes
-        Mean scale of the first rows of each region, shape (regions,).
+        Mean residual scale of the rows of the fit in each region, shape (regions,).
     is_one_sided
-        Whether an interval has an upper end alone.
-    watched
-        Weight of rows, and of those that intervals of each coverage of the ladder held, made without these
-        rows: shape (2, 1 + ladder). First of the first rows, each tenth by the others; then of the rows of
-        updates, each before it was learned. The histograms themselves hold their share by construction.
+        Whether an interval has an upper end only.
+    coverage_weights
+        Weight of rows, and of those inside the intervals of each coverage of the ladder, out of sample: shape
+        (2, 1 + ladder). Row 0 is block cross-validation on the rows of the fit, row 1 prequential on updates.
+        In sample the histograms have their coverage by construction.
 
     Examples
     --------
@@ -98,7 +122,7 @@ class ConformalScores:
     shift: Array
     sizes: Array
     is_one_sided: bool = False
-    watched: Array = field(default_factory=lambda: np.zeros((2, 1 + len(LADDER))))
+    coverage_weights: Array = field(default_factory=lambda: np.zeros((2, 1 + len(LADDER))))
 
     @classmethod
     def of(
@@ -109,8 +133,8 @@ class ConformalScores:
         is_one_sided: bool = False,
         sizes: Array | None = None,
     ) -> ConformalScores:
-        """Histograms of some rows; `predicted`, `scores`, `weights` and their `sizes` have shape (rows,)."""
-        regions = int(np.clip(len(predicted) // ROWS_A_REGION, 1, MOST_REGIONS))
+        """Histograms of the rows of a fit; all arguments have shape (rows,)."""
+        regions = int(np.clip(len(predicted) // CONFORMAL_RULES.region_rows, 1, CONFORMAL_RULES.most_regions))
         centres = np.unique(np.quantile(predicted, (np.arange(regions) + 0.5) / regions))
         empty = cls(
             centres,
@@ -120,32 +144,36 @@ class ConformalScores:
             is_one_sided,
         )
         held = (
-            empty.counted(predicted, scores, weights).sum(axis=1) > 0
-        )  # predictions of few values leave gaps
+            empty.weight_by_bin(predicted, scores, weights).sum(axis=1) > 0
+        )  # predictions with few distinct values leave regions empty
         some = replace(empty, centres=centres[held], counts=empty.counts[held], sizes=empty.sizes[held])
-        counts = some.counted(predicted, scores, weights)
-        some = replace(some, counts=counts, watched=some.weight_by_bin(predicted, scores, weights))
+        counts = some.weight_by_bin(predicted, scores, weights)
+        some = replace(
+            some, counts=counts, coverage_weights=some.cross_validated_coverage(predicted, scores, weights)
+        )
         if sizes is None:
             return some
-        sums = some.counted(predicted, scores, sizes if weights is None else sizes * weights)
+        sums = some.weight_by_bin(predicted, scores, sizes if weights is None else sizes * weights)
         return replace(some, sizes=sums.sum(axis=1) / counts.sum(axis=1))
 
-    def weight_by_bin(self, predicted: Array, scores: Array, weights: Array | None) -> Array:
-        """How blocks of neighbouring rows lie in the intervals of the others; not if these leave a region."""
+    def cross_validated_coverage(self, predicted: Array, scores: Array, weights: Array | None) -> Array:
+        """Coverage of blocks of neighbouring rows by the intervals of the others, unless these leave gaps."""
         weights = np.ones(len(predicted)) if weights is None else weights
         block, found = (
-            np.arange(len(predicted)) * BLOCKS // max(len(predicted), 1),
+            np.arange(len(predicted)) * CONFORMAL_RULES.blocks // max(len(predicted), 1),
             np.zeros((2, 1 + len(LADDER))),
         )
         for own in (block == k for k in np.unique(block)):
-            others = self.counted(predicted[~own], scores[~own], weights[~own])
+            others = self.weight_by_bin(predicted[~own], scores[~own], weights[~own])
             if (others.sum(axis=1) > 0).all() and weights[own].sum() > 0:
                 found[0] += (
-                    replace(self, counts=others).histogram(predicted[own], scores[own], weights[own]).watched
+                    replace(self, counts=others)
+                    .histogram(predicted[own], scores[own], weights[own])
+                    .coverage_weights
                 )
         return found
 
-    def counted(self, predicted: Array, scores: Array, weights: Array | None) -> Array:
+    def weight_by_bin(self, predicted: Array, scores: Array, weights: Array | None) -> Array:
         """Weight of rows in each region and bin."""
         region = np.searchsorted((self.centres[1:] + self.centres[:-1]) / 2, predicted)
         bins = np.searchsorted(EDGES[1:-1], scores, side="right")
@@ -153,33 +181,33 @@ class ConformalScores:
         return np.bincount(places, weights, self.counts.size).reshape(self.counts.shape).astype(np.float64)
 
     def histogram(self, predicted: Array, scores: Array, weights: Array | None = None) -> ScoreHistogram:
-        """What rows that are not counted yet say."""
+        """Scores of rows that are not counted yet, with the coverage of the present intervals."""
         ends = zip(*self._ends_of_regions(LADDER), strict=True)
         limits = [[np.interp(predicted, self.centres, end) for end in pair] for pair in ends]
         held = [np.average((scores >= low) & (scores <= high), weights=weights) for low, high in limits]
-        return ScoreHistogram(self.counted(predicted, scores, weights), np.array(held))
+        return ScoreHistogram(self.weight_by_bin(predicted, scores, weights), np.array(held))
 
     def after(self, histogram: ScoreHistogram) -> ConformalScores:
-        """The scores after the rows of an update: older ones fade, and coverages are adapted."""
-        keep = 0.5 ** (histogram.counts.sum(axis=1, keepdims=True) / HALF_LIFE)
+        """The scores after an update: older ones decay, and coverages are adapted."""
+        keep = 0.5 ** (histogram.counts.sum(axis=1, keepdims=True) / CONFORMAL_RULES.half_life)
         missing = LADDER - histogram.covered
-        shift = self.shift + (1 - np.exp(-STEP * histogram.rows)) * missing
+        shift = self.shift + (1 - np.exp(-CONFORMAL_RULES.step * histogram.rows)) * missing
         return replace(
             self,
             counts=keep * self.counts + histogram.counts,
-            shift=shift.clip(-LARGEST_SHIFT, 1 - LADDER),
-            watched=self.watched + np.stack([np.zeros_like(histogram.watched), histogram.watched]),
+            shift=shift.clip(-CONFORMAL_RULES.largest_shift, 1 - LADDER),
+            coverage_weights=self.coverage_weights
+            + np.stack([np.zeros_like(histogram.coverage_weights), histogram.coverage_weights]),
         )
 
     def joined(self, histogram: ScoreHistogram) -> ConformalScores:
-        """The scores with more of the first rows: nothing fades."""
+        """The scores with more rows of the fit: nothing decays."""
         return replace(self, counts=self.counts + histogram.counts)
 
     def ends(self, predicted: Array, coverage: float) -> Array:
         """Lowest and highest score of the intervals of a coverage, shape (rows, 2).
 
-        A score of 0 is between them: an interval holds the prediction, also where nearly all errors lean to
-        one side.
+        They enclose 0, so an interval contains the prediction even where nearly all residuals have one sign.
         """
         low, high = self._ends_of_regions(np.array([coverage]))
         return np.column_stack([np.interp(predicted, self.centres, end[0]) for end in (low, high)])
@@ -201,36 +229,37 @@ class ConformalScores:
         >>> scores = ConformalScores.of(np.zeros(4000), even, sizes=np.full(4000, 2.0))
         >>> round(scores.width(0.9), 1)
         1.8
-        >>> scores.held(0.9, of_updates=False)[1], round(scores.held(0.9, of_updates=False)[0], 2)
-        (4000.0, 0.9)
+        >>> share, rows = scores.out_of_sample_coverage(0.9, of_updates=False)
+        >>> round(share, 2), rows
+        (0.9, 4000.0)
         """
         low, high = self.ends(self.centres, coverage).T  # (regions,)
         return float(np.average((high - low) * self.sizes, weights=self.counts.sum(axis=1)))
 
-    def held(self, coverage: float, of_updates: bool) -> tuple[float, float]:
-        """Share of rows that intervals made without them held, of the nearest coverage, and their weight."""
-        rows, *held = self.watched[int(of_updates)].tolist()
+    def out_of_sample_coverage(self, coverage: float, of_updates: bool) -> tuple[float, float]:
+        """Out-of-sample coverage of intervals at the nearest step of the ladder, and the weight of rows."""
+        rows, *held = self.coverage_weights[int(of_updates)].tolist()
         nearest = int(np.argmin(np.abs(LADDER - coverage)))
         return (held[nearest] / rows if rows else np.nan), rows
 
-    def level(self, predicted: Array, quantile: float) -> Array:
-        """The score that a share of the rows stays below, shape (rows,)."""
-        return np.interp(predicted, self.centres, self.quantiles(np.array([quantile]), outwards=0)[0])
+    def quantile(self, predicted: Array, level: float) -> Array:
+        """Quantile of the scores, shape (rows,)."""
+        return np.interp(predicted, self.centres, self.quantiles(np.array([level]), outwards=0)[0])
 
     def deviation(self, predicted: Array) -> Array:
         """Root of the mean squared score, shape (rows,)."""
         return np.interp(predicted, self.centres, np.sqrt(self.counts @ MIDDLES**2 / self.counts.sum(axis=1)))
 
     def adapted(self, coverages: Array) -> Array:
-        """The coverages to ask of the histograms so that rows to come get these; rising in them."""
+        """Coverages of the histograms that give these coverages of later rows; increasing."""
         reached = np.maximum.accumulate((LADDER + self.shift).clip(0, 1))
         return np.interp(coverages, [0, *LADDER, 1], [0, *reached, 1])
 
     def quantiles(self, levels: Array, outwards: int) -> Array:
         """Quantiles of each region, shape (levels, regions).
 
-        With `outwards` of 1 or −1 they are corrected for a finite number of rows n, up or down: those of
-        level (n + 1)/n·level, or (n + 1)/n·level − 1/n. Beyond the farthest score it is the end of its bin.
+        With `outwards` of 1 or −1 they are corrected for a finite number of rows n, up or down: level
+        (n + 1)/n·level, or (n + 1)/n·level − 1/n. Beyond the outermost score it is the edge of its bin.
         """
         found = np.empty((len(levels), len(self.counts)))
         for k, counts in enumerate(self.counts):

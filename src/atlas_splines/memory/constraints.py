@@ -1,7 +1,8 @@
-"""Cones: weights of features that make their sum monotone, and the best weights among these.
+"""Constraints: weights of features whose sum is monotone form a convex cone; constrained least squares in it.
 
-A spline rises if the steps from each of its coefficients to the next are not negative; a feature that rises
-by itself needs a weight that is not negative: docs/math.md, section 11.
+A spline increases if its consecutive coefficients do (monotone P-splines: Pya and Wood, 2015); a feature that
+increases by itself needs a non-negative weight. The active-set solver is NNLS (Lawson and Hanson, 1974):
+docs/math.md, section 11.
 """
 
 from __future__ import annotations
@@ -18,22 +19,22 @@ __all__ = ["Cone", "Face", "factor_of", "solve_within"]
 
 Array = NDArray[np.float64]
 
-MOST_PIVOTS = 30  # for each weight of a sign, before its search is given up
+MOST_PIVOTS = 30  # of the active-set method for each constrained weight; scipy's default is 3
 
 
 @dataclass(frozen=True, eq=False)
 class Cone:
-    """Which weights of features are allowed.
+    """Cone of the weights that satisfy all constraints.
 
-    Weights are seen as steps: of a spline in `ranges` the first coefficient and the differences to the next
-    ones, of all other features the weights themselves.
+    Constraints are on steps: for a spline in `ranges` the first coefficient and the differences of
+    consecutive ones, for all other features the weights themselves.
 
     Attributes
     ----------
     ranges
-        Features of each spline that has to rise or to fall.
+        Features of each monotone spline.
     monotonic
-        Sign that each step must have, or zero, for each output; 0 if it is free: shape (features, outputs).
+        Sign that each step must have, for each output; 0 if it is free: shape (features, outputs).
 
     Examples
     --------
@@ -46,21 +47,14 @@ class Cone:
     monotonic: NDArray[np.int8]
 
     def weights_of(self, steps: Array) -> Array:
-        """Weights that have these steps, along the first axis; they rise to the last bit where steps do."""
+        """Weights from steps, along the first axis; exactly monotone where steps have the sign."""
         weights = steps.copy()
         for spline in self.ranges:
             np.cumsum(steps[spline], axis=0, out=weights[spline])
         return weights
 
-    def steps_of(self, weights: Array) -> Array:
-        """Steps that weights have, along the first axis."""
-        steps = weights.copy()
-        for spline in self.ranges:
-            steps[spline] = np.diff(weights[spline], axis=0, prepend=0)
-        return steps
-
     def pulled_back(self, slopes: Array) -> Array:
-        """Slopes with respect to steps, of slopes with respect to weights, along the first axis."""
+        """Gradients with respect to steps from gradients with respect to weights, along the first axis."""
         pulled = slopes.copy()
         for spline in self.ranges:
             pulled[spline] = np.cumsum(slopes[spline][::-1], axis=0)[::-1]
@@ -72,23 +66,23 @@ class Cone:
 
     @property
     def order(self) -> tuple[NDArray[np.intp], int]:
-        """All features, those that are free first, and the number of these."""
-        is_bound = self.monotonic.any(axis=1)
-        return np.argsort(is_bound, kind="stable"), int((~is_bound).sum())
+        """All features, unconstrained ones first, and the number of these."""
+        is_constrained = self.monotonic.any(axis=1)
+        return np.argsort(is_constrained, kind="stable"), int((~is_constrained).sum())
 
 
 @dataclass(frozen=True, eq=False)
 class Face:
-    """The steps that are not held at zero: within these the best weights are those of plain least squares.
+    """The steps that are not zero by an active constraint: on them the solution is plain least squares.
 
     Attributes
     ----------
     basis
-        Weights that one unit of each of these steps has, shape (features, steps).
+        Weights per unit of each of these steps, shape (features, steps).
     steps
         Their values, shape (steps, outputs).
     kept
-        Numbers of these steps among all features.
+        Features of these steps.
     """
 
     basis: Array
@@ -97,10 +91,10 @@ class Face:
 
 
 def solve_within(precision: Array, moment: Array, cone: Cone) -> tuple[Array, Array, Face]:
-    """Weights w in a cone that minimise wᵀΛw/2 − wᵀb for each output, with the factor on their face.
+    """Weights w in a cone that minimise wᵀΛw/2 − wᵀb for each output, with the Cholesky factor on their face.
 
-    The steps that are free are eliminated by a Cholesky factor; its corner leaves least squares with weights
-    that are not negative for the others.
+    Unconstrained steps are eliminated by a Cholesky factor; its trailing block leaves non-negative least
+    squares for the others.
 
     Parameters
     ----------
@@ -115,25 +109,25 @@ def solve_within(precision: Array, moment: Array, cone: Cone) -> tuple[Array, Ar
     >>> solve_within(np.eye(3), np.array([[1.0], [3.0], [2.0]]), cone)[0].T.round(6)
     array([[1. , 2.5, 2.5]])
     """
-    turned, wanted = cone.in_steps(precision), cone.pulled_back(moment)
+    gram, wanted = cone.in_steps(precision), cone.pulled_back(moment)
     order, free = cone.order
-    factor = factor_of(turned[np.ix_(order, order)])
+    factor = factor_of(gram[np.ix_(order, order)])
     half = solve_triangular(factor, wanted[order], lower=True, check_finite=False)  # (features, outputs)
-    corner, bound = factor[free:, free:].T, order[free:]
+    corner, constrained = factor[free:, free:].T, order[free:]
     steps = np.zeros_like(moment)
     for p, monotonic in enumerate(
-        cone.monotonic[bound].T if len(bound) else ()
-    ):  # nnls of nothing harms memory
-        found, _ = nnls(corner * monotonic, half[free:, p], maxiter=MOST_PIVOTS * max(len(bound), 1))
-        steps[bound, p] = monotonic * found
-    rest = half[:free] - factor[free:, :free].T @ steps[bound]
+        cone.monotonic[constrained].T if len(constrained) else ()
+    ):  # nnls with no columns corrupts memory
+        found, _ = nnls(corner * monotonic, half[free:, p], maxiter=MOST_PIVOTS * max(len(constrained), 1))
+        steps[constrained, p] = monotonic * found
+    rest = half[:free] - factor[free:, :free].T @ steps[constrained]
     steps[order[:free]] = solve_triangular(
         factor[:free, :free], rest, lower=True, trans="T", check_finite=False
     )
     kept = np.flatnonzero(~cone.monotonic.any(axis=1) | steps.any(axis=1))
     basis = cone.weights_of(np.eye(len(steps))[:, kept])
     face = Face(basis, steps[kept], kept)
-    return cone.weights_of(steps), factor_of(turned[np.ix_(kept, kept)]), face
+    return cone.weights_of(steps), factor_of(gram[np.ix_(kept, kept)]), face
 
 
 def factor_of(precision: Array) -> Array:

@@ -1,8 +1,8 @@
-"""Presence: where rows have been, as counts along each input and over pairs of inputs.
+"""Data density: counts of learned rows along each input and over pairs of inputs, and the support of a point.
 
-Bumps vanish far from their centres, and with them the posterior's doubt: a small leverage alone does not tell
-that rows were near. Counts do, and they add up. The measure is what known rows have. Equation numbers refer
-to docs/math.md.
+Radial basis functions vanish far from their centres, and the posterior variance with them, so a small
+leverage alone does not show that rows were near. Counts do, and they add up (histograms with linear binning
+of pairs). The scale is set by quantiles over known rows. Equation numbers refer to docs/math.md.
 """
 
 from __future__ import annotations
@@ -14,20 +14,54 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MOST_PAIRED", "QUANTILES", "CellCounts", "DataDensity", "cells_of"]
+__all__ = ["DENSITY_RULES", "CellCounts", "DataDensity", "DataDensityRules", "cells_of"]
 
 Array = NDArray[np.float64]
 
-ROWS_A_STRIPE, LEAST_CELLS, MOST_CELLS = 20, 16, 128  # cells of an input, by the rows of the fit
-MOST_PAIRED = 8  # inputs of which pairs are counted: those along which data varies fastest
-VARIED = 8  # cells that an input has rows in, for its pairs to be counted first
-ROWS_A_CELL = 10  # of a pair of inputs, if rows were even
-LEAST_SIDE, MOST_SIDE = 4, 16  # cells of a side of a pair
-GRAIN = 1024.0  # shares of a row are multiples of 1/1024: sums of them are exact
-ENOUGH, ENOUGH_IN_PAIR = 5.0, 20.0  # rows near a point; more make nothing surer
-HALF = 0.5  # a row that is added to what is there and to what is expected
-QUANTILES = 33  # of what known rows have
-USUAL = 0.3  # share of the known rows that have less than full support, in one view
+
+@dataclass(frozen=True)
+class DataDensityRules:
+    """Rules of the data density; none was chosen by a benchmark.
+
+    Attributes
+    ----------
+    cell_rows, least_cells, most_cells
+        Rows of the fit for each cell of an input, and limits of the number of cells.
+    most_paired
+        Inputs whose pairs are counted: those with the shortest length scales.
+    least_distinct
+        Cells of an input that contain rows, from which on it comes first among those.
+    pair_cell_rows, least_side, most_side
+        Rows for each cell of a pair of inputs if they were uniform, and limits of the cells along a side.
+    grain
+        Parts of a row are multiples of one over this, so that their sums are exact.
+    enough, enough_in_pair
+        Rows near a point beyond which support does not increase.
+    pseudo_count
+        Added to observed and to expected counts.
+    quantiles
+        Quantiles of the density at known rows.
+    usual
+        Share of the known rows that have less than full support in one view.
+    """
+
+    cell_rows: int = 20
+    least_cells: int = 16
+    most_cells: int = 128
+    most_paired: int = 8
+    least_distinct: int = 8
+    pair_cell_rows: int = 10
+    least_side: int = 4
+    most_side: int = 16
+    grain: float = 1024.0
+    enough: float = 5.0
+    enough_in_pair: float = 20.0
+    pseudo_count: float = 0.5
+    quantiles: int = 33
+    usual: float = 0.3
+
+
+DENSITY_RULES = DataDensityRules()
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,8 +73,8 @@ class CellCounts:
     alone
         Rows in each cell of each input, shape (inputs, cells).
     paired
-        Rows around each corner of cells of pairs of inputs, shape (pairs, side + 2, side + 2); a row is
-        shared by the four corners around it.
+        Rows around each corner of the cells of pairs of inputs, shape (pairs, side + 2, side + 2); a row is
+        divided among the four corners around it, in multiples of 1/1024.
     """
 
     alone: Array
@@ -50,22 +84,22 @@ class CellCounts:
         return CellCounts(self.alone + other.alone, self.paired + other.paired)
 
     def without(self, other: CellCounts) -> CellCounts:
-        """These counts less others, of which no more than there is can go."""
+        """These counts less others, at least 0."""
         return CellCounts(np.maximum(self.alone - other.alone, 0), np.maximum(self.paired - other.paired, 0))
 
 
 @dataclass(frozen=True, eq=False)
 class DataDensity:
-    """Where rows have been; never changed in place.
+    """Density of the learned rows; immutable.
 
     Attributes
     ----------
     inputs
-        Inputs of which pairs are counted, rising.
+        Inputs whose pairs are counted, rising.
     cell_counts
         The counts.
     usual
-        Quantiles of what known rows have: rows along an input, rows in pairs of inputs, and the negative
+        Quantiles of the log density at known rows: along an input, over pairs of inputs, and the negative
         logarithm of their leverage; shape (views, quantiles).
 
     Examples
@@ -90,56 +124,63 @@ class DataDensity:
         assessed: NDArray[np.intp] | None = None,
         leverage: Array | None = None,
     ) -> DataDensity:
-        """The presence of rows.
+        """The density of some rows.
 
         Parameters
         ----------
         points
             Points of the unit cube, shape (rows, inputs).
         inputs
-            Inputs that matter, those that matter most first.
+            Relevant inputs, the most relevant first.
         assessed, leverage
-            Numbers of some rows, and the leverage of each on a model of all others, if it is to count.
+            Numbers of some rows, and the leverage of each on a model of all others, if leverage is a view.
         """
-        cells = int(np.clip(len(points) / ROWS_A_STRIPE, LEAST_CELLS, MOST_CELLS))
-        varied = [len(np.unique(column)) >= VARIED for column in cells_of(points, cells).T]
-        order = sorted(inputs, key=lambda j: not varied[j])  # stable: of two values an input alone tells all
-        chosen = tuple(sorted(order[:MOST_PAIRED]))
-        side = int(np.clip(np.sqrt(len(points) / ROWS_A_CELL), LEAST_SIDE, MOST_SIDE))
+        rules = DENSITY_RULES
+        cells = int(np.clip(len(points) / rules.cell_rows, rules.least_cells, rules.most_cells))
+        varied = [len(np.unique(column)) >= rules.least_distinct for column in cells_of(points, cells).T]
+        order = sorted(inputs, key=lambda j: not varied[j])  # stable; pairs add nothing to a binary input
+        chosen = tuple(sorted(order[: rules.most_paired]))
+        side = int(
+            np.clip(
+                np.sqrt(len(points) / rules.pair_cell_rows),
+                rules.least_side,
+                rules.most_side,
+            )
+        )
         pairs = len(chosen) * (len(chosen) - 1) // 2
         empty = CellCounts(np.zeros((points.shape[1], cells)), np.zeros((pairs, side + 2, side + 2)))
-        blank = cls(chosen, empty, np.zeros((2 if leverage is None else 3, QUANTILES)))
+        blank = cls(chosen, empty, np.zeros((2 if leverage is None else 3, rules.quantiles)))
         data_density = replace(blank, cell_counts=blank.cell_counts_of(points))
         known = points if assessed is None else points[assessed]
-        found = data_density.evidence(known, leverage, known=True)
-        return replace(data_density, usual=np.quantile(found, np.linspace(0, 1, QUANTILES), axis=1).T)
+        found = data_density.log_density(known, leverage, known=True)
+        return replace(data_density, usual=np.quantile(found, np.linspace(0, 1, rules.quantiles), axis=1).T)
 
     @property
     def counts_leverage(self) -> bool:
-        """Whether the leverage of a row counts too."""
+        """Whether leverage is one of the views."""
         return len(self.usual) > 2
 
     @property
     def cells(self) -> int:
-        """Cells of an input."""
+        """Number of cells along an input."""
         return self.cell_counts.alone.shape[1]
 
     @property
     def side(self) -> int:
-        """Cells of a side of a pair."""
+        """Number of cells along each input of a pair."""
         return self.cell_counts.paired.shape[1] - 2
 
     @property
     def pairs(self) -> NDArray[np.intp]:
-        """The pairs, as places among the chosen inputs: shape (pairs, 2)."""
+        """Positions of the two inputs of each pair among `inputs`, shape (pairs, 2)."""
         return np.array(list(combinations(range(len(self.inputs)), 2)), np.intp).reshape(-1, 2)
 
     @property
     def open_ends(self) -> Array:
-        """How few rows lie at either end of each input: usual ones over those there, up to 1; (inputs, 2).
+        """Mean count over the count in the outermost cells of each input, at most 1: shape (inputs, 2).
 
-        Rows beyond the unit cube count at its ends. Once they have been learned, what holds there is what
-        holds beyond, and a slope from inside has no say.
+        Rows beyond the unit cube are counted in these cells. Once such rows have been learned, predictions
+        beyond are level there, and the slope inside is not extrapolated.
 
         Examples
         --------
@@ -149,10 +190,14 @@ class DataDensity:
         """
         counts = self.cell_counts.alone
         usual = counts.mean(axis=1, keepdims=True)
-        return np.asarray(np.minimum((usual + HALF) / (counts[:, [0, -1]] + HALF), 1.0))
+        return np.asarray(
+            np.minimum(
+                (usual + DENSITY_RULES.pseudo_count) / (counts[:, [0, -1]] + DENSITY_RULES.pseudo_count), 1.0
+            )
+        )
 
     def cell_counts_of(self, points: Array) -> CellCounts:
-        """Counts of some rows; those beyond the unit cube count at its edge."""
+        """Counts of some rows; those beyond the unit cube are counted at its faces."""
         inside = points.clip(0, 1)
         cells = cells_of(inside, self.cells)
         alone = np.stack([np.bincount(column, minlength=self.cells) for column in cells.T]).astype(np.float64)
@@ -163,10 +208,10 @@ class DataDensity:
         return CellCounts(alone, paired.reshape(self.cell_counts.paired.shape))
 
     def _corners(self, inside: Array) -> list[tuple[NDArray[np.intp], Array]]:
-        """For each of four corners its number and its share of each row and pair, shape (rows, pairs)."""
-        place = inside[:, self.inputs] * self.side + HALF
+        """Number of each of four corners, and its part of each row and pair: both of shape (rows, pairs)."""
+        place = inside[:, self.inputs] * self.side + 0.5
         cell = np.floor(place).astype(np.intp)  # 0 to side
-        upper = np.rint((place - cell) * GRAIN) / GRAIN
+        upper = np.rint((place - cell) * DENSITY_RULES.grain) / DENSITY_RULES.grain
         first, second = self.pairs.T
         shares = (1 - upper, upper)
         return [
@@ -179,15 +224,15 @@ class DataDensity:
         ]
 
     def after(self, cell_counts: CellCounts) -> DataDensity:
-        """The presence with more rows."""
+        """The density with more rows."""
         return replace(self, cell_counts=self.cell_counts + cell_counts)
 
     def forgotten(self, cell_counts: CellCounts) -> DataDensity:
-        """The presence with fewer rows."""
+        """The density with fewer rows."""
         return replace(self, cell_counts=self.cell_counts.without(cell_counts))
 
-    def evidence(self, points: Array, leverage: Array | None, known: bool = False) -> Array:
-        """What stands behind each point, shape (views, rows); of known rows what the others give."""
+    def log_density(self, points: Array, leverage: Array | None, known: bool = False) -> Array:
+        """Log density of each point in each view, shape (views, rows); at known rows that of the others."""
         inside = points.clip(0, 1)
         views = [self._alone(inside, known), self._paired(inside, known)]
         if leverage is not None:
@@ -195,14 +240,14 @@ class DataDensity:
         return np.stack(views)
 
     def _alone(self, inside: Array, known: bool) -> Array:
-        """Rows along each input, over what is enough: the smallest of all inputs, as a logarithm."""
+        """Log ratio of the rows along each input to the mean or enough; smallest over inputs."""
         counts = self.cell_counts.alone
         near = counts[np.arange(len(counts)), cells_of(inside, self.cells)] - known  # (rows, inputs)
-        enough = np.minimum(counts.sum(axis=1) / self.cells, ENOUGH)
-        return least_log((near + HALF) / (enough + HALF))
+        enough = np.minimum(counts.sum(axis=1) / self.cells, DENSITY_RULES.enough)
+        return least_log((near + DENSITY_RULES.pseudo_count) / (enough + DENSITY_RULES.pseudo_count))
 
     def _paired(self, inside: Array, known: bool) -> Array:
-        """Rows in each pair, over what independent inputs would have there, or enough: the smallest."""
+        """Log ratio of rows over each pair to those of independent inputs, or enough; smallest over pairs."""
         if not len(self.pairs):
             return np.zeros(len(inside))
         table = self.cell_counts.paired.reshape(len(self.pairs), -1)
@@ -218,25 +263,25 @@ class DataDensity:
             row, column = np.divmod(corner, self.side + 2)
             expected += share * marginal[0][each, row] * marginal[1][each, column]
         rows = np.maximum(table.sum(axis=1), 1.0)
-        enough = np.minimum(expected / rows, ENOUGH_IN_PAIR)
+        enough = np.minimum(expected / rows, DENSITY_RULES.enough_in_pair)
         left = np.maximum(near - own * known, 0)
-        return least_log((left + HALF) / (enough + HALF))
+        return least_log((left + DENSITY_RULES.pseudo_count) / (enough + DENSITY_RULES.pseudo_count))
 
     def support(self, points: Array, leverage: Array | None) -> Array:
-        """How much stands behind each point, of what known rows have: from 0 to 1, shape (rows,)."""
-        share = np.linspace(0, 1, QUANTILES)
-        found = self.evidence(points, leverage)
+        """Support of each point relative to that of known rows, from 0 to 1: shape (rows,)."""
+        share = np.linspace(0, 1, DENSITY_RULES.quantiles)
+        found = self.log_density(points, leverage)
         views = zip(found, self.usual, strict=False)
         least = np.min([np.interp(each, usual, share, left=0) for each, usual in views], axis=0)
         within = ((points >= 0) & (points <= 1)).all(axis=1)
-        return np.where(within, np.minimum(least / USUAL, 1.0), 0.0)
+        return np.where(within, np.minimum(least / DENSITY_RULES.usual, 1.0), 0.0)
 
 
 def least_log(shares: Array) -> Array:
-    """Logarithm of the smallest of the shares of a row, shape (rows,); more than all is no more than all."""
+    """Logarithm of the smallest ratio of each row, at most 0: shape (rows,)."""
     return np.log(np.minimum(shares.min(axis=1), 1.0))
 
 
 def cells_of(inside: Array, cells: int) -> NDArray[np.intp]:
-    """Cell of each coordinate, of the shape that they have."""
+    """Cell of each coordinate, in the shape of the coordinates."""
     return np.minimum((inside * cells).astype(np.intp), cells - 1)

@@ -1,4 +1,8 @@
-"""The error model: how large errors are by place and prediction, and their quantiles."""
+"""Error model: a residual scale that depends on inputs and prediction, conformal scores, and data density.
+
+Heteroscedastic regression of log |residual| (Davidian and Carroll, 1987, Variance function estimation), whose
+standardised residuals are calibrated by split conformal prediction (normalised scores: Lei et al., 2018).
+"""
 
 from __future__ import annotations
 
@@ -12,35 +16,72 @@ from scipy.special import log_softmax
 from atlas_splines.memory.conformal import ConformalScores, ScoreHistogram
 from atlas_splines.memory.data_density import CellCounts, DataDensity
 from atlas_splines.memory.features import Features
-from atlas_splines.memory.posterior import Prior, posterior_of
+from atlas_splines.memory.posterior import MOST_LEVERAGE, Prior, posterior_of
 from atlas_splines.model.immutable import Recomputing
 from atlas_splines.model.state import Contribution, Monotonic, State
 
-__all__ = ["LEAST_ROWS", "MOST_INPUTS", "ErrorModel", "ResidualScale", "Residuals", "relevant_inputs"]
+__all__ = [
+    "SCALE_RULES",
+    "ErrorModel",
+    "ResidualScale",
+    "Residuals",
+    "ScaleRules",
+    "relevant_inputs",
+]
 
 Array = NDArray[np.float64]
 
-MOST_INPUTS = 24  # that a scale depends on, besides the prediction
-KNOTS = 17  # quantiles of the predictions
-DENSITY = 2  # of the splines of the prediction, on top of those of density 0
-STEPS = 8  # towards the prior
-LEAST = 0.1  # of the median size: a smaller error counts as this, for its logarithm says little
-MOST_LEVERAGE = 0.999  # of a row on its own scale
-LARGEST = 30.0  # logarithm of a scale, at most
+
+@dataclass(frozen=True)
+class ScaleRules:
+    """Rules of residual scales; none was chosen by a benchmark, but for `least_variation`.
+
+    Attributes
+    ----------
+    most_inputs
+        Inputs that a scale depends on, at most, besides the prediction.
+    knots
+        Quantiles of the predictions.
+    density
+        Density of the splines of the prediction, on top of those of density 0.
+    steps
+        Steps of the evidence maximisation of its prior.
+    least_residual
+        Smallest residual, relative to the median: the logarithms of smaller ones would dominate the fit.
+    largest_log
+        Bound of the logarithm of a scale.
+    least_variation
+        Standard deviation of predictions relative to that of residuals, from which on the scale depends on
+        the prediction.
+    least_rows
+        Rows of an update for an error model to begin with it.
+    """
+
+    most_inputs: int = 24
+    knots: int = 17
+    density: int = 2
+    steps: int = 8
+    least_residual: float = 0.1
+    largest_log: float = 30.0
+    least_variation: float = 0.2
+    least_rows: int = 100
+
+
+SCALE_RULES = ScaleRules()
 
 
 @dataclass(frozen=True, eq=False)
 class ResidualScale:
-    """The usual size of errors at a point of which something is said.
+    """Scale of residuals as a log-linear function of inputs and prediction.
 
     Attributes
     ----------
     features
         Splines of the inputs and, as one more input, of the prediction.
     knots
-        Predictions that go to evenly spaced points of [0, 1], rising, shape (knots,).
+        Quantiles of predictions, rising, mapped to evenly spaced points of [0, 1]; shape (knots,).
     weights
-        Of the features, shape (features,).
+        Weights of the features, shape (features,).
 
     Examples
     --------
@@ -60,80 +101,78 @@ class ResidualScale:
     def of(
         cls, points: Array, predicted: Array, errors: Array, weights: Array | None, inputs: Sequence[int]
     ) -> tuple[ResidualScale, Array]:
-        """The scale of errors, and what the scale of all other errors says of each, shape (rows,).
+        """The scale of residuals, and its leave-one-out values at the rows, shape (rows,).
 
         Parameters
         ----------
         points, predicted, errors, weights
-            Points of the unit cube, shape (rows, inputs), and what is said of each, how far that is off, and
-            its weight, of about 1: shape (rows,).
+            Points of the unit cube, shape (rows, inputs), with their out-of-sample predictions, residuals,
+            and weights (about 1): shape (rows,).
         inputs
-            Inputs that may matter.
+            Inputs that the scale may depend on.
         """
         root = np.ones(len(points)) if weights is None else np.sqrt(weights)
         knots = knots_of(predicted)
         features = Features(
-            points.shape[1] + 1, (*inputs, points.shape[1]), ((points.shape[1], DENSITY),), ()
+            points.shape[1] + 1, (*inputs, points.shape[1]), ((points.shape[1], SCALE_RULES.density),), ()
         )
         phi = features(with_predictions(points, predicted, knots))  # (rows, features)
         size = np.abs(errors)
         middle = np.median(size)
-        logs = np.log(np.maximum(size, LEAST * middle if middle > 0 else 1.0))
+        logs = np.log(np.maximum(size, SCALE_RULES.least_residual * middle if middle > 0 else 1.0))
         level, unit = logs.mean(), max(logs.std(), 1e-9)
         targets = (logs - level)[:, None] / unit
         posterior = posterior_of(
-            phi * root[:, None], targets * root[:, None], Prior.flat(features.sizes, 1.0), STEPS
+            phi * root[:, None], targets * root[:, None], Prior.flat(features.sizes, 1.0), SCALE_RULES.steps
         )
         left = targets[:, 0] - phi @ posterior.weights[:, 0]
         leverage = np.minimum(posterior.leverage(phi) * root**2, MOST_LEVERAGE)
         out_of_sample = targets[:, 0] - left / (1 - leverage)
         found = unit * posterior.weights[:, 0]
         found[0] += level  # the first feature is 1
-        return cls(features, knots, found), np.exp((level + unit * out_of_sample).clip(-LARGEST, LARGEST))
+        return cls(features, knots, found), np.exp(
+            (level + unit * out_of_sample).clip(-SCALE_RULES.largest_log, SCALE_RULES.largest_log)
+        )
 
     def __call__(self, points: Array, predicted: Array) -> Array:
-        """The usual size of errors at points, shape (rows,)."""
+        """Scale of the residuals at points, shape (rows,)."""
         phi = self.features(with_predictions(points, predicted, self.knots))
-        # row by row: a product of matrices rounds a row by how many others there are, and outside a chart
-        # intervals keep every bit, whoever else is asked about
+        # a sum per row: the rounding of a matrix product depends on the number of rows, and outside a chart
+        # intervals must stay equal bit for bit, whichever other points are in the same call
         logs = np.multiply(phi, self.weights, order="C").sum(axis=1)
-        return np.exp(logs.clip(-LARGEST, LARGEST))
+        return np.exp(logs.clip(-SCALE_RULES.largest_log, SCALE_RULES.largest_log))
 
 
 def knots_of(predicted: Array) -> Array:
-    """Quantiles of predictions without repetitions, two at least."""
-    knots = np.unique(np.quantile(predicted, np.linspace(0, 1, KNOTS)))
+    """Distinct quantiles of predictions, at least two."""
+    knots = np.unique(np.quantile(predicted, np.linspace(0, 1, SCALE_RULES.knots)))
     return knots if len(knots) > 1 else np.array([knots[0], knots[0] + 1])
 
 
 def with_predictions(points: Array, predicted: Array, knots: Array) -> Array:
-    """Points with one more coordinate: the place of the prediction among the knots."""
+    """Points with one more coordinate: the position of the prediction among the knots."""
     place = np.interp(predicted, knots, np.linspace(0, 1, len(knots)))
     return np.column_stack([points, place])
 
 
-LEAST_VARIATION = 0.2  # of predictions over that of errors, for the size of errors to depend on predictions
-LEAST_ROWS = 100  # of an update, for a spread to begin with it
-
-
 @dataclass(frozen=True, eq=False)
 class Residuals:
-    """What the rows of one update add to a spread.
+    """Residuals of the rows of one update, as counts.
 
     Attributes
     ----------
-    tallies
-        Scores of each output before the rows were learned; of classes together.
+    histograms
+        Histogram of each output's prequential scores; one histogram for classes.
     cell_counts
-        Where the rows are, if that is watched.
+        Rows in each cell of the data density, if that is counted.
     """
 
-    tallies: tuple[ScoreHistogram, ...]
+    histograms: tuple[ScoreHistogram, ...]
     cell_counts: CellCounts | None
 
     def joined(self, more: Residuals) -> Residuals:
-        """The same of more rows of the update."""
-        pairs = zip(self.tallies, more.tallies, strict=True)
+        """The counts of these and of more rows of the update."""
+        pairs = zip(self.histograms, more.histograms, strict=True)
         both = (
             None
             if self.cell_counts is None or more.cell_counts is None
@@ -144,17 +183,16 @@ class Residuals:
 
 @dataclass(frozen=True, eq=False)
 class ErrorModel(Recomputing, Contribution):
-    """How far off predictions are, by place, and where rows have been; never changed in place.
+    """Residual scales, conformal scores and data density of a model; immutable.
 
     Attributes
     ----------
     scales
-        Usual size of the errors of each output; empty for classes.
+        Scale of the residuals of each output; empty for classes.
     scores
-        Errors over their scale, for each output; of classes the negative logarithms of the probabilities of
-        those that came.
+        Standardised residuals of each output; for classes −log p of the observed class.
     data_density
-        Where rows have been; None if that was not watched from the first row on.
+        Density of the learned rows; None if they were not counted from the first on.
     """
 
     scales: tuple[ResidualScale, ...]
@@ -175,41 +213,40 @@ class ErrorModel(Recomputing, Contribution):
         factor: Array | None = None,
         monotonic: Monotonic = (),
     ) -> ErrorModel:
-        """The spread of predictions.
+        """The error model of out-of-sample predictions.
 
         Parameters
         ----------
         points, predicted, targets, weights
-            Rows, in points of the unit cube, and what was said of each by a model that had not learned it:
-            shapes (rows, inputs), (rows, outputs), (rows, outputs) and (rows,).
+            Rows in the unit cube, with their out-of-sample predictions: shapes (rows, inputs), (rows,
+            outputs), (rows, outputs) and (rows,).
         inputs
-            Inputs that matter, those that matter most first.
+            Relevant inputs, the most relevant first.
         loss
-            Name of the model's loss; with "cross-entropy" targets are indicators of classes.
+            Name of the model's loss; with "cross-entropy" targets are class indicators.
         data_density
-            Where all rows have been.
+            Density of all learned rows.
         factor
-            By how much the errors of the model are larger than these, shape (outputs,).
+            Factor of the errors of the model relative to these residuals, shape (outputs,).
         monotonic
-            Which way outputs have to go along inputs. The size of errors depends on the place along such an
-            input only through the prediction, so that quantiles can go the same way.
+            Monotone directions of each output. The scale depends on a monotone input through the prediction
+            only, so that quantiles can be monotone too.
         """
-        free = [j for j in inputs if not any(ways[j] for ways in monotonic)]
+        free = [j for j in inputs if not any(directions[j] for directions in monotonic)]
         if loss == "cross-entropy":
-            innovation = class_innovation(predicted, targets)
-            return cls(
-                (),
-                (ConformalScores.of(np.zeros(len(predicted)), innovation, weights, is_one_sided=True),),
-                data_density,
-            )
+            found = surprisal(predicted, targets)
+            one = ConformalScores.of(np.zeros(len(predicted)), found, weights, is_one_sided=True)
+            return cls((), (one,), data_density)
         scales, scores = [], []
         for k in range(targets.shape[1]):
             errors, place = targets[:, k] - predicted[:, k], predicted[:, k]
-            # where inputs tell next to nothing, predictions differ by what leaving a row out takes from them:
-            # its own error. By such places intervals of 90 % held 85 % of pure noise.
-            if place.std() < LEAST_VARIATION * errors.std():
+            # Where inputs explain next to nothing, leave-one-out predictions differ by their own row's error
+            # alone. With scales that depend on these, intervals of 90 % covered 85 % of pure noise.
+            if place.std() < SCALE_RULES.least_variation * errors.std():
                 place = np.full(len(place), place.mean())
-            scale, out_of_sample = ResidualScale.of(points, place, errors, weights, free[:MOST_INPUTS])
+            scale, out_of_sample = ResidualScale.of(
+                points, place, errors, weights, free[: SCALE_RULES.most_inputs]
+            )
             larger = 1.0 if factor is None else float(factor[k])
             scales.append(scale)
             scores.append(
@@ -217,28 +254,26 @@ class ErrorModel(Recomputing, Contribution):
             )
         return cls(tuple(scales), tuple(scores), data_density)
 
-    # --- as evidence of a chart that was trained ------------------------------------------------------
+    # --- as the contribution of a chart that was trained ----------------------------------------------
 
     def holds(self, update: int) -> bool:
-        """It goes with its chart only."""
+        """It is removed with its chart only."""
         return False
 
     def revert(self, update: int, state: State) -> State:
-        """There is nothing to take back."""
+        """The state unchanged: an error model cannot be reverted by itself."""
         return state
 
     # --- learning -------------------------------------------------------------------------------------
 
-    def seen(self, points: Array, predicted: Array, targets: Array, weights: Array | None) -> Residuals:
-        """What rows add that were not learned yet."""
+    def residuals(self, points: Array, predicted: Array, targets: Array, weights: Array | None) -> Residuals:
+        """Scores and cells of rows that were not learned yet."""
         if not self.scales:
-            tallies = [
-                self.scores[0].histogram(
-                    np.zeros(len(predicted)), class_innovation(predicted, targets), weights
-                )
+            histograms = [
+                self.scores[0].histogram(np.zeros(len(predicted)), surprisal(predicted, targets), weights)
             ]
         else:
-            tallies = [
+            histograms = [
                 scores.histogram(
                     predicted[:, k],
                     (targets[:, k] - predicted[:, k]) / scale(points, predicted[:, k]),
@@ -247,17 +282,17 @@ class ErrorModel(Recomputing, Contribution):
                 for k, (scale, scores) in enumerate(zip(self.scales, self.scores, strict=True))
             ]
         return Residuals(
-            tuple(tallies), None if self.data_density is None else self.data_density.cell_counts_of(points)
+            tuple(histograms), None if self.data_density is None else self.data_density.cell_counts_of(points)
         )
 
     def after(self, seen: Residuals) -> ErrorModel:
-        """The spread after an update: older scores fade."""
-        pairs = zip(self.scores, seen.tallies, strict=True)
+        """The error model after an update: older scores decay."""
+        pairs = zip(self.scores, seen.histograms, strict=True)
         return self._with(tuple(each.after(histogram) for each, histogram in pairs), seen)
 
     def joined(self, seen: Residuals) -> ErrorModel:
-        """The spread with more of the first rows."""
-        pairs = zip(self.scores, seen.tallies, strict=True)
+        """The error model with more rows of the fit."""
+        pairs = zip(self.scores, seen.histograms, strict=True)
         return self._with(tuple(each.joined(histogram) for each, histogram in pairs), seen)
 
     def _with(self, scores: tuple[ConformalScores, ...], seen: Residuals) -> ErrorModel:
@@ -267,17 +302,17 @@ class ErrorModel(Recomputing, Contribution):
         return replace(self, scores=scores, data_density=data_density)
 
     def forgotten(self, points: Array) -> ErrorModel:
-        """The spread without some rows: where they were is forgotten, what they taught of errors stays."""
+        """The error model without some rows in the data density; their scores stay in the histograms."""
         if self.data_density is None:
             return self
         return replace(
             self, data_density=self.data_density.forgotten(self.data_density.cell_counts_of(points))
         )
 
-    # --- what it says ---------------------------------------------------------------------------------
+    # --- intervals and quantiles ----------------------------------------------------------------------
 
     def ends(self, points: Array, predicted: Array, coverages: Array) -> Array:
-        """Ends of intervals, less the prediction: shape (rows, outputs, coverages, 2)."""
+        """Ends of intervals relative to the prediction, shape (rows, outputs, coverages, 2)."""
         found = np.empty((*predicted.shape, len(coverages), 2))
         for k, (scale, scores) in enumerate(zip(self.scales, self.scores, strict=True)):
             size = scale(points, predicted[:, k])[:, None]
@@ -285,31 +320,31 @@ class ErrorModel(Recomputing, Contribution):
                 found[:, k, c] = size * scores.ends(predicted[:, k], float(coverage))
         return found
 
-    def level(self, points: Array, predicted: Array, quantile: float) -> Array:
-        """Quantile of targets, less the prediction: shape (rows, outputs)."""
+    def quantile(self, points: Array, predicted: Array, level: float) -> Array:
+        """Quantile of the targets relative to the prediction, shape (rows, outputs)."""
         parts = zip(self.scales, self.scores, predicted.T, strict=True)
         return np.stack(
-            [scale(points, at) * scores.level(at, quantile) for scale, scores, at in parts], axis=1
+            [scale(points, at) * scores.quantile(at, level) for scale, scores, at in parts], axis=1
         )
 
     def deviation(self, points: Array, predicted: Array) -> Array:
-        """Standard deviation of errors: shape (rows, outputs)."""
+        """Standard deviation of the errors, shape (rows, outputs)."""
         parts = zip(self.scales, self.scores, predicted.T, strict=True)
         return np.stack([scale(points, at) * scores.deviation(at) for scale, scores, at in parts], axis=1)
 
-    def most_innovation(self, rows: int, coverages: Array) -> Array:
-        """The largest −log p of a class that is in the set of a coverage, shape (rows, coverages)."""
+    def largest_surprisal(self, rows: int, coverages: Array) -> Array:
+        """Largest −log p of a class in the prediction set of a coverage, shape (rows, coverages)."""
         ends = [self.scores[0].ends(np.zeros(1), float(coverage))[0, 1] for coverage in coverages]
         return np.tile(ends, (rows, 1))
 
 
-def class_innovation(predicted: Array, labels: Array) -> Array:
-    """−log p of the class that came, shape (rows,)."""
+def surprisal(predicted: Array, labels: Array) -> Array:
+    """−log p of the observed class, shape (rows,)."""
     return np.asarray(-(labels * log_softmax(predicted, axis=1)).sum(axis=1))
 
 
 def relevant_inputs(features: Features) -> list[int]:
-    """Inputs that a feature depends on, those along which data varies fastest first."""
+    """Inputs that a feature depends on, in ascending order of length scale."""
     lengths = np.full(features.inputs, np.inf)
     for group in features.radial_bases:
         lengths = np.minimum(lengths, group.lengths)

@@ -1,6 +1,9 @@
 """Expert weights: candidates are stacked by prequential errors with a forgetting factor, classes by log loss.
 
-Cesa-Bianchi and Lugosi (2006), Prediction, Learning, and Games; Wolpert (1992), Stacked generalization.
+Numbers: non-negative least squares on decayed products of residuals (Wolpert, 1992, Stacked generalization),
+shrunk to the exponentially weighted average forecaster (Cesa-Bianchi and Lugosi, 2006, Prediction, Learning,
+and Games). Classes: a product of powers of the candidates' probabilities (logarithmic opinion pool; Hinton,
+2002).
 """
 
 from __future__ import annotations
@@ -28,49 +31,49 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
-FARTHEST = 1e15  # error of a candidate that overflows
-FIRM = 1e3  # how firmly shares add up to 1, over the size of all errors
+FARTHEST = 1e15  # replaces residuals and predictions that overflow
+CONSTRAINT = 1e3  # weight of the equations that make shares add up to 1, relative to the root of all products
 
 
 @dataclass(frozen=True)
 class ExpertRules:
-    """How far candidates are trusted.
+    """Rules of the weights of candidates for numbers.
 
-    Values were chosen on the residuals of all candidates on seven streams of `benchmarks/streams.py`. Halved
-    or doubled, none but `least_complete` moves the geometric mean of errors by 0.5 %, on either half of them.
+    Chosen on the residuals of all candidates on seven streams of `benchmarks/streams.py`. Halved or doubled,
+    none but `least_complete` moves the geometric mean of errors by 0.5 %, on either half of them.
 
     Attributes
     ----------
     half_life
-        Rows after which a product of errors counts half.
+        Half-life of the products of residuals, in rows.
     recent
-        Rows after which an error counts half in the forecaster that shares are pulled to.
+        Half-life of the mean squared errors that the forecaster uses, in rows.
     inverse_temperature
-        Of that forecaster: shares are exp(−inverse_temperature·(e/least e − 1)) of squared errors e, once it
-        has seen many times `rows_a_comparison` rows; of fewer it is closer to 0. Without that, 30 rows of a
-        new category gave 0.89 to a first model that knew no more of it than the others.
+        η of the forecaster: weights are proportional to exp(−η·(e/min e − 1)) for squared errors e, once it
+        has seen many times `rows_a_comparison` rows; with fewer η is smaller. Without that reduction, 30 rows
+        of a new category gave 0.89 to an initial model that had no more information on it than the others.
         With 8 errors are 0.2 % larger, on both halves.
     preference
-        Share of a candidate that has forgotten rows, or never learned them, over that of one that knows all
-        and is as good, there.
+        Factor of the forecaster's weight of a candidate that has forgotten rows, or never learned them,
+        relative to one that has learned all rows.
     least_complete
-        Share of all candidates together that have learned every row and forgotten none, at least, unless it
-        costs too much: the present is not bought with the past. On bike, cut after 50 batches, the error on
-        all rows seen is 0.96 of that of never updating without it, 0.84 with 0.2, 0.79 with 0.3; the errors
-        ahead of seven streams grow by 0.6 and 1.3 %, all of it on the two that drift.
+        Least total weight of the candidates that have learned every row and forgotten none, within the limit
+        of `most_growth`; it protects the accuracy on all rows seen. On bike, cut after 50 batches, the error
+        on all rows seen is 0.96 of that of never updating without it, 0.84 with 0.2, 0.79 with 0.3; the
+        prequential errors of seven streams grow by 0.6 and 1.3 %, all of it on the two that drift.
     most_growth
-        By which the squared error of the mixture grows for that at most; then the share is as large as that
-        allows. In a world that has changed altogether the past has next to none. Beyond 0.2 nothing changes
-        on streams.
+        Most relative growth of the squared error of the ensemble for the sake of `least_complete`; the total
+        weight is then as large as that allows. After a complete change of the target it is next to 0. Beyond
+        0.2 nothing changes on streams.
     pull
-        Towards its shares, in units of the least squared error; of `rows_a_comparison` rows it counts as much
-        as that times their products.
+        Strength of the shrinkage to the forecaster's weights, in units of the least squared error: with
+        `rows_a_comparison` rows it counts as much as their products times this.
     rows_a_comparison
-        Neighbouring rows have errors that are alike: so many count as one.
+        Effective number of correlated rows that count as one: residuals of neighbouring rows are alike.
     least_share
-        Of a candidate in the mixture: with less it is left out, so that the model stays small.
+        Smallest weight in the ensemble: a candidate with less is left out, so that the model stays small.
     hopeless
-        Squared error over the least from which on a candidate has no share whatever the others do.
+        Squared error relative to the least one from which on a candidate gets weight 0.
     """
 
     half_life: float = 2000.0
@@ -89,22 +92,23 @@ EXPERT_RULES = ExpertRules()
 
 
 def products_of(residuals: Array, weights: Array, lasting: slice = slice(None)) -> Array:
-    """Mean products of the errors of candidates on rows that none of them has learned.
+    """Mean products of the candidates' prequential residuals on some rows.
 
-    Rows count by the inverse of the least error that a candidate has there, but not more than a usual row, so
-    that shares tend to the least absolute error: a row that nobody predicts tells little about who predicts
-    best. Weights of rows by the error of the mixture do as well, but what an update teaches would then depend
-    on shares, and so on what else was a candidate.
+    A row is weighted by the inverse of the least absolute residual of a candidate on it, at most by that of a
+    usual row, so that weights tend to the least absolute error (iteratively reweighted least squares): a row
+    that no candidate predicts carries little information on which of them is best. Weighting by the residual
+    of the ensemble does as well, but an update would then depend on the weights, and so on the other
+    candidates.
 
     Parameters
     ----------
     residuals
         Errors of each candidate, shape (candidates, rows, outputs).
     weights
-        Of the rows, shape (rows,).
+        Weights of the rows, shape (rows,).
     lasting
-        Candidates of which the least error counts. A first model that is dropped one day is none of them:
-        what an update teaches would depend on whether it was still there.
+        Candidates whose least error counts. An initial model that is dropped one day is none of them: what an
+        update teaches would depend on whether it was still there.
 
     Returns
     -------
@@ -125,14 +129,14 @@ def products_of(residuals: Array, weights: Array, lasting: slice = slice(None)) 
 
 
 def robust_counts(residuals: Array) -> Array:
-    """How much each row counts: less where even the candidate that is closest is farther off than usual.
+    """Robust weight of each row: smaller where even the best candidate has an unusually large error.
 
-    Usual is the least mean absolute error of a candidate; one that overflows has no say.
+    The usual size is the least mean absolute residual of a candidate, so one that overflows has no influence.
 
     Parameters
     ----------
     residuals
-        Errors of each candidate, shape (candidates, rows, outputs).
+        Residuals of each candidate, shape (candidates, rows, outputs).
 
     Examples
     --------
@@ -146,16 +150,16 @@ def robust_counts(residuals: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class ExpertWeights(Recomputing):
-    """How well candidates predicted rows before learning them; never changed in place.
+    """Prequential errors of the candidates, from which their weights follow; immutable.
 
     Attributes
     ----------
     errors
-        Mean squared error of each candidate on the latest rows, shape (candidates,).
+        Mean squared error of each candidate on the most recent rows, shape (candidates,).
     products
-        Decayed sums of products of errors over rows, shape (candidates, candidates).
+        Decayed sums of the products of residuals over rows, shape (candidates, candidates).
     rows
-        Rows that they come from, however long ago.
+        Number of rows that were predicted, undecayed.
     """
 
     errors: Array
@@ -164,11 +168,11 @@ class ExpertWeights(Recomputing):
 
     @classmethod
     def of(cls, candidates: int) -> ExpertWeights:
-        """Nothing is known of so many candidates yet."""
+        """Errors of candidates before any row."""
         return cls(np.zeros(candidates), np.zeros((candidates, candidates)))
 
     def after(self, products: Array, rows: float, rules: ExpertRules = EXPERT_RULES) -> ExpertWeights:
-        """The weights after some more rows, with the mean products of the errors on them."""
+        """The errors after some more rows, given the mean products of the residuals on them."""
         keep = 0.5 ** (rows / rules.recent) if self.rows else 0.0
         return ExpertWeights(
             keep * self.errors + (1 - keep) * np.diagonal(products),
@@ -177,22 +181,22 @@ class ExpertWeights(Recomputing):
         )
 
     def first(self, candidates: int) -> ExpertWeights:
-        """What is known of the first candidates."""
+        """The errors of the first candidates."""
         return ExpertWeights(self.errors[:candidates], self.products[:candidates, :candidates], self.rows)
 
     def scaled(self, factor: float) -> ExpertWeights:
-        """The same for targets in another unit, in which squared errors are so many times as large."""
+        """The same for targets in another unit, which multiplies squared errors by a factor."""
         return ExpertWeights(factor * self.errors, factor * self.products, self.rows)
 
     def shares(self, partial: NDArray[np.bool_], rules: ExpertRules = EXPERT_RULES) -> Array:
-        """Share of each candidate, shape (candidates,).
+        """Weight of each candidate, shape (candidates,), adding up to 1.
 
         Parameters
         ----------
         partial
-            Whether each candidate knows some of the rows alone, shape (candidates,).
+            Whether each candidate was trained on part of the rows only, shape (candidates,).
         rules
-            How far candidates are trusted.
+            Rules of the weights.
 
         Examples
         --------
@@ -221,18 +225,18 @@ class ExpertWeights(Recomputing):
 
 
 def _least_squares(matrix: Array, moment: Array, groups: Array, sums: Array) -> Array:
-    """Shares a ≥ 0 that minimise aᵀMa/2 − aᵀm, with a given sum of the shares of each group.
+    """Weights a ≥ 0 that minimise aᵀMa/2 − aᵀm, with a given sum for each group of candidates.
 
-    Groups have shape (groups, candidates), with 1 for those in it; together they are all.
+    Groups are indicators of shape (groups, candidates) and partition the candidates.
     """
     half = np.linalg.cholesky(matrix).T
-    goal, firm = np.linalg.solve(half.T, moment), FIRM * np.sqrt(np.trace(matrix))
-    found = nnls(np.vstack([half, firm * groups]), np.append(goal, firm * sums))[0]
+    goal, constraint = np.linalg.solve(half.T, moment), CONSTRAINT * np.sqrt(np.trace(matrix))
+    found = nnls(np.vstack([half, constraint * groups]), np.append(goal, constraint * sums))[0]
     return np.asarray(found / found.sum())
 
 
 def _as_far_as(products: Array, best: Array, wanted: Array, most_growth: float) -> Array:
-    """Shares between the best ones and others, as close to the latter as the growth of errors allows.
+    """The weights closest to the wanted ones, on the way from the best ones, that keep within `most_growth`.
 
     Examples
     --------
@@ -246,50 +250,51 @@ def _as_far_as(products: Array, best: Array, wanted: Array, most_growth: float) 
     return np.asarray(best + (np.sqrt(slope**2 + bend * most_growth * before) - slope) / bend * step)
 
 
-LARGEST_SCORE = 60.0  # e⁻⁶⁰ is nothing: larger scores only overflow the curvature
+LARGEST_SCORE = 60.0  # e⁻⁶⁰ is negligible: larger scores would only overflow the curvature
 
 
 @dataclass(frozen=True)
 class ClassWeightRules:
-    """How far candidates for classes are trusted.
+    """Rules of the weights of candidates for classes.
 
-    Chosen on elec2 and drawn streams with a sudden change, a rotation and new classes; noaa, steel-load and
-    three other drawn streams agree. Halved or doubled, no value moves the log loss on the three files of
-    `benchmarks/streams.py` by 0.6 %.
+    Chosen on elec2 and synthetic streams with a sudden change, a rotation and new classes; noaa, steel-load
+    and three other synthetic streams agree. Halved or doubled, no value moves the log loss on the three files
+    of `benchmarks/streams.py` by 0.6 %.
 
     Attributes
     ----------
     half_life
-        Rows after which a form counts half. With 1,000 drawn streams that change at once are 1 to 2 % worse,
-        and elec2 is 0.4 % better; with 200 it is the other way round.
+        Half-life of the log loss, in rows. With 1,000 synthetic streams with a sudden change are 1 to 2 %
+        worse, and elec2 is 0.4 % better; with 200 it is the other way round.
     rows_a_comparison
-        Neighbouring rows have errors that are alike: so many count as one.
+        Effective number of correlated rows that count as one.
     pull
-        Precision of the prior of the base's share around the reference, in such rows.
+        Precision of the prior of the weights around the reference, in such rows.
     score_unit
-        Scores of statistics and of recent local regressions are multiplied by this before they are weighted:
-        least squares on indicators with the inverse temperature of a model of sums alone are about twice as
-        sure as a softmax should be.
+        Factor of the scores of statistics and of recent local regressions: least squares on class indicators,
+        with the inverse temperature of a model of statistics alone, is about twice as confident as a softmax
+        should be.
     base, others
-        Reference of the share of the model of kept rows, and of each candidate that forgets beside it. With
-        0.85 and 0 the log loss on nine streams is 0.1 % larger.
+        Reference weight of the model of kept rows, and of each candidate that forgets beside it. With 0.85
+        and 0 the log loss on nine streams is 0.1 % larger.
     cumulative
-        Reference of cumulative statistics where no rows are kept; the first model has none then. With 0.1 for
-        it new classes, which it will never know, cost 4 % more. Of updates of which only sums are known it is
-        all there is, and two thirds of the scores of a model of sums alone are about as sure as they should
-        be; from 0.3 to 0.7 streams differ by 0.2 %.
+        Reference weight of the cumulative statistics where no rows are kept; that of the initial model is
+        then 0. With 0.1 for it new classes, which it can never predict, cost 4 % more. Updates given as sums
+        have this candidate only, and two thirds of the scores of a model of statistics alone are about
+        calibrated; from 0.3 to 0.7 streams differ by 0.2 %.
     smoothing
-        Of labels, so that a batch without a mistake does not make shares grow without end. With 0.01 rare
-        mistakes are overrated (drawn classes of insects: 2.7 % worse).
+        Label smoothing, so that weights stay bounded after a batch without errors. With 0.01 rare errors are
+        overrated (synthetic classes of insects: 2.7 % worse).
     least_share
-        Of a candidate in the mixture: with less it is left out, so that the model stays small.
+        Smallest weight in the ensemble: a candidate with less is left out, so that the model stays small.
     fastest
-        Share of the statistics that forget fastest, at least. Where the world has turned round, all
-        candidates have been wrong and have no share: then these decide which class is the likeliest.
+        Least weight of the statistics with the shortest half-life. After an inversion of all classes every
+        candidate was wrong and has weight 0: the most recent statistics then determine the most probable
+        class.
     most_rows
-        Of one update, evenly chosen, that decide.
+        Most rows of one update that the log loss is computed on, evenly spaced.
     steps, tolerance
-        Newton steps at most, and the gain below which they end.
+        Most Newton steps, and the decrease of the loss below which they end.
     """
 
     half_life: float = 500.0
@@ -307,7 +312,7 @@ class ClassWeightRules:
     tolerance: float = 1e-7
 
     def reference(self, statistics: int, candidates: int, keeps_rows: bool) -> Array:
-        """Shares without any rows: cumulative statistics, decayed ones, a base if any, and recent ones.
+        """Reference weights of cumulative statistics, decayed ones, the base if any, and recent regressions.
 
         Examples
         --------
@@ -325,7 +330,7 @@ CLASS_WEIGHT_RULES = ClassWeightRules()
 
 @dataclass(frozen=True, eq=False)
 class LossForm:
-    """The log loss of rows as a quadratic form of shares a, ½·aᵀHa − bᵀa, up to a constant.
+    """Log loss of rows as a quadratic form of the weights a of candidates, ½·aᵀHa − bᵀa, up to a constant.
 
     Attributes
     ----------
@@ -340,18 +345,18 @@ class LossForm:
 
     @classmethod
     def none(cls, candidates: int) -> LossForm:
-        """The form of no rows."""
+        """The form of no rows: zero."""
         return cls(np.zeros((candidates, candidates)), np.zeros(candidates))
 
     def __add__(self, more: LossForm) -> LossForm:
         return LossForm(self.curvature + more.curvature, self.slope + more.slope)
 
     def times(self, factor: float) -> LossForm:
-        """The form of rows that count so many times as much."""
+        """The form with all rows weighted by a factor."""
         return LossForm(factor * self.curvature, factor * self.slope)
 
     def resized(self, candidates: int) -> LossForm:
-        """The form of the first candidates, or with more of which nothing is known."""
+        """The form of the first candidates, or of more, with zeros for those added."""
         known, wider = min(candidates, len(self.slope)), LossForm.none(candidates)
         wider.curvature[:known, :known] = self.curvature[:known, :known]
         wider.slope[:known] = self.slope[:known]
@@ -360,12 +365,12 @@ class LossForm:
 
 @dataclass(frozen=True, eq=False)
 class ClassWeights(Recomputing):
-    """How well candidates predicted classes before learning them; never changed in place.
+    """Prequential log loss of the candidates, from which their weights follow; immutable.
 
     Attributes
     ----------
     form
-        Decayed sum of the forms of all rows.
+        Exponentially decayed sum of the forms of all rows.
     """
 
     form: LossForm
@@ -373,19 +378,19 @@ class ClassWeights(Recomputing):
     def after(
         self, form: LossForm | None, rows: float, rules: ClassWeightRules = CLASS_WEIGHT_RULES
     ) -> ClassWeights:
-        """The weights after some more rows; without a form nothing is known of these but their number."""
+        """The form after some more rows; without a form of theirs the earlier ones only decay."""
         kept = self.form.times(0.5 ** (rows / rules.half_life))
         return ClassWeights(kept if form is None else kept + form.resized(len(kept.slope)))
 
     def shares(self, reference: Array, rules: ClassWeightRules = CLASS_WEIGHT_RULES) -> Array:
-        """Share of each candidate, shape (candidates,): none is negative, and they need not add up to 1.
+        """Weight of each candidate, shape (candidates,): non-negative, not normalised.
 
         Parameters
         ----------
         reference
-            Shares of which rows must convince.
+            Weights before any row, which the prior is centred on.
         rules
-            How far candidates are trusted.
+            Rules of the weights.
 
         Examples
         --------
@@ -412,20 +417,20 @@ def loss_form(
     reference: Array,
     rules: ClassWeightRules = CLASS_WEIGHT_RULES,
 ) -> LossForm:
-    """The log loss of rows around the shares that are most likely given them and what was known.
+    """Log loss of rows, expanded around the weights of highest posterior density (Newton's method).
 
     Parameters
     ----------
     scores
-        Of the candidates before they learned the rows, shape (candidates, rows, classes).
+        Prequential scores of the candidates, shape (candidates, rows, classes).
     labels, weights
-        Indicators of classes (rows, classes), and weights of the rows, about 1.
+        Class indicators (rows, classes), and weights of the rows, about 1.
     known
-        What was known before.
+        Log loss of earlier rows.
     reference
         As in `ClassWeights.shares`.
     rules
-        How.
+        Rules of the weights.
     """
     centred = (scores - scores.mean(axis=2, keepdims=True)).clip(-LARGEST_SCORE, LARGEST_SCORE)
     counts = weights / rules.rows_a_comparison
@@ -449,7 +454,7 @@ def loss_form(
 
 
 def _expanded(scores: Array, wanted: Array, counts: Array, shares: Array) -> tuple[float, LossForm]:
-    """Log loss of the softmax of weighted scores, and its second-order expansion in the shares."""
+    """Log loss of the softmax of weighted scores, and its second-order expansion in the weights."""
     logs = log_softmax(np.tensordot(shares, scores, 1), axis=1)  # (rows, classes)
     chances, each = np.exp(logs), counts[:, None]
     mean = (scores * chances).sum(axis=2)  # (candidates, rows)
@@ -461,13 +466,13 @@ def _expanded(scores: Array, wanted: Array, counts: Array, shares: Array) -> tup
 
 
 def _value(form: LossForm, shares: Array, reference: Array, rules: ClassWeightRules) -> float:
-    """A form and the pull to the reference, at some shares."""
+    """Value of a form plus the negative log prior, at some weights."""
     apart = shares - reference
     return float(shares @ (0.5 * form.curvature @ shares - form.slope) + 0.5 * rules.pull * apart @ apart)
 
 
 def _minimiser(form: LossForm, reference: Array, rules: ClassWeightRules) -> Array:
-    """The shares of least loss that are not negative."""
+    """The non-negative weights that minimise a form plus the negative log prior."""
     matrix = form.curvature + rules.pull * np.eye(len(reference))
     half = np.linalg.cholesky(matrix)
     goal = np.linalg.solve(half, form.slope + rules.pull * reference)

@@ -1,8 +1,8 @@
-"""Features of a pooled model: bounded functions of a point.
+"""Features: a constant, additive cubic B-splines, and Gaussian radial basis functions of a point.
 
-A constant, splines of each input, and Gaussian bumps exp(−Σ_j (x_j − c_j)²/2ℓ_j²): all of them are parts of
-an ATLAS model, since uniform cubic splines contain quadratics exactly. Along an input for which a model has
-to rise or fall, a bump has one side only, exp(−max(c_j − x_j, 0)³/2ℓ_j³), with c_j on a knot of such splines.
+A radial basis function is exp(−Σ_j (x_j − c_j)²/2ℓ_j²) (Broomhead and Lowe, 1988). All features are parts of
+an ATLAS, since uniform cubic splines contain quadratics exactly. Along a monotone input a function is
+one-sided, exp(−max(c_j − x_j, 0)³/2ℓ_j³), with c_j on a knot of such splines.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ __all__ = ["COARSE", "FINEST", "SIDED", "Features", "RadialBasis"]
 
 Array = NDArray[np.float64]
 
-LINEAR = -1  # in place of a density: the one function that is the coordinate itself
-COARSE = 0  # density of the splines that inputs have
-FINEST = 6  # density of the splines that an input may have on top
-SIDED = 3  # density whose knots the centres of bumps with one side lie on
-STEEPEST = (4 / 3) ** (1 / 3)  # distance in length scales from a centre at which a side is steepest
-CLOSE = 1e-6  # difference of coordinates in float32 that rounding explains
-LONGEST_SIDE = 2.0  # length scale: on the unit cube such a side is almost a line
+LINEAR = -1  # in place of a density: a single function, the coordinate itself
+COARSE = 0  # density of the splines of an input
+FINEST = 6  # highest density of the finer splines of an input; not benchmarked
+SIDED = 3  # density whose knots the centres of one-sided functions lie on; not benchmarked
+STEEPEST = (4 / 3) ** (1 / 3)  # distance from the centre, in length scales, at which one is steepest
+CLOSE = 1e-6  # coordinates closer than this are equal up to rounding in float32
+LONGEST_SIDE = 2.0  # longest length scale of one: nearly linear on the unit cube
 
 
 @dataclass(frozen=True, eq=False)
 class RadialBasis:
-    """Gaussian bumps of one shape.
+    """Gaussian radial basis functions with the same length scales.
 
     Attributes
     ----------
     centres
-        Shape (bumps, inputs).
+        Shape (functions, inputs).
     lengths
-        Length scale of each input, shape (inputs,); infinite for one that does not matter.
+        Length scale of each input, shape (inputs,); infinite for an irrelevant one.
     sides
-        For each input 1 if the bump rises along it, up to its centre, -1 if it falls from there on, and 0 if
-        it has both sides; empty if all have.
+        For each input 1 if the functions increase along it, up to their centre, -1 if they decrease from
+        there on, and 0 if they are two-sided; empty if all inputs are two-sided.
     """
 
     centres: Array
@@ -52,29 +52,29 @@ class RadialBasis:
 
     @classmethod
     def around(cls, middles: Array, lengths: Array, sides: tuple[int, ...]) -> RadialBasis:
-        """Bumps around points, shape (bumps, inputs): with one side they are steepest there."""
+        """Functions around points, shape (functions, inputs): one-sided ones are steepest there."""
         if not any(sides):
             return cls(middles, lengths, sides)
-        turns, cells = np.array(sides), splines.cell_count(SIDED)
-        lengths = np.where(turns, np.minimum(lengths, LONGEST_SIDE), lengths)
-        ends = np.rint((middles + STEEPEST * turns * np.where(turns, lengths, 0)) * cells) / cells
-        return cls(np.where(turns, ends, middles), lengths, sides)
+        directions, cells = np.array(sides), splines.cell_count(SIDED)
+        lengths = np.where(directions, np.minimum(lengths, LONGEST_SIDE), lengths)
+        ends = np.rint((middles + STEEPEST * directions * np.where(directions, lengths, 0)) * cells) / cells
+        return cls(np.where(directions, ends, middles), lengths, sides)
 
     @property
-    def both_sides(self) -> Array:
-        """Length scales of inputs with both sides; infinite for others."""
+    def two_sided_lengths(self) -> Array:
+        """Length scales of two-sided inputs; infinite for others."""
         return np.where(self.sides, np.inf, self.lengths) if self.sides else self.lengths
 
     def __call__(self, points: Array) -> Array:
-        """Values at points, shape (points, bumps)."""
+        """Values at points, shape (points, functions)."""
         values = np.empty((len(points), len(self.centres)))
         self.write(points, values, 0)
         return values
 
     def write(self, points: Array, values: Array, begin: int) -> None:
-        """Write values at points to the columns of a table, shape (points, features), from one on."""
+        """Write values at points to consecutive columns of a table, shape (points, features)."""
         own = values[:, begin : begin + len(self.centres)]
-        lengths = self.both_sides
+        lengths = self.two_sided_lengths
         at, centres = points / lengths, self.centres / lengths
         np.matmul(at, centres.T, out=own)
         squares = (np.einsum("ij,ij->i", part, part) for part in (at, centres))
@@ -86,27 +86,27 @@ class RadialBasis:
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """Bounded features of points: a constant, splines, bumps. None is larger than 1.
+    """Bounded features of points: a constant, splines, radial basis functions. None is larger than 1.
 
-    Points outside the unit cube have the features of the nearest point in it, so nothing runs away.
+    Points outside the unit cube have the features of the nearest point in it, so predictions stay bounded.
 
     Attributes
     ----------
     inputs
         Number of inputs.
     coarse
-        Inputs that have splines of density 0.
+        Inputs with splines of density 0.
     fine
         Pairs (input, density) of finer splines.
     radial_bases
-        Groups of bumps.
+        Groups of radial basis functions.
     monotonic
-        Which way each output has to go along each input; empty if all are free.
+        Monotone direction of each output along each input; empty if none is constrained.
     levels
-        Inputs whose coordinates are levels of a column with many categories: besides the features, which take
-        them for places along an axis, each level has an effect of its own.
+        Inputs whose coordinates are levels of a column with many categories: the features treat them as
+        positions along an axis, and each level has a random effect besides.
     linear
-        Inputs that have one function, the coordinate itself: those of two values, and most of a wide table.
+        Inputs with one function, the coordinate itself: binary ones, and most inputs of a wide table.
 
     Examples
     --------
@@ -129,9 +129,9 @@ class Features:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Number of features in each group: the constant, coarse splines, linear ones, finer ones, and bumps.
+        """Size of each group: constant, coarse splines, linear functions, finer splines, radial functions.
 
-        Without linear ones there is no such group: files of earlier releases have none.
+        Without linear functions there is no such group, as in files of earlier releases.
         """
         coarse = len(self.coarse) * splines.basis_size(COARSE)
         linear = (len(self.linear),) if self.linear else ()
@@ -149,7 +149,7 @@ class Features:
         return values
 
     def write(self, points: NDArray[np.floating], values: Array) -> None:
-        """Write the features of points to a table, shape (points, features): the largest array of all."""
+        """Write the features of points to a table, shape (points, features): the largest array of a fit."""
         inside = np.ascontiguousarray(points, np.float64).clip(0, 1)
         values[:, 0] = 1
         table = [(j, density, functions.start) for j, density, functions in self._splines()]
@@ -165,7 +165,7 @@ class Features:
 
     @property
     def cone(self) -> Cone | None:
-        """Weights with which the features go the ways they have to go; None if all are free.
+        """Constraints on the weights that make every output monotone; None if none is constrained.
 
         Examples
         --------
@@ -174,24 +174,24 @@ class Features:
         """
         if not self.monotonic:
             return None
-        ways = np.array(self.monotonic, np.int8).T  # (inputs, outputs)
-        monotonic = np.zeros((len(self), ways.shape[1]), np.int8)
+        directions = np.array(self.monotonic, np.int8).T  # (inputs, outputs)
+        monotonic = np.zeros((len(self), directions.shape[1]), np.int8)
         ranges = []
         for j, density, functions in self._splines():
             if density == LINEAR:
-                monotonic[functions] = ways[j]
-            elif ways[j].any():
+                monotonic[functions] = directions[j]
+            elif directions[j].any():
                 ranges.append(functions)
-                monotonic[functions.start + 1 : functions.stop] = ways[j]
+                monotonic[functions.start + 1 : functions.stop] = directions[j]
         begin = len(self)
         for group in reversed(self.radial_bases):
             begin -= len(group.centres)
-            for j in np.flatnonzero(group.sides)[:1]:  # all of them agree
-                monotonic[begin : begin + len(group.centres)] = group.sides[j] * ways[j]
+            for j in np.flatnonzero(group.sides)[:1]:  # their signs all agree
+                monotonic[begin : begin + len(group.centres)] = group.sides[j] * directions[j]
         return Cone(tuple(ranges), monotonic)
 
     def _splines(self) -> Iterator[tuple[int, int, slice]]:
-        """Input, density and features of each spline, linear ones among them."""
+        """Input, density and features of each spline, linear functions included."""
         begin = 1
         coarse, linear = ((j, COARSE) for j in self.coarse), ((j, LINEAR) for j in self.linear)
         for j, density in (*coarse, *linear, *self.fine):
@@ -206,14 +206,14 @@ class Features:
         return {j for j, *_ in self._splines()}.union(*finite)
 
     def with_bases(self, more: Sequence[Array]) -> Features:
-        """The features with more centres, shape (bumps, inputs), at the end of each group of bumps."""
+        """The features with more centres, shape (functions, inputs), at the end of each group."""
         groups = zip(self.radial_bases, more, strict=True)
         return replace(
             self, radial_bases=tuple(replace(g, centres=np.vstack([g.centres, c])) for g, c in groups)
         )
 
     def without_bases(self, fewer: Sequence[int]) -> Features:
-        """The features without the last so many bumps of each group."""
+        """The features without the last so many centres of each group."""
         groups = zip(self.radial_bases, fewer, strict=True)
         return replace(
             self,
@@ -223,7 +223,7 @@ class Features:
         )
 
     def with_only(self, kept: NDArray[np.bool_]) -> Features:
-        """The features without some bumps, by a mask of all of them; groups that lose all bumps are gone.
+        """The features without some centres, by a mask of all features; empty groups are dropped.
 
         Examples
         --------
@@ -239,9 +239,9 @@ class Features:
         return replace(self, radial_bases=tuple(group for group in groups if len(group.centres)))
 
     def away_from(self, points: Array, others: Array) -> NDArray[np.bool_]:
-        """Which features are no bump around one of some points and none of others, shape (features,).
+        """Mask of the features without centres on some points where no others lie, shape (features,).
 
-        Inputs that a bump does not depend on do not matter; centres may have been rounded.
+        Irrelevant inputs of a group are not compared; centres may have been rounded.
 
         Examples
         --------
@@ -261,14 +261,14 @@ class Features:
         return np.concatenate(away)
 
     def places_in(self, larger: Features) -> NDArray[np.intp]:
-        """Number of each feature among those with more bumps."""
+        """Number of each feature among those with more centres."""
         starts = np.cumsum([0, *larger.sizes[:-1]])
         return np.concatenate(
             [start + np.arange(size) for start, size in zip(starts, self.sizes, strict=True)]
         )
 
-    def crowding(self, known: Statistics, low: Array, high: Array) -> float:
-        """Share of the known rows in a box, as the values of the bumps with a centre there tell.
+    def share_in_box(self, known: Statistics, low: Array, high: Array) -> float:
+        """Share of the known rows in a box, estimated by the radial basis functions with a centre in it.
 
         The first feature is constant, so the first row of Σφφᵀ holds the sum of each feature.
 

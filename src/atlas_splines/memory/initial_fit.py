@@ -1,4 +1,9 @@
-"""The features that suit the first rows, by marginal likelihood, and centres added where later rows lie."""
+"""Initial fit: features chosen for the first rows by marginal likelihood, and centres added for later rows.
+
+Additive splines and radial basis functions with centres by k-means (Moody and Darken, 1989), whose kind,
+widths and number are compared by the log marginal likelihood of a sample; missing centres are added where
+rows come.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines.memory.features import COARSE, FINEST, SIDED, Features, RadialBasis
-from atlas_splines.memory.posterior import Posterior, Prior, learn_prior, posterior_of, solve
+from atlas_splines.memory.posterior import MOST_LEVERAGE, Posterior, Prior, learn_prior, posterior_of, solve
 from atlas_splines.memory.selection import (
-    PAIRS_GAIN,
+    SELECTION_RULES,
     coarse_gains,
     finer_splines,
     interacting_pairs,
@@ -20,7 +25,7 @@ from atlas_splines.memory.selection import (
     pruned_prior,
 )
 from atlas_splines.memory.statistics import UNIT, Statistics
-from atlas_splines.memory.to_atlas import BUMPS, RULES
+from atlas_splines.memory.to_atlas import LEAST_DENSITY, MODEL_RULES
 from atlas_splines.model import kernels, splines
 from atlas_splines.model.local_terms import Boxes, BoxRules
 from atlas_splines.model.state import Monotonic
@@ -28,7 +33,9 @@ from atlas_splines.model.state import Monotonic
 __all__ = [
     "CENTRE_GRID",
     "ROWS_A_CENTRE",
+    "RULES",
     "FeaturePieces",
+    "FeatureRules",
     "InitialFit",
     "choose_features",
     "design",
@@ -40,58 +47,113 @@ __all__ = [
 Array = NDArray[np.float64]
 
 LEAST_FEATURES = 8  # whatever the budget
-ROWS_A_FEATURE = (
-    1.5  # at least; with 1 errors are the same, with 2 those of the table `concrete` are 8 % larger
-)
-SPLINE_SHARE = 0.5  # of the budget that coarse splines may take, and finer ones on top
-JUDGED = 3000  # rows that features are chosen on
-WIDE_TABLE = 32  # inputs, up to which each keeps its spline: an input may come to matter later
-TELLING = 1.3  # over the usual 1/length, for which an input of a wide table matters without a spline
-LEAST_APART = 0.5  # of two values whose one function is the coordinate: nearer ones would need large weights
-WIDTHS = ((1.0, 1.0, 1.0), (1.0, 0.5, None))  # of groups of bumps, in length scales; None is rough
-MOST_ALONE = 3  # inputs that outputs follow, up to which each has bumps of its own
-ROUGH = 0.2  # of √(length · spread): for what is local in every input that matters
-LEAST_PAIRED = 100  # bumps, of fewer of which pairs get none
-MOST_PAIRED = 40  # inputs whose pairs are looked at: those along which data varies fastest
-PAIR_SHARE = 0.5  # of the bumps that pairs get
-TRIAL = 1000  # rows that widths of bumps are chosen on; with 700, errors of the table `kin8nm` are 3 % larger
-TRIAL_SHARE = 2  # one of so many bumps is there then; with one of 3, two of six choices for airfoil are wrong
-COARSE_STEPS = 2  # towards the prior of coarse splines; with 3, errors of the table `energy` are 2 % larger
-JUDGING_STEPS = 3  # towards the prior of a choice; with 2, one of 40 updates without noise is refused
-LEARNING_STEPS = 3  # towards the prior of what was chosen
-ROUNDS = 3  # of k-means
-ROWS_A_CENTRE = (
-    5  # whose mean it is, at least: of 15 tables, the error of one is 7 % larger, of one 4 % smaller
-)
-CENTRE_GRID = (
-    64  # steps of an input that centres lie on: from a mean and all rows but one, that one is not found
-)
-UNSEEN_LENGTH = 1 / 6  # length scale over √inputs, where little is known
-UNSEEN_STEPS = 3  # towards a prior, where little is known
-PIECE = 2048  # rows whose features are held at once: little enough for the allocator to use memory again
-SMALL_LEVERAGE = 0.07  # of a row: up to here an estimate will do
-LEVERAGE_PROBES = 64  # of an estimate: it is off by √(2/64), a sixth of itself
-MANY_ROWS = 5  # for each feature, from which on leverages are estimated
-MOST_LEVERAGE = 0.999  # of a row on its own prediction
+# Rows whose mean a centre is, at least: on 15 tables, the error of one is 7 % larger, of another 4 % smaller.
+ROWS_A_CENTRE = 5
+# Steps of an input that centres are rounded to: a mean and all rows but one do not determine that row.
+CENTRE_GRID = 64
+PIECE = 2048  # rows whose features are in memory at once: few enough for the allocator to reuse memory
+
+
+@dataclass(frozen=True)
+class FeatureRules:
+    """Rules of the choice of features; where no measurement is given, none chose the value.
+
+    Attributes
+    ----------
+    rows_per_feature
+        Least rows for each feature. With 1 errors are the same, with 2 those of the table `concrete` are 8 %
+        larger.
+    spline_share
+        Share of the budget for coarse splines at most, and as much for finer ones.
+    sample
+        Rows that features are chosen on.
+    wide_table
+        Inputs up to which each keeps its spline: an input may become relevant later.
+    relevance
+        Inverse length scale relative to the usual one, from which on an input of a wide table is relevant
+        even if its spline gains nothing.
+    least_apart
+        Distance of the two values of a binary input with a linear function; for closer ones its weight would
+        have to be large.
+    widths
+        Candidates for the widths of the groups of radial basis functions, in length scales; None is `rough`.
+    most_alone
+        Monotone inputs up to which each has one-sided functions of its own.
+    rough
+        Width for targets that are local in every relevant input, in units of √(length scale · spread).
+    least_paired, most_paired, pair_share
+        Radial basis functions from which on pairs of inputs get some; inputs whose pairs are tried, those
+        with the shortest length scales; and the share of the functions that pairs get.
+    trial, trial_share
+        Rows that widths are chosen on, and the divisor of the number of functions there. With 700 rows,
+        errors of the table `kin8nm` are 3 % larger; with a divisor of 3, two of six choices for airfoil are
+        wrong.
+    coarse_steps
+        Steps of evidence maximisation for coarse splines. With 3, errors of the table `energy` are 2 %
+        larger.
+    trial_steps
+        Such steps for a comparison. With 2, one of 40 updates without noise is refused.
+    final_steps
+        Such steps for the chosen features.
+    rounds
+        Rounds of k-means.
+    unseen_length, unseen_steps
+        Length scale over √inputs, and such steps, where an output does not vary yet.
+    small_leverage, probes, rows_per_estimate
+        Leverages up to the first are estimated with so many random signs (relative error √(2/64), a sixth),
+        if there are so many rows for each feature.
+    unreached
+        Rows that no function of a group reaches, from which on it gets centres; fewer are outliers.
+    even_cut
+        Share of the rows on either side of a cut among them: of ten rows or more, five.
+    """
+
+    rows_per_feature: float = 1.5
+    spline_share: float = 0.5
+    sample: int = 3000
+    wide_table: int = 32
+    relevance: float = 1.3
+    least_apart: float = 0.5
+    widths: tuple[tuple[float | None, ...], ...] = ((1.0, 1.0, 1.0), (1.0, 0.5, None))
+    most_alone: int = 3
+    rough: float = 0.2
+    least_paired: int = 100
+    most_paired: int = 40
+    pair_share: float = 0.5
+    trial: int = 1000
+    trial_share: int = 2
+    coarse_steps: int = 2
+    trial_steps: int = 3
+    final_steps: int = 3
+    rounds: int = 3
+    unseen_length: float = 1 / 6
+    unseen_steps: int = 3
+    small_leverage: float = 0.07
+    probes: int = 64
+    rows_per_estimate: int = 5
+    unreached: int = 20
+    even_cut: float = 0.45
+
+
+RULES = FeatureRules()
 
 
 @dataclass(frozen=True, eq=False)
 class InitialFit:
-    """Features for data, and the readout of it.
+    """Features for data, and the posterior of their weights.
 
     Attributes
     ----------
     features
         The features.
-    statistics
+    Sufficient statistics of the data.
         Sums of the data.
     posterior
-        What they say.
+        Posterior from them.
     out_of_sample
-        What the readout of all other rows says of each row, shape (rows, outputs): no row predicts itself.
-        No rows if that was not asked for.
+        Leave-one-out predictions of each row, shape (rows, outputs); no rows unless requested.
     prior
-        The prior that the readout was solved from, if that is another than its own.
+        The prior that the posterior was solved from, if it is not its own.
     """
 
     features: Features
@@ -104,7 +166,7 @@ class InitialFit:
 def design(
     points: Array, targets: Array, budget: int = 550, seed: int = 0, monotonic: Monotonic = ()
 ) -> tuple[Features, Posterior]:
-    """Choose features for data by the marginal likelihood; returns them with the readout of this data.
+    """Choose features for data by the marginal likelihood; returns them with the posterior of this data.
 
     Parameters
     ----------
@@ -113,11 +175,11 @@ def design(
     targets
         Standardised targets, shape (rows, outputs).
     budget
-        Number of features at most; with few rows there are fewer, two for every three rows.
+        Most features; with few rows at most two for every three rows.
     seed
-        Of the choice of rows and centres.
+        Seed of the choice of rows and centres.
     monotonic
-        Which way each output has to go along each input; empty if all are free.
+        Monotone direction of each output along each input; empty if none is constrained.
 
     Examples
     --------
@@ -146,26 +208,26 @@ def fit_features(
     levels: tuple[int, ...] = (),
     fewest: int = 1,
 ) -> InitialFit:
-    """Choose features for data, and solve for the readout of all of it.
+    """Choose features for data, and solve for the posterior of all of it.
 
     Parameters
     ----------
     points, targets, budget, seed, monotonic
         As in `design`.
     weights
-        Weight of each row, about 1; shape (rows,).
+        Weights of the rows, about 1, shape (rows,).
     is_out_of_sample
-        Whether to tell what others say of each row.
+        Whether to compute leave-one-out predictions.
     pairs
-        Whether some bumps may be of two inputs only.
+        Whether some radial basis functions may depend on two inputs only.
     tolerance
-        Share by which errors may grow for the sake of fewer features.
+        Relative increase of the error that is accepted for fewer features.
     levels
-        Inputs whose coordinates are levels. The sums have no part by level: a fit chooses the coordinate of a
-        level for each row without that row, so that it does not name the level.
+        Inputs whose coordinates are levels. The statistics have no part by level: a fit computes the
+        coordinate of a level for each row without that row, so the coordinate does not identify the level.
     fewest
-        Rows that each bump, and each function of a finer spline that has any, must have. The sums of a
-        feature that is zero for all rows but one are the features of that row.
+        Least rows for each radial basis function and each function of a finer spline, where that is not 0.
+        The sums of a feature that is zero for all rows but one are the features of that row.
 
     Examples
     --------
@@ -189,41 +251,41 @@ def fit_features(
     if has_unseen(targets) or not prior.steps:
         posterior = solve(statistics, prior)
     else:
-        posterior = learn_prior(statistics, prior, LEARNING_STEPS)
+        posterior = learn_prior(statistics, prior, RULES.final_steps)
         kept = kept_features(features, statistics, posterior, tolerance)
         if not kept.all():
             features, statistics = features.with_only(kept), statistics.narrowed(np.flatnonzero(kept))
-            posterior = learn_prior(statistics, pruned_prior(posterior.prior, kept), LEARNING_STEPS)
-    told = slice(None if is_out_of_sample else 0)
-    out_of_sample = out_of_sample_of(features, points[told], targets[told], weights, posterior)
+            posterior = learn_prior(statistics, pruned_prior(posterior.prior, kept), RULES.final_steps)
+    rows = slice(None if is_out_of_sample else 0)
+    out_of_sample = out_of_sample_of(features, points[rows], targets[rows], weights, posterior)
     return InitialFit(features, statistics, posterior, out_of_sample)
 
 
 def reached_bases(features: Features, points: Array, fewest: int) -> NDArray[np.bool_]:
-    """Mask of the features without bumps that fewer rows than that reach."""
+    """Mask of the features without centres whose functions fewer rows than that reach."""
     counts = sum((features(points[rows]) * UNIT >= 0.5).sum(axis=0) for rows in pieces(len(points)))
     begin = len(features) - sum(len(group.centres) for group in features.radial_bases)
     return np.asarray((np.arange(len(features)) < begin) | (counts >= fewest))
 
 
 def pieces(rows: int) -> list[slice]:
-    """Cuts of rows, in order."""
+    """Consecutive pieces of rows."""
     return [slice(begin, begin + PIECE) for begin in range(0, rows, PIECE)]
 
 
 @dataclass(frozen=True, eq=False)
 class FeaturePieces:
-    """Features of rows that were asked for before, piece by piece: for speed alone.
+    """Cache of the features of rows, piece by piece; for speed alone.
 
-    Rows come at the end, so whole pieces stay as they are. A piece is always of the same rows, for a product
-    of matrices may round a row otherwise in other company.
+    Rows are appended, so complete pieces stay as they are. A piece always has the same rows: the rounding of
+    a matrix product depends on its number of rows.
 
     Attributes
     ----------
     most
-        Bytes that are remembered at most.
+        Most bytes to keep.
     known
-        Features, points and what the former are of them, by the number of the piece.
+        For each piece, the features, the points, and the values of the former at the latter.
 
     Examples
     --------
@@ -257,10 +319,10 @@ def out_of_sample_of(
     posterior: Posterior,
     known: FeaturePieces | None = None,
 ) -> Array:
-    """What the readout of all other rows says of each: y − e/(1 − h), for its error e and leverage h."""
+    """Leave-one-out predictions: y − e/(1 − h), for the residual e and the leverage h of a row."""
     out_of_sample = np.empty(targets.shape)
-    has_many = len(points) > MANY_ROWS * len(features)  # of fewer most leverages are large
-    sketch = posterior.sketched(LEVERAGE_PROBES) if has_many else None
+    has_many = len(points) > RULES.rows_per_estimate * len(features)  # else leverages are large
+    sketch = posterior.sketched(RULES.probes) if has_many else None
     for rows in pieces(len(points)):
         phi = features(points[rows]) if known is None else known.of(features, points, rows)
         leverage = leverages_of(phi, posterior, sketch) * (1 if weights is None else weights[rows])
@@ -270,22 +332,22 @@ def out_of_sample_of(
 
 
 def leverages_of(phi: Array, posterior: Posterior, sketch: Array | None) -> Array:
-    """Leverage of each row, shape (rows,), in float32; with a sketch, small ones are estimates.
+    """Leverage of each row, shape (rows,), in float32; with a sketch, small ones are estimated.
 
-    An estimate is off by about a sixth of itself, which is little beside 1 where the leverage is small:
-    errors ahead of 4,500 to 36,000 rows differ by 0.1 to 0.8 %, their mean square by 0.4 % at most.
+    The relative error of an estimate is about a sixth, which is little beside 1 where the leverage is small:
+    leave-one-out errors of 4,500 to 36,000 rows differ by 0.1 to 0.8 %, their mean square by 0.4 % at most.
     """
     if sketch is None:
         return posterior.leverage(phi.astype(np.float32)).astype(np.float64)
     leverage = np.square(phi @ sketch).sum(axis=1)
-    large = leverage > SMALL_LEVERAGE
+    large = leverage > RULES.small_leverage
     if large.any():
         leverage[large] = posterior.leverage(phi[large].astype(np.float32))
     return np.asarray(leverage)
 
 
 def has_unseen(targets: Array) -> bool:
-    """Whether an output has not varied yet, such as a class to come."""
+    """Whether an output is constant so far, such as a class without rows."""
     return bool((targets == targets[0]).all(axis=0).any())
 
 
@@ -299,32 +361,35 @@ def choose_features(
     levels: tuple[int, ...] = (),
     fewest: int = 1,
 ) -> tuple[Features, Prior]:
-    """Features for data and the prior that suits a sample of it.
+    """Features for data, and the prior that a sample of it gives.
 
-    An input of levels has coarse splines alone, besides bumps: its coordinate is an effect already, and finer
-    ones would learn the rows of a new level as a needle at the place of the population.
+    Inputs of levels have coarse splines only, besides radial basis functions: the coordinate is an estimated
+    effect already, and a finer spline would fit the rows of a new level by a peak at the population mean.
     """
     random = np.random.default_rng(seed)
     sizes = (points.shape[1], targets.shape[1])
-    affordable = RULES.most_centres(*sizes, SIDED if monotonic else BUMPS)
-    budget = max(min(budget, int(len(points) / ROWS_A_FEATURE), affordable), LEAST_FEATURES)
-    assessed, varying = random.permutation(len(points))[:JUDGED], np.ptp(points, axis=0) > 0
-    every, points, targets = points, points[assessed], targets[assessed]
+    affordable = MODEL_RULES.most_centres(*sizes, SIDED if monotonic else LEAST_DENSITY)
+    budget = max(min(budget, int(len(points) / RULES.rows_per_feature), affordable), LEAST_FEATURES)
+    sample, varying = random.permutation(len(points))[: RULES.sample], np.ptp(points, axis=0) > 0
+    every, points, targets = points, points[sample], targets[sample]
     if has_unseen(targets):
-        out_of_fold_rows, prior = features_for_unseen(points, targets, budget, monotonic, random)
-        return replace(out_of_fold_rows, levels=levels), prior
+        features, prior = features_for_unseen(points, targets, budget, monotonic, random)
+        return replace(features, levels=levels), prior
     if not varying.any():
-        mean, prior = mean_alone(points.shape[1], monotonic)
+        mean, prior = constant_feature(points.shape[1], monotonic)
         return replace(mean, levels=levels), prior
     relevant, lengths = relevant_inputs(points, targets, varying, random)
-    coarse = coarse_splines(points, targets, relevant, int(SPLINE_SHARE * budget))
+    coarse = coarse_splines(points, targets, relevant, int(RULES.spline_share * budget))
     phi = coarse(points)
-    left = targets - phi @ posterior_of(phi, targets, Prior.flat(coarse.sizes), COARSE_STEPS).weights
-    finest = RULES.finest(*sizes, RULES.terms_per_basis * budget)
+    left = targets - phi @ posterior_of(phi, targets, Prior.flat(coarse.sizes), RULES.coarse_steps).weights
+    finest = MODEL_RULES.finest(*sizes, MODEL_RULES.terms_per_basis * budget)
     is_number = ~np.isin(np.arange(len(relevant)), levels)
-    # bumps of one or two inputs have both sides
+    # functions of one or two inputs are two-sided
     wanted = finer_splines(
-        points * (relevant & is_number), left, int(SPLINE_SHARE * budget), finest if monotonic else FINEST
+        points * (relevant & is_number),
+        left,
+        int(RULES.spline_share * budget),
+        finest if monotonic else FINEST,
     )
     if fewest > 1:
         coarser = [(j, finest_with_rows(every[:, j], density, fewest)) for j, density in wanted]
@@ -339,7 +404,7 @@ def choose_features(
 
 
 def finest_with_rows(values: Array, density: int, fewest: int) -> int:
-    """The finest density of splines, at most that, whose functions have so many values each or none; or 0."""
+    """Highest density, at most that, whose functions each have so many values or none; 0 if there is none."""
     for finer in range(density, COARSE, -1):
         counts = (Features(1, (), ((0, finer),), ())(values[:, None]) > 0).sum(axis=0)
         if ((counts == 0) | (counts >= fewest)).all():
@@ -348,22 +413,22 @@ def finest_with_rows(values: Array, density: int, fewest: int) -> int:
 
 
 def bases_along(j: int, density: int, inputs: int) -> RadialBasis:
-    """Bumps of one input, as many as its splines of a density, whose cells are the length scale.
+    """Functions of one input, as many as its splines of a density, with the length of their cells as scale.
 
-    Finer splines would give a table that density for all its terms, which a model of many outputs has no room
-    for; a bump is one more term. Of 200 classes that are bins of one input, log loss is 0.188 with either,
-    and 2.77 with the finest splines that there is room for.
+    Finer splines would need a table of that density for all terms, which exceeds the limits of a model of
+    many outputs; a radial basis function is one more term. With 200 classes that are bins of one input, log
+    loss is 0.188 with either, and 2.77 with the finest splines within the limits.
     """
     centres, lengths = np.full((splines.basis_size(density), inputs), 0.5), np.full(inputs, np.inf)
     centres[:, j], lengths[j] = np.linspace(0, 1, len(centres)), 1 / splines.cell_count(density)
     return RadialBasis(centres, lengths)
 
 
-def mean_alone(inputs: int, monotonic: Monotonic) -> tuple[Features, Prior]:
-    """The constant feature, where no input varies: other values of theirs have no reason to matter.
+def constant_feature(inputs: int, monotonic: Monotonic) -> tuple[Features, Prior]:
+    """The constant feature alone, if no input varies: an effect of other values cannot be estimated.
 
-    Its prior stays flat. Standardised targets have a mean of zero, and a prior that is learned from them
-    expects it to be zero for ever: then a thousand later rows hardly moved it.
+    Its prior stays flat. Standardised targets have mean zero, so a prior learned from them would keep the
+    constant at zero: a thousand later rows hardly moved it.
     """
     features = Features(inputs, (), (), (), monotonic)
     return features, replace(Prior.flat(features.sizes, steps=0), cone=features.cone)
@@ -372,12 +437,12 @@ def mean_alone(inputs: int, monotonic: Monotonic) -> tuple[Features, Prior]:
 def relevant_inputs(
     points: Array, targets: Array, varying: NDArray[np.bool_], random: np.random.Generator
 ) -> tuple[NDArray[np.bool_], Array]:
-    """Which inputs matter, shape (inputs,), and the length scale of each, infinite for those that do not.
+    """Mask of the relevant inputs, shape (inputs,), and length scales, infinite for irrelevant ones.
 
-    One that has the same value in all rows does not: its spline would be a second constant, and predictions
-    would fall without reason where another value comes. Of a wide table an input matters if its spline gains
-    evidence, or if it is short of length: then it may only matter together with others. Length scales are
-    found again without those that do not matter.
+    A constant input is irrelevant: its spline would be a second constant, and predictions would change
+    without reason at another value. In a wide table an input is relevant if its spline increases the marginal
+    likelihood, or if its length scale is short, since it may then act in interactions. Length scales are then
+    found again without the irrelevant inputs.
     """
     if not varying.all():
         relevant, lengths = varying.copy(), np.full(len(varying), np.inf)
@@ -386,10 +451,10 @@ def relevant_inputs(
         return relevant, lengths
     lengths = length_scales(points, targets, random)
     inputs = points.shape[1]
-    if inputs <= WIDE_TABLE:
+    if inputs <= RULES.wide_table:
         return np.ones(inputs, np.bool_), lengths
-    usual = np.sqrt(inputs) * (points.std(axis=0) + 1e-3)  # times 1/length it is about 1
-    relevant = (coarse_gains(points, targets) > 0) | (usual / lengths > TELLING)
+    usual = np.sqrt(inputs) * (points.std(axis=0) + 1e-3)  # of length scales
+    relevant = (coarse_gains(points, targets) > 0) | (usual / lengths > RULES.relevance)
     if relevant.any():
         lengths = np.full(inputs, np.inf)
         lengths[relevant] = length_scales(points[:, relevant], targets, random)
@@ -397,11 +462,10 @@ def relevant_inputs(
 
 
 def coarse_splines(points: Array, targets: Array, relevant: NDArray[np.bool_], budget: int) -> Features:
-    """Splines of density 0 for inputs that matter; linear functions where these have two values, or are many.
+    """Splines of density 0 for relevant inputs; linear functions for binary ones, or if there are too many.
 
-    Where the budget does not allow splines for all of them, the inputs that gain most by theirs have splines,
-    and all others are linear: each has a share. Of more inputs than the budget has room for, the best are
-    linear.
+    Where the budget does not suffice for splines of all inputs, the inputs that gain most by theirs have
+    splines and all others are linear. Of more inputs than the budget, the best are linear.
     """
     inputs, is_linear = np.flatnonzero(relevant), has_two_values(points)[relevant]
     functions, left = splines.basis_size(COARSE), budget - len(inputs)
@@ -415,9 +479,9 @@ def coarse_splines(points: Array, targets: Array, relevant: NDArray[np.bool_], b
 
 
 def has_two_values(points: Array) -> NDArray[np.bool_]:
-    """Which inputs have two values, far apart as those of an indicator are: shape (inputs,)."""
+    """Mask of the inputs with two values that are far apart, as indicators have: shape (inputs,)."""
     low, high = points.min(axis=0), points.max(axis=0)
-    return np.asarray((high - low > LEAST_APART) & ((points == low) | (points == high)).all(axis=0))
+    return np.asarray((high - low > RULES.least_apart) & ((points == low) | (points == high)).all(axis=0))
 
 
 def with_bases(
@@ -428,24 +492,26 @@ def with_bases(
     budget: int,
     random: np.random.Generator,
 ) -> tuple[Features, Prior]:
-    """Features with bumps, of equal width or of several, whichever raises the evidence more; and a prior.
+    """Features with radial basis functions of equal or several widths, by marginal likelihood; and a prior.
 
-    Those of one input that are there already stay, and come last. Widths are compared with some of the bumps
-    on some of the rows: the cost is cubic in the one and linear in the other.
+    Functions of one input that are there already stay, and come last. Widths are compared on a sample with a
+    part of the functions: the cost is cubic in these and linear in the rows.
     """
-    share = max(budget - len(features), 0) // (len(WIDTHS[0]) * len(shapes_for(lengths, features.monotonic)))
+    share = max(budget - len(features), 0) // (
+        len(RULES.widths[0]) * len(shapes_for(lengths, features.monotonic))
+    )
     if not share:
         return features, replace(Prior.flat(features.sizes), cone=features.cone)
-    fewer = -(-share // TRIAL_SHARE)
-    some, aims = points[:TRIAL], targets[:TRIAL]
-    trials = [with_widths(features, widths, some, lengths, fewer, random) for widths in WIDTHS]
+    fewer = -(-share // RULES.trial_share)
+    some, aims = points[: RULES.trial], targets[: RULES.trial]
+    trials = [with_widths(features, widths, some, lengths, fewer, random) for widths in RULES.widths]
     flat = [replace(Prior.flat(trial.sizes), cone=trial.cone) for trial in trials]
     found = [
-        posterior_of(trial(some), aims, prior, JUDGING_STEPS)
+        posterior_of(trial(some), aims, prior, RULES.trial_steps)
         for trial, prior in zip(trials, flat, strict=True)
     ]
     best = int(np.argmax([posterior.log_marginal_likelihood for posterior in found]))
-    chosen = with_widths(features, WIDTHS[best], points, lengths, share, random)
+    chosen = with_widths(features, RULES.widths[best], points, lengths, share, random)
     return chosen, replace(found[best].prior, sizes=chosen.sizes, cone=chosen.cone)
 
 
@@ -457,7 +523,7 @@ def with_widths(
     count: int,
     random: np.random.Generator,
 ) -> Features:
-    """Features with a group of so many bumps, at most, for each width and shape."""
+    """Features with a group of at most so many radial basis functions for each width and shape."""
     scales = [basis_lengths(width, lengths, points) for width in widths]
     groups = tuple(
         RadialBasis.around(scatter_centres(points, shape, count, random), shape, sides)
@@ -475,43 +541,43 @@ def with_pairs(
     random: np.random.Generator,
     alone: tuple[RadialBasis, ...] = (),
 ) -> tuple[Features, Prior]:
-    """Features of which half the bumps give way to some of two inputs, where that pays; and a prior.
+    """Features in which functions of pairs of inputs replace half of the others, if that pays; and a prior.
 
-    Those of one input, which come last, stay.
+    Functions of one input, which come last, stay.
     """
     own = features.radial_bases[: len(features.radial_bases) - len(alone)]
     room = sum(len(group.centres) for group in own)
-    pairs = best_pairs(features, points, targets) if room >= LEAST_PAIRED else ()
+    pairs = best_pairs(features, points, targets) if room >= RULES.least_paired else ()
     if pairs:
-        shapes = [pair_lengths(pair, points, int(PAIR_SHARE * room) // len(pairs)) for pair in pairs]
+        shapes = [pair_lengths(pair, points, int(RULES.pair_share * room) // len(pairs)) for pair in pairs]
         paired = [RadialBasis(scatter_centres(points, *shape, random), shape[0]) for shape in shapes]
         share = (room - sum(len(group.centres) for group in paired)) // len(own)
         groups = [RadialBasis(scatter_centres(points, g.lengths, share, random), g.lengths) for g in own]
         candidate = replace(features, radial_bases=(*groups, *paired, *alone))
-        other = posterior_of(candidate(points), targets, Prior.flat(candidate.sizes), JUDGING_STEPS)
-        without = posterior_of(features(points), targets, prior, JUDGING_STEPS)
-        if other.log_marginal_likelihood > without.log_marginal_likelihood + PAIRS_GAIN:
+        other = posterior_of(candidate(points), targets, Prior.flat(candidate.sizes), RULES.trial_steps)
+        without = posterior_of(features(points), targets, prior, RULES.trial_steps)
+        if other.log_marginal_likelihood > without.log_marginal_likelihood + SELECTION_RULES.pairs_gain:
             return candidate, other.prior
     return features, prior
 
 
 def best_pairs(features: Features, points: Array, targets: Array) -> tuple[tuple[int, int], ...]:
-    """Pairs of inputs that what splines leave depends on; of two inputs all bumps are such a pair."""
+    """Pairs of inputs with an interaction in the residuals of the splines; none if only two inputs remain."""
     lengths = features.radial_bases[0].lengths / (points.std(axis=0) + 1e-3)
-    inputs = np.sort(np.argsort(lengths)[:MOST_PAIRED])
+    inputs = np.sort(np.argsort(lengths)[: RULES.most_paired])
     inputs = inputs[np.isfinite(lengths[inputs])]
     if len(inputs) <= 2:
         return ()
     additive = replace(features, radial_bases=())
     phi = additive(points)
-    left = targets - phi @ posterior_of(phi, targets, Prior.flat(additive.sizes), JUDGING_STEPS).weights
+    left = targets - phi @ posterior_of(phi, targets, Prior.flat(additive.sizes), RULES.trial_steps).weights
     return tuple((int(inputs[i]), int(inputs[j])) for i, j in interacting_pairs(points[:, inputs], left))
 
 
 def pair_lengths(pair: tuple[int, int], points: Array, count: int) -> tuple[Array, int]:
-    """Length scales for which so many bumps of two inputs cover the unit square, and their number.
+    """Length scales with which so many functions of two inputs cover the unit square, and their number.
 
-    An input of few values, such as a category, needs no more bumps than it has values; the other gets more.
+    An input of few values, such as a category, needs no more functions than values; the other gets more.
     """
     values = [len(np.unique(points[:, j])) for j in pair]
     even = np.sqrt(count)
@@ -524,43 +590,43 @@ def pair_lengths(pair: tuple[int, int], points: Array, count: int) -> tuple[Arra
 
 
 def shapes_for(lengths: Array, monotonic: Monotonic) -> list[tuple[Array, tuple[int, ...]]]:
-    """Length scales and sides of bumps, equation (36).
+    """Length scales and one-sided directions of radial basis functions, equation (36).
 
-    Along inputs that outputs have to follow some bumps are constant, some rise with them, and some fall:
-    along one such input, or along all of them together.
+    Along monotone inputs some functions are constant, some increase and some decrease: along one such input,
+    or along all of them together.
     """
     if not monotonic:
         return [(lengths, ())]
-    ways = np.array(monotonic[0])
-    alone = [np.where(np.arange(len(ways)) == j, ways, 0) for j in np.flatnonzero(ways)]
-    together = [ways] if len(alone) > 1 else []
-    shapes = [np.zeros_like(ways), *(alone if len(alone) <= MOST_ALONE else []), *together]
-    scales = [np.where((ways != 0) & (sides == 0), np.inf, lengths) for sides in shapes]
+    directions = np.array(monotonic[0])
+    alone = [np.where(np.arange(len(directions)) == j, directions, 0) for j in np.flatnonzero(directions)]
+    together = [directions] if len(alone) > 1 else []
+    shapes = [np.zeros_like(directions), *(alone if len(alone) <= RULES.most_alone else []), *together]
+    scales = [np.where((directions != 0) & (sides == 0), np.inf, lengths) for sides in shapes]
     return [
-        (scale, tuple((turn * sides).tolist()))
+        (scale, tuple((sign * sides).tolist()))
         for scale, sides in zip(scales, shapes, strict=True)
-        for turn in ((1, -1) if sides.any() else (1,))
+        for sign in ((1, -1) if sides.any() else (1,))
         if np.isfinite(scale).any()
     ]
 
 
 def basis_lengths(width: float | None, lengths: Array, points: Array) -> Array:
-    """Length scales of bumps of a width."""
-    return ROUGH * np.sqrt(lengths * (points.std(axis=0) + 1e-3)) if width is None else width * lengths
+    """Length scales of functions of a given width."""
+    return RULES.rough * np.sqrt(lengths * (points.std(axis=0) + 1e-3)) if width is None else width * lengths
 
 
 def features_for_unseen(
     points: Array, targets: Array, budget: int, monotonic: Monotonic, random: np.random.Generator
 ) -> tuple[Features, Prior]:
-    """Features where an output has not varied yet, such as a class to come: what will matter is not known.
+    """Features for outputs that are constant so far, such as a class without rows: nothing can be selected.
 
-    All inputs have one length scale; a coordinate of a centre is that of a cluster of rows, or random, with
-    even chances.
+    All inputs have one length scale; each coordinate of a centre is that of a cluster of rows or random, with
+    equal probability.
     """
     every = np.ones(points.shape[1], np.bool_)
-    coarse = coarse_splines(points, targets, every, int(SPLINE_SHARE * budget))
+    coarse = coarse_splines(points, targets, every, int(RULES.spline_share * budget))
     count = max(budget - len(coarse), 0)
-    lengths = np.full(coarse.inputs, UNSEEN_LENGTH * np.sqrt(coarse.inputs))
+    lengths = np.full(coarse.inputs, RULES.unseen_length * np.sqrt(coarse.inputs))
     clusters = scatter_centres(points, lengths, count, random) if count else points[:0]
     near = clusters[random.integers(max(len(clusters), 1), size=count)]
     centres = np.where(random.random(near.shape) < 0.5, near, random.random(near.shape))
@@ -568,21 +634,20 @@ def features_for_unseen(
     parts = np.array_split(centres, len(shapes))
     radial_bases = (RadialBasis.around(part, *shape) for part, shape in zip(parts, shapes, strict=True))
     features = replace(coarse, radial_bases=tuple(radial_bases), monotonic=monotonic)
-    return features, replace(Prior.flat(features.sizes, steps=UNSEEN_STEPS), cone=features.cone)
+    return features, replace(Prior.flat(features.sizes, steps=RULES.unseen_steps), cone=features.cone)
 
 
 def scatter_centres(points: Array, lengths: Array, count: int, random: np.random.Generator) -> Array:
-    """Centres of clusters of points by k-means, shape (≤ count, inputs): at least one.
+    """Centres of clusters of points by k-means, shape (at most count, inputs): at least one.
 
-    None is a row: each is the mean of several, on a grid. Clusters of fewer rows have no centre; if all are
-    so small, there is one, the mean of all rows. Inputs without a length scale have no say, and all centres
-    are in the middle of them.
+    None is a row: each is the mean of several, rounded to a grid. Clusters of fewer rows have no centre; if
+    all are so small, the only centre is the mean of all rows. Along irrelevant inputs all centres are at 0.5.
     """
     finite = np.isfinite(lengths)
-    scaled = (points[:, finite] / lengths[finite]).astype(np.float32)  # centres need no more digits
+    scaled = (points[:, finite] / lengths[finite]).astype(np.float32)  # precise enough for centres
     distinct = scaled[first_occurrences(scaled)]
     centres = distinct[random.permutation(len(distinct))[:count]]
-    for _ in range(ROUNDS):
+    for _ in range(RULES.rounds):
         nearest = ((centres**2).sum(axis=1) - scaled @ (2 * centres).T).argmin(axis=1)
         order = np.argsort(nearest, kind="stable")
         there, starts, sizes = np.unique(nearest[order], return_index=True, return_counts=True)
@@ -595,33 +660,30 @@ def scatter_centres(points: Array, lengths: Array, count: int, random: np.random
 
 
 def first_occurrences(rows: NDArray[np.floating]) -> NDArray[np.intp]:
-    """Numbers of rows that differ, by a hash of 64 bits: to sort whole rows takes as long as k-means."""
+    """First occurrences of distinct rows by a 64-bit hash: sorting rows would take as long as k-means."""
     hashes = np.zeros(len(rows), np.uint64)
     kernels.mix_rows(hashes, rows)
     return np.unique(hashes, return_index=True)[1]
 
 
-NIL = 0.5 / UNIT  # a feature below this counts as zero
-LEAST_ROWS = 20  # that no bump of a group reaches; fewer are outliers
-ROWS_A_BUMP = ROWS_A_CENTRE
-EVEN = 0.45  # share of the rows on either side of a cut: of ten rows or more these are five
+NIL = 0.5 / UNIT  # a feature below this is rounded to zero in the statistics
 
 
 def missing_bases(features: Features, points: Array, phi: Array, most: int) -> tuple[Array, ...]:
-    """Centres of bumps that a group lacks: those of clusters of rows that none of its bumps reaches.
+    """Centres that a group lacks: those of clusters of rows that none of its functions reaches.
 
     Parameters
     ----------
     features
-        The features that are there.
+        The present features.
     points, phi
-        New rows and their features; those outside the unit cube, where features end, are left out.
+        New rows and their features; rows outside the unit cube, where features are constant, are left out.
     most
-        Bumps that may be added, at most.
+        Most centres to add.
 
     Returns
     -------
-    tuple with the centres for each group, shape (bumps, inputs)
+    tuple with the centres for each group, shape (functions, inputs)
 
     Examples
     --------
@@ -638,7 +700,9 @@ def missing_bases(features: Features, points: Array, phi: Array, most: int) -> t
         values = phi[:, begin : begin + len(group.centres)]
         begin += len(group.centres)
         unreached = points[inside & (values.max(axis=1) < NIL)]
-        grows = len(unreached) >= LEAST_ROWS and not any(group.sides)  # with one side it reaches rows before
+        grows = len(unreached) >= RULES.unreached and not any(
+            group.sides
+        )  # one-sided ones reach all rows on a side
         centres = unreached_centres(group, unreached, most) if grows and most else unreached[:0]
         missing.append(centres)
         most -= len(centres)
@@ -648,14 +712,16 @@ def missing_bases(features: Features, points: Array, phi: Array, most: int) -> t
 def unreached_centres(group: RadialBasis, rows: Array, most: int) -> Array:
     """Centres for rows, at most so many: means of neighbours, none of which is a row, on a grid.
 
-    The mean of rows on both sides of a bump that is there may lie near it, and one of rows that are far apart
-    may reach hardly any of them; such centres are left out.
+    The mean of rows on both sides of a present centre may lie near it, and the mean of distant rows may reach
+    hardly any of them; such centres are left out.
     """
     small = rows.astype(np.float32)
     # a box has about half as many rows at least: so many boxes there are at most
-    size = max(2 * ROWS_A_BUMP - 1, int(len(rows) / (EVEN * most)) + 1)
-    boxes = Boxes.of(small, 1 / group.lengths, BoxRules(most_rows=size, least_share=EVEN)).split(small)
+    size = max(2 * ROWS_A_CENTRE - 1, int(len(rows) / (RULES.even_cut * most)) + 1)
+    boxes = Boxes.of(small, 1 / group.lengths, BoxRules(most_rows=size, least_share=RULES.even_cut)).split(
+        small
+    )
     means = np.array([rows[inside].mean(axis=0) for inside in boxes])
     centres = np.rint(means * CENTRE_GRID) / CENTRE_GRID
     reached = (replace(group, centres=centres)(rows) >= NIL).sum(axis=0)
-    return np.asarray(centres[(group(centres).max(axis=1) < NIL) & (reached >= ROWS_A_BUMP)])
+    return np.asarray(centres[(group(centres).max(axis=1) < NIL) & (reached >= ROWS_A_CENTRE)])

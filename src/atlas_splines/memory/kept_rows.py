@@ -1,4 +1,4 @@
-"""Held rows: data that a model keeps, and the different points of it.
+"""Kept rows: data that a model stores, and its distinct points with replicates merged.
 
 Equation numbers refer to docs/math.md.
 """
@@ -18,23 +18,23 @@ __all__ = ["Distinct", "HeldRows", "NewestRows"]
 
 Array = NDArray[np.float64]
 
-# Effective number of different targets (the inverse of Simpson's index: the chance that two rows agree) from
-# which on two rows with the same inputs and the same target are copies of one another and no coincidence.
+# Effective number of distinct targets (inverse Simpson index: the probability that two rows agree) from which
+# on two rows with the same inputs and the same target are taken to be copies and not a coincidence.
 CONTINUOUS = 100
 
-NEARLY = 2e-5  # relative difference of weights that rounding explains: a fit keeps five digits
+NEARLY = 2e-5  # relative difference of weights that may be rounding: a fit keeps five digits
 
 
 @dataclass(frozen=True, eq=False)
 class HeldRows(Recomputing):
-    """Rows that a model keeps, in the order in which they came.
+    """Rows that a model keeps, in time order.
 
     Attributes
     ----------
     points, targets, weights
         Shapes (rows, inputs), (rows, outputs) and (rows,), in float32; no weight is zero.
     updates
-        Number of the update that each came with, 0 for the fit: shape (rows,).
+        Update that each row came with, 0 for the fit: shape (rows,).
     """
 
     points: NDArray[np.float32]
@@ -44,7 +44,7 @@ class HeldRows(Recomputing):
 
     @classmethod
     def of(cls, points: NDArray[np.floating], targets: Array, weights: Array, update: int = 0) -> HeldRows:
-        """Rows of one update, at the nearest points of the unit cube."""
+        """Rows of one update, moved to the nearest points of the unit cube."""
         inside = np.ascontiguousarray(points.clip(0, 1), np.float32)
         own = np.full(len(inside), update, np.int32)
         return cls(inside, targets.astype(np.float32), weights.astype(np.float32), own)
@@ -57,7 +57,7 @@ class HeldRows(Recomputing):
         return HeldRows(self.points[rows], self.targets[rows], self.weights[rows], self.updates[rows])
 
     def joined(self, other: HeldRows) -> HeldRows:
-        """These rows and others after them."""
+        """These rows followed by others."""
         return HeldRows(
             np.vstack([self.points, other.points]),
             np.vstack([self.targets, other.targets]),
@@ -71,9 +71,9 @@ class HeldRows(Recomputing):
         return _hashes(self.points, self.targets, self.weights[:, None])
 
     def find(self, other: HeldRows) -> NDArray[np.intp]:
-        """Number of an equal row for each of some others, −1 where none is left; of several the latest first.
+        """Number of an equal row for each of some others, −1 where none is left; the latest of several first.
 
-        Weights of a fit were rounded in another unit, and may differ by that.
+        Weights of a fit were rounded in another unit, and may differ by that rounding.
         """
         found = _pairs(self.hashes, other.hashes)
         left = np.flatnonzero(found < 0)
@@ -86,28 +86,28 @@ class HeldRows(Recomputing):
         return found
 
     def without(self, other: HeldRows) -> HeldRows:
-        """These rows less others, each of which takes away at most one equal row, the latest first."""
+        """These rows without others, each of which removes at most one equal row, the latest first."""
         found, stays = self.find(other), np.ones(len(self), np.bool_)
         stays[found[found >= 0]] = False
         return self.take(stays)
 
     def in_order(self) -> HeldRows:
-        """These rows by their updates, those of one update as they came."""
+        """These rows sorted by update; rows of one update keep their order."""
         return self.take(np.argsort(self.updates, kind="stable"))
 
 
 @dataclass(frozen=True, eq=False)
 class NewestRows:
-    """The newest rows of a table, at most so many, in the order of the table; pieces may come in any order.
+    """The newest rows of a table, a bounded number, in its order; pieces may be added in any order.
 
     Attributes
     ----------
     rows
         The rows.
     numbers
-        Their numbers in the table, rising: shape (rows,).
+        Their row numbers in the table, increasing: shape (rows,).
     most
-        How many of them there are at most.
+        Largest number of rows.
 
     Examples
     --------
@@ -135,23 +135,23 @@ class NewestRows:
 
 @dataclass(frozen=True, eq=False)
 class Distinct:
-    """The different points of rows: those at one point are merged into their mean, with the sum of weights.
+    """Distinct points of rows: replicates at one point are merged into their mean, with the sum of weights.
 
-    Merging changes no prediction of a Gaussian process, (48), and what a row, or a row with its copies, adds
-    to the prediction at its own point can be taken away without solving again, (50). The order of points
-    depends on the rows alone, not on that in which they came.
+    Merging changes no prediction of a Gaussian process, (48), and the contribution of a row, or of a row and
+    its copies, to the prediction at its own point can be removed without solving again, (50). The order of
+    the points depends on the rows alone, not on their order.
 
     Attributes
     ----------
     points, weights
         Shapes (points, inputs) and (points,).
     place, order
-        Place of each row among the points, and the rows in the order of points: shape (rows,).
+        Point of each row, and the rows in the order of points: shape (rows,).
     row_weights
         Shape (rows,).
     copies
-        Weight of the rows that are left out together with each: its own, and those of rows with the same
-        inputs and the same target where targets are continuous. Shape (rows,).
+        Weight of the rows that are left out together with each: its own, and those of rows with equal inputs
+        and equal target where targets are continuous. Shape (rows,).
     """
 
     points: NDArray[np.float32]
@@ -178,7 +178,7 @@ class Distinct:
         return cls(rows.points[order[is_first]], total, place, order, weights, copies)
 
     def joined(self, other: Distinct) -> Distinct:
-        """These points and those of further rows after them, which are not merged with these."""
+        """These points followed by those of further rows, which are not merged with these."""
         points, rows = len(self.points), len(self.place)
         return Distinct(
             np.vstack([self.points, other.points]),
@@ -190,23 +190,23 @@ class Distinct:
         )
 
     def only(self, points: NDArray[np.bool_]) -> tuple[Distinct, NDArray[np.intp]]:
-        """Some of the points with their rows, and the numbers of these rows."""
+        """Some of the points, with the numbers of their rows."""
         rows, place = np.flatnonzero(points[self.place]), np.cumsum(points) - 1
-        number = np.cumsum(points[self.place]) - 1  # of each row among those that stay
+        number = np.cumsum(points[self.place]) - 1  # of each row among those selected
         order = number[self.order[points[self.place[self.order]]]]
         own = place[self.place[rows]], order, self.row_weights[rows], self.copies[rows]
         return Distinct(self.points[points], self.weights[points], *own), rows
 
     def merged(self, targets: Array) -> Array:
-        """Mean target of each point, shape (points, outputs), by that of each row."""
+        """Mean target of each point, shape (points, outputs), from targets of rows."""
         place, order = self.place[self.order], self.order
         sums = [np.bincount(place, (self.row_weights * column)[order]) for column in targets.T]
         return np.stack(sums, axis=1) / self.weights[:, None]
 
     def scatter(self, targets: Array) -> tuple[Array, Array]:
-        """Squares of targets about the mean of their point, and degrees of freedom of these: (points,) each.
+        """Sum of squares of targets within each point, and its degrees of freedom: shape (points,) each.
 
-        A row and its copies are one observation: that they agree tells nothing of the noise.
+        A row and its copies are one observation: their agreement is no evidence of small noise.
         """
         left = self.row_weights * ((targets - self.merged(targets)[self.place]) ** 2).sum(axis=1)
         place, order = self.place[self.order], self.order
@@ -214,17 +214,17 @@ class Distinct:
         return np.asarray(np.bincount(place, left[order]), np.float64), targets.shape[1] * (different - 1)
 
     def leave_out(self, targets: Array, rest: Array, variances: Array, noise: float) -> Array:
-        """Prediction for each row from all rows but itself and its copies, (50): shape (rows, outputs).
+        """Prediction for each row without itself and its copies, (50): shape (rows, outputs).
 
         Parameters
         ----------
         targets
-            Of the rows, shape (rows, outputs).
+            Targets of the rows, shape (rows, outputs).
         rest, variances
-            Prediction for each point by all other points, and its variance: shapes (points, outputs) and
+            Prediction for each point from all other points, and its variance: shapes (points, outputs) and
             (points,).
         noise
-            Variance of a row of weight 1, in the same unit.
+            Noise variance of a row of weight 1, in the same unit.
         """
         others = np.maximum(
             self.weights[self.place] - self.copies, 0
@@ -236,10 +236,10 @@ class Distinct:
 
 
 def _pairs(own: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> NDArray[np.intp]:
-    """Number of an equal hash for each that is wanted, −1 where none is left; of several the last first."""
+    """Number of an equal hash for each wanted one, −1 where none is left; the last of several first."""
     order, by_hash = np.lexsort([np.arange(len(own))[::-1], own]), np.argsort(wanted, kind="stable")
     known, due = own[order], wanted[by_hash]
-    # the second of equal hashes gets the second of those that are equal to it, and so on
+    # the k-th of equal wanted hashes gets the k-th of the known ones
     place = np.searchsorted(known, due) + np.arange(len(due)) - np.searchsorted(due, due)
     is_there = place < len(known)
     is_there[is_there] = known[place[is_there]] == due[is_there]
@@ -249,13 +249,13 @@ def _pairs(own: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> NDArray[np.in
 
 
 def _are_continuous(targets: NDArray[np.float32]) -> bool:
-    """Whether two rows hardly ever have the same target by chance."""
+    """Whether two rows rarely have the same target by coincidence."""
     _, counts = np.unique(_hashes(targets), return_counts=True)
     return float((counts / counts.sum()) @ (counts / counts.sum())) < 1 / CONTINUOUS
 
 
 def _hashes(*tables: NDArray[np.floating]) -> NDArray[np.uint64]:
-    """Hash of each row of tables side by side, shape (rows,)."""
+    """Hash of each row of adjacent tables, shape (rows,)."""
     found = np.zeros(len(tables[0]), np.uint64)
     for table in tables:
         kernels.mix_rows(found, table)

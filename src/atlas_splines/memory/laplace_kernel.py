@@ -1,6 +1,7 @@
 """Gaussian process regression with a Laplace kernel: factors by blocks, length scales by marginal likelihood.
 
-Rasmussen and Williams (2006), Gaussian Processes for Machine Learning, chapters 2 and 5.
+Rasmussen and Williams (2006), Gaussian Processes for Machine Learning, chapters 2 and 5; the kernel is a
+product of exponential (Ornstein–Uhlenbeck) covariances, one for each input.
 """
 
 from __future__ import annotations
@@ -34,17 +35,17 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-BLOCK = 64  # rows; with 32 or 128 the factor of 300 to 1,000 rows takes up to a tenth longer
+BLOCK = 64  # rows of a block; with 32 or 128 the factor of 300 to 1,000 rows takes up to a tenth longer
 
 
 @dataclass(frozen=True, eq=False)
 class Cholesky:
-    """The lower factor L of a covariance matrix LLᵀ; never changed in place.
+    """Lower Cholesky factor L of a covariance matrix LLᵀ, to which rows can be appended; immutable.
 
     Attributes
     ----------
     panels
-        Rows of L, a block each, up to and with the diagonal: shapes (rows of the block, rows so far).
+        Blocks of rows of L up to and including the diagonal: shapes (rows of the block, rows so far).
     inverses
         Inverses of the diagonal blocks, shapes (rows of the block, rows of the block).
 
@@ -53,7 +54,7 @@ class Cholesky:
     >>> matrix = np.eye(100) + 1
     >>> whole = NO_ROWS.grown(matrix)
     >>> parts = NO_ROWS.grown(matrix[:90, :90])
-    >>> parts = parts.grown(matrix[parts.settled :])
+    >>> parts = parts.grown(matrix[parts.complete :])
     >>> all(bool((a == b).all()) for a, b in zip(whole.panels, parts.panels))
     True
     >>> bool(np.allclose(matrix @ whole.solve(np.ones((100, 1))), 1))
@@ -68,8 +69,8 @@ class Cholesky:
         return self.panels[-1].shape[1] if self.panels else 0
 
     @property
-    def settled(self) -> int:
-        """Rows in complete blocks, which stay as they are."""
+    def complete(self) -> int:
+        """Rows in complete blocks, which are not recomputed."""
         return len(self) // BLOCK * BLOCK
 
     @property
@@ -78,19 +79,19 @@ class Cholesky:
         return sum(panel.nbytes for panel in self.panels)
 
     def grown(self, covariance: Array) -> Cholesky:
-        """The factor of more rows.
+        """The factor with rows appended: the same bits as from scratch.
 
         Parameters
         ----------
         covariance
-            Rows of the covariance matrix from the first that is not `settled` on, shape (rows − settled,
-            rows). Only its lower triangle is read.
+            Rows of the covariance matrix from `complete` on, shape (rows − complete, rows). Only its lower
+            triangle is used.
         """
-        blocks, settled = self.settled // BLOCK, self.settled
+        blocks, complete = self.complete // BLOCK, self.complete
         panels, inverses = list(self.panels[:blocks]), list(self.inverses[:blocks])
         for begin in range(0, len(covariance), BLOCK):
-            start, end = settled + begin, settled + min(begin + BLOCK, len(covariance))
-            panel = np.array(covariance[begin : end - settled, :end])
+            start, end = complete + begin, complete + min(begin + BLOCK, len(covariance))
+            panel = np.array(covariance[begin : end - complete, :end])
             at = 0
             for above, inverse in zip(panels, inverses, strict=True):
                 own = slice(at, above.shape[1])
@@ -120,7 +121,7 @@ class Cholesky:
 
     @property
     def dense(self) -> Array:
-        """L as one array of shape (rows, rows), with zeros above its diagonal."""
+        """L as one array of shape (rows, rows), with zeros above the diagonal."""
         found = np.zeros((len(self), len(self)))
         for panel in self.panels:
             end = panel.shape[1]
@@ -133,7 +134,7 @@ NO_ROWS = Cholesky((), ())
 
 def _factored(corner: Array) -> Array:
     try:
-        return np.asarray(np.linalg.cholesky(corner), np.float64)  # reads the lower triangle alone
+        return np.asarray(np.linalg.cholesky(corner), np.float64)  # reads the lower triangle only
     except np.linalg.LinAlgError as failed:
         raise ArithmeticError(
             "the covariance of a box is not positive definite; its rows are not numbers"
@@ -142,36 +143,37 @@ def _factored(corner: Array) -> Array:
 
 @dataclass(frozen=True)
 class KernelRules:
-    """How length scales and noise are found.
+    """Rules of the choice of length scales and noise.
 
-    The values were chosen by hand on two folds of the tables of `benchmarks/tabular`, which also judge them.
-    `benchmarks/local_memory.py` compares some of them with others.
+    Chosen by hand on two folds of the tables of `benchmarks/tabular`, which also validate them.
+    `benchmarks/local_memory.py` compares some with alternatives.
 
     Attributes
     ----------
     scattered_samples, scattered_rows
-        Samples of all rows whose marginal likelihood counts, and their size.
+        Samples of all rows whose marginal likelihood is summed, and their size.
     dense_samples, dense_rows
-        Samples of neighbours: boxes. Without these errors were 7 % larger. Many small ones know more rows
+        Samples of neighbours: boxes. Without these errors were 7 % larger. Many small ones cover more rows
         than few large ones of the same cost: with two of 300 rows two seeds differed by up to 8 % in errors.
     least_sampled_rows, most_distances
-        A wide table has smaller samples: rows² · inputs, the distances of one sample, is bounded.
+        Bound of rows² · inputs, the distances in one sample, which reduces samples of a wide table; and their
+        least size.
     steps
-        Of the optimiser (L-BFGS-B).
+        Steps of the optimiser (L-BFGS-B).
     prior_variance
-        Of the logarithm of each 1/ℓ_j, around the usual one.
+        Prior variance of the logarithm of each 1/ℓ_j around the usual one.
     usual
-        Logarithm of the usual 1/ℓ_j, in standard deviations of the input, for one input; of d inputs it is
-        less by log d, so that distances stay what they are.
+        Logarithm of the usual 1/ℓ_j of a single standardised input; for d inputs log d is subtracted, so that
+        distances keep their size.
     noise_share
-        Share of the variance of the targets that is noise, where the optimiser starts.
+        Share of the variance of the targets that is noise, at the start of the optimiser.
     length_factors, noise_factors
-        By which length scales and noise are multiplied, whatever predicts rows best that are left out: the
-        marginal likelihood of a sample takes noise for structure more often than all rows of a box do.
+        Factors of length scales and noise, chosen by leave-one-out errors: the marginal likelihood of a
+        sample attributes noise to structure more often than that of all rows of a box.
     tuned_boxes, tuned_rows
-        Boxes whose rows are left out for that, and rows of one.
+        Boxes whose rows are left out for that choice, and rows of a box.
     least_noise
-        Over the variance of the kernel: with less, float32 weights of neighbours cancel.
+        Least noise variance over that of the kernel: with less, float32 weights of neighbours cancel.
     """
 
     scattered_samples: int = 2
@@ -192,8 +194,8 @@ class KernelRules:
 
 
 KERNEL_RULES = KernelRules()
-# Of few points less is as good: on six tables below 2,000 rows the error was 1.002 of that with the rules
-# above, in a third of the time. On larger tables it is 4 to 6 % larger.
+# For few points smaller samples suffice: on six tables below 2,000 rows the error was 1.002 of that with the
+# rules above, in a third of the time. On larger tables it is 4 to 6 % larger.
 FEW_POINTS = 2000
 FEW_POINTS_RULES = KernelRules(
     scattered_samples=1, scattered_rows=250, dense_samples=3, dense_rows=120, steps=10
@@ -202,14 +204,14 @@ FEW_POINTS_RULES = KernelRules(
 
 @dataclass(frozen=True, eq=False)
 class LaplaceKernel:
-    """A kernel with length scales, and the noise of rows.
+    """A product of exponential covariances, and the noise of rows.
 
     Attributes
     ----------
     rates
-        1/ℓ_j of each input, shape (inputs,), in float32 as predictions use them.
+        1/ℓ_j of each input, shape (inputs,), in float32 as in predictions.
     noise
-        Variance of the noise of a row of weight 1 over that of the kernel.
+        Noise variance of a row of weight 1 over the variance of the kernel.
 
     Examples
     --------
@@ -226,18 +228,18 @@ class LaplaceKernel:
 
     @classmethod
     def of(cls, rows: Distinct, targets: Array, seed: int, rules: KernelRules | None = None) -> LaplaceKernel:
-        """The kernel that makes samples of the data most likely, corrected by leave-one-out errors.
+        """The kernel of maximum marginal likelihood on samples, corrected by leave-one-out errors.
 
         Parameters
         ----------
         rows
-            The different points of the rows.
+            Distinct points of the rows.
         targets
-            Of the rows, shape (rows, outputs). All outputs have the same length scales.
+            Targets of the rows, shape (rows, outputs). All outputs share the length scales.
         seed
-            Of the choice of samples.
+            Seed of the choice of samples.
         rules
-            How it is found; by default as many points are worth.
+            Rules of the choice; by default those for the number of points.
         """
         if rules is None:
             rules = FEW_POINTS_RULES if len(rows.points) < FEW_POINTS else KERNEL_RULES
@@ -256,7 +258,7 @@ class LaplaceKernel:
     def _tuned(
         self, rows: Distinct, targets: Array, random: np.random.Generator, rules: KernelRules
     ) -> LaplaceKernel:
-        """The kernel times the factors of length and noise that predict rows of some boxes best."""
+        """The kernel with the factors of length scale and noise of least leave-one-out error."""
         boxes = Boxes.of(rows.points, self.rates, BoxRules(most_rows=rules.tuned_rows))
         own = np.isin(boxes.find(rows.points), random.permutation(len(boxes))[: rules.tuned_boxes])
         some, of_rows = rows.only(own)
@@ -279,41 +281,41 @@ class LaplaceKernel:
         return self._times(length, noise, rules)
 
     def _times(self, length: float, noise: float, rules: KernelRules) -> LaplaceKernel:
-        """The kernel with length scales and noise multiplied."""
+        """The kernel with length scales and noise multiplied by factors."""
         return LaplaceKernel(self.rates / np.float32(length), max(noise * self.noise, rules.least_noise))
 
     def covariance(self, points: NDArray[np.float32], weights: Array, begin: int = 0) -> Array:
         """Lower triangle of K + 1 + diag(noise/weights), equation (48), from row `begin` on.
 
-        Its shape is (points − begin, points); what lies above the diagonal has no meaning.
+        Its shape is (points − begin, points); entries above the diagonal are undefined.
         """
         active = np.flatnonzero(self.rates)
         centres = np.ascontiguousarray((points[:, active] * self.rates[active]).T)
-        matrix = np.zeros((len(points) - begin, len(points)))  # what memory holds may be no number
+        matrix = np.zeros((len(points) - begin, len(points)))  # uninitialised memory may contain NaN
         kernels.laplace_lower(centres, begin, matrix)
         own = np.arange(len(matrix))
         matrix[own, begin + own] += self.noise / weights[begin:]
         return matrix
 
     def factor(self, points: NDArray[np.float32], weights: Array, known: Cholesky = NO_ROWS) -> Cholesky:
-        """Factor of the covariance of points, of which that of the first ones may be known."""
+        """Cholesky factor of the covariance of points, continued from that of the first ones if given."""
         if len(known) == len(points):
             return known
-        return known.grown(self.covariance(points, weights, known.settled))
+        return known.grown(self.covariance(points, weights, known.complete))
 
 
 @dataclass(frozen=True, eq=False)
 class BoxFit:
-    """Regression in one box.
+    """Gaussian process regression in one box.
 
     Attributes
     ----------
     weights
-        Of the kernels around each point, shape (points, outputs).
+        Weights of the kernels around each point, shape (points, outputs).
     rest
-        Leave-one-out predictions: for each point from all others of the box, shape (points, outputs).
+        Leave-one-out predictions of each point, shape (points, outputs).
     variances
-        Of these predictions over the variance of the kernel, without the noise of the point: shape (points,).
+        Variances of these over that of the kernel, without the noise of the point: shape (points,).
     """
 
     weights: Array
@@ -324,9 +326,9 @@ class BoxFit:
 def fit_box(kernel: LaplaceKernel, points: NDArray[np.float32], targets: Array, weights: Array) -> BoxFit:
     """Solve for the weights of all rows of a box, (48), with exact leave-one-out predictions, (49).
 
-    With C = K + 1 + diag r and a = C⁻¹y, what all other rows predict for row i is y_i − a_i/[C⁻¹]_ii
-    (Rasmussen and Williams 2006, section 5.4.2), and its variance without noise 1/[C⁻¹]_ii − r_i. The factor
-    is computed in float64; the diagonal of the inverse needs no more than float32, in a quarter of the time.
+    With C = K + 1 + diag r and a = C⁻¹y, the leave-one-out prediction of row i is y_i − a_i/[C⁻¹]_ii
+    (Rasmussen and Williams, 2006, section 5.4.2), with variance 1/[C⁻¹]_ii − r_i without noise. The factor is
+    computed in float64; float32 suffices for the diagonal of the inverse, in a quarter of the time.
 
     Examples
     --------
@@ -346,7 +348,7 @@ def fit_box(kernel: LaplaceKernel, points: NDArray[np.float32], targets: Array, 
 def leave_one_out(
     kernel: LaplaceKernel, factor: Cholesky, targets: Array, solved: Array, weights: Array
 ) -> tuple[Array, Array]:
-    """Leave-one-out predictions of the points of a box, (49), and their variances: see `BoxFit`."""
+    """Leave-one-out predictions of the points of a box, (49), and their variances, as in `BoxFit`."""
     inverse = strtri(factor.dense.T.astype(np.float32, order="F"), lower=0, overwrite_c=1)[0]
     diagonal = np.einsum("ij,ij->i", inverse, inverse, dtype=np.float64)
     variances = np.maximum(1 / diagonal - kernel.noise / weights, 0)
@@ -360,13 +362,13 @@ def leave_out_blocks(
     weights: Array,
     blocks: NDArray[np.intp],
 ) -> Array:
-    """Predictions for rows of a box by all of its rows but those of their block, (51): (rows, outputs).
+    """Predictions for rows of a box from all of its rows but those of their block, (51): (rows, outputs).
 
-    With C⁻¹ of the whole box and B the rows of a block, y_B − (C⁻¹_BB)⁻¹ (C⁻¹y)_B is what the others predict:
-    no other factor of C is needed. The targets, of all rows, may be different for each block. Rows of block
-    −1 are never left out, and nothing is predicted for them.
+    With C⁻¹ of the whole box and B the rows of a block, they are y_B − (C⁻¹_BB)⁻¹ (C⁻¹y)_B: no other factor
+    of C is needed. The targets, of all rows, may differ between blocks. Rows of block −1 are never left out
+    and get no prediction.
     """
-    order = np.argsort(blocks, kind="stable")  # rows of a block next to each other
+    order = np.argsort(blocks, kind="stable")  # rows of a block are neighbours
     factor, failed = dpotrf(kernel.covariance(points[order], weights[order]).T, lower=0, overwrite_a=1)
     if failed:
         raise ArithmeticError("the covariance of a box is not positive definite; its rows are not numbers")
@@ -377,7 +379,7 @@ def leave_out_blocks(
     for end in ends:
         own, wanted = order[begin:end], targets[blocks[order[begin]]]
         solved = dpotrs(factor, wanted[order], lower=0)[0]
-        half = inverse[begin:end, begin:]  # the inverse of an upper triangle is one
+        half = inverse[begin:end, begin:]  # upper triangular, like the factor
         among = dsyrk(1.0, half, lower=1)  # C⁻¹_BB
         found[own] = wanted[own] - dposv(among, solved[begin:end], lower=1, overwrite_a=1)[1]
         begin = end
@@ -385,7 +387,7 @@ def leave_out_blocks(
 
 
 def _lowest(factors: Sequence[float], error: Callable[[float], float]) -> float:
-    """The factor where an error that falls and then rises is lowest, looked for from 1 on downwards."""
+    """The factor of least error, assumed unimodal, searched from 1 downwards and then upwards."""
     place = factors.index(1.0)
     for step in (-1, 1):
         while 0 <= place + step < len(factors) and error(factors[place + step]) < error(factors[place]):
@@ -397,21 +399,21 @@ def _lowest(factors: Sequence[float], error: Callable[[float], float]) -> float:
 
 
 class _Sample:
-    """Points whose marginal likelihood is needed again and again."""
+    """Points whose marginal likelihood is computed repeatedly."""
 
     def __init__(
         self, points: NDArray[np.float32], targets: Array, weights: Array, scatter: tuple[Array, Array]
     ) -> None:
         self.points = np.ascontiguousarray(points.T)  # (inputs, rows)
         self.targets, self.noises = targets, 1 / weights
-        self.squares, self.freedom = (float(each.sum()) for each in scatter)  # within points
+        self.squares, self.freedom = (float(each.sum()) for each in scatter)  # of replicates
         self.values = np.zeros((len(points), len(points)), np.float32)
         self.along = np.empty_like(self.points)
 
     def likelihood(self, rates: Array, variance: float, noise: float) -> tuple[float, Array] | None:
         """Negative log marginal likelihood, and its gradient in the logarithms of all parameters."""
         outputs = self.targets.shape[1]
-        matrix = np.zeros(self.values.shape)  # what memory holds may be no number
+        matrix = np.zeros(self.values.shape)  # uninitialised memory may contain NaN
         kernels.laplace_sample(self.points, rates.astype(np.float32), variance, self.values, matrix)
         matrix[np.diag_indices_from(matrix)] = 2 * variance + noise * self.noises
         factor, failed = dpotrf(matrix.T, lower=0, overwrite_a=1)
@@ -440,7 +442,7 @@ def _samples(
     random: np.random.Generator,
     rules: KernelRules,
 ) -> list[_Sample]:
-    """Samples of all points and, of many, samples of neighbours: far and near pairs."""
+    """Samples of all points and, if there are many, samples of neighbours: distant and close pairs."""
     points, inputs = scaled.shape
     affordable = int(max(np.sqrt(rules.most_distances / inputs), rules.least_sampled_rows))
     size, near = (min(rows, affordable) for rows in (rules.scattered_rows, rules.dense_rows))
@@ -460,7 +462,7 @@ def _samples(
 
 
 def _most_likely(samples: Sequence[_Sample], spread: float, rules: KernelRules) -> Array:
-    """Logarithms of rates, variance and noise that make samples most likely; `spread` is that of targets."""
+    """Maximum a posteriori logarithms of rates, variance and noise; `spread` is the variance of targets."""
     inputs = len(samples[0].points)
     usual, scale = rules.usual - np.log(inputs), float(np.log(spread + 1e-9))
 

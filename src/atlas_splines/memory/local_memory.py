@@ -1,9 +1,9 @@
-"""Local memory: the rows themselves, in boxes, with regression by a Laplace kernel in each.
+"""Local memory: kept rows in boxes, with Gaussian process regression by a Laplace kernel in each.
 
-A table is predicted by a mixture of the smooth part S (splines and radial basis functions, from sums of all
-rows), of local regression on the target, and of S plus local regression on the residuals that S leaves: local
-Gaussian processes on a partition (Snelson and Ghahramani 2007), stacked by leave-one-out predictions (Wolpert
-1992; Breiman 1996). Everything is solved for. Equation numbers refer to docs/math.md.
+A table is predicted by a mixture of the smooth part S (splines and radial basis functions, from statistics of
+all rows), local regression on the target, and S plus local regression on the residuals of S: local Gaussian
+processes on a partition (Snelson and Ghahramani, 2007), stacked by leave-one-out predictions (Wolpert, 1992;
+Breiman, 1996). Everything has a closed form. Equation numbers refer to docs/math.md.
 """
 
 from __future__ import annotations
@@ -39,43 +39,41 @@ from atlas_splines.model.local_terms import LocalTerms
 from atlas_splines.model.state import Later, State
 
 __all__ = [
-    *(
-        "RECENT_RULES",
-        "Component",
-        "LocalFit",
-        "LocalMemory",
-        "Mixture",
-        "RoutedRows",
-        "RecentRules",
-        "Regression",
-    ),
-    *("forecasting_shares", "grown_regression", "stacking_shares"),
+    "RECENT_RULES",
+    "Component",
+    "LocalFit",
+    "LocalMemory",
+    "Mixture",
+    "Part",
+    "RecentRules",
+    "Regression",
+    "forecasting_shares",
+    "grown_regression",
+    "stacking_shares",
 ]
 
 Array = NDArray[np.float64]
-Part = Literal[
-    "target", "smooth", "linear"
-]  # what a local regression is on: the target, or what a part leaves
-FIRM = 100.0  # how firmly shares add up to 1, over the size of all predictions
-LINE = np.array([-1.0, 0.0, 1.0, 2.0])  # coefficients of density 0 whose spline is the identity
+Part = Literal["target", "smooth", "linear"]  # of a regression: on the target, or on the residuals of a part
+CONSTRAINT = 100.0  # weight of the equation that makes shares add up to 1, over the norm of all predictions
+LINE = np.array([-1.0, 0.0, 1.0, 2.0])  # coefficients at density 0 of the spline that is the identity
 
 
 @dataclass(frozen=True)
 class RecentRules:
-    """Local regressions that follow a drifting world; `benchmarks/streams.py` compares them with others.
+    """Local regressions that follow drift; `benchmarks/streams.py` compares them with alternatives.
 
     Attributes
     ----------
     half_lives
-        Rows after which the noise of a row has doubled, for each regression. Without that of 3,000 rows the
-        error on seven streams is 0.4 % larger, without both 1.6 %.
+        Rows after which the noise variance of a row has doubled, for each regression. Without that of 3,000
+        rows the error on seven streams is 0.4 % larger, without both 1.6 %.
     box_rows
-        Rows of a box of each. With 1,000 and 500 each regression is up to 1 % better alone, in three times
-        the time, and the mixture no better.
+        Rows of a box of each. With 1,000 and 500 each regression alone is up to 1 % better, in three times
+        the time, and the ensemble no better.
     reach
-        Half-lives after which a row is left out: its noise is 16 times that of a fresh one then.
+        Half-lives after which a row is left out: its noise variance is then 16 times that of a new one.
     step
-        Half-lives in which ages move: between two steps rows join boxes whose factors are continued.
+        Half-lives between updates of the ages: in between rows are appended to the factors of their boxes.
     """
 
     half_lives: tuple[float, ...] = (3000.0, 600.0)
@@ -96,9 +94,9 @@ class Component:
     kernel
         Its kernel.
     of
-        What it is a regression on: the target, or the residuals of the smooth or of the linear part.
+        Its target: that of the rows, or the residuals of the smooth or of the linear part.
     share
-        By which it is multiplied.
+        Its weight.
     """
 
     kernel: LaplaceKernel
@@ -108,12 +106,12 @@ class Component:
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """Shares of all parts in a prediction.
+    """Weights of all parts in a prediction.
 
     Attributes
     ----------
     smooth, linear
-        By which the smooth and the linear part are multiplied, alone and under residuals.
+        Weights of the smooth and the linear part, each alone and with a regression on its residuals.
     components
         Local regressions.
     """
@@ -133,24 +131,24 @@ class LocalFit:
 
 @dataclass(frozen=True, eq=False)
 class Regression:
-    """All parts of a mixture for some rows, each solved for when it is needed.
+    """All parts of a mixture for some rows, each solved for on first use.
 
     Attributes
     ----------
     rows
         The rows.
     features, posterior
-        Of the smooth part, which may have learned more rows than these.
+        The smooth part, which may be fitted to more rows than these.
     loss
-        Name of the loss; with "cross-entropy" targets are indicators of classes.
+        Name of the loss; with "cross-entropy" targets are class indicators.
     box_rows
-        Rows of a box at most.
+        Most rows of a box.
     segments
-        Segments in which the rows came, at first one.
+        Segments of the rows, at first a single one.
     boxed
-        Regressions in boxes that are known, by the identity of their kernels.
+        Regressions in boxes by the identity of their kernels: a cache.
     pieces
-        Features that are known.
+        Features of rows: a cache.
     """
 
     rows: HeldRows
@@ -164,18 +162,18 @@ class Regression:
 
     @cached_property
     def distinct(self) -> Distinct:
-        """The different points of the rows."""
+        """The distinct points of the rows."""
         return Distinct.of(self.rows)
 
     @cached_property
     def targets(self) -> Array:
-        """Targets less the effects of levels, which come on top of all parts: shape (rows, outputs)."""
+        """Targets without the effects of levels, which are added to all parts: shape (rows, outputs)."""
         targets, effects = self.rows.targets.astype(np.float64), self.posterior.effects
         return targets if effects is None else targets - effects.at(self.features.keys(self.rows.points))
 
     @cached_property
     def smooth_left_out(self) -> Array:
-        """Leave-one-out predictions of the smooth part, within the range of the targets: (rows, outputs)."""
+        """Leave-one-out predictions of the smooth part, clipped to the range of targets, (rows, outputs)."""
         points, targets, copies = self.rows.points, self.targets, self.distinct.copies
         found = out_of_sample_of(self.features, points, targets, copies, self.posterior, self.pieces)
         return found.clip(targets.min(axis=0), targets.max(axis=0))
@@ -197,11 +195,11 @@ class Regression:
 
     @cached_property
     def class_scores(self) -> ClassScores:
-        """Smooth scores of classes, with those of each row without it."""
+        """Smooth class scores, with leave-one-out scores."""
         return self.scores_without(())
 
     def scores_without(self, blocks: Sequence[NDArray[np.intp]]) -> ClassScores:
-        """The same, without blocks of rows; of as many rows as features can be held of, evenly chosen."""
+        """The same by blocks, on an evenly spaced subset of the rows if there are too many."""
         step = -(-len(self.rows) // CLASS_RULES.most_rows)
         points, weights = self.rows.points[::step].astype(np.float64), self.distinct.row_weights[::step]
         own = np.zeros(len(self.rows), np.intp)
@@ -211,13 +209,13 @@ class Regression:
         return class_scores(self.features(points), self.targets[::step], weights, self.posterior, groups)
 
     def left_by(self, part: Part) -> Array:
-        """What a part leaves of the targets of each row without that row; all of them, for the target."""
+        """Leave-one-out residuals of a part, shape (rows, outputs); the targets themselves for "target"."""
         if part == "target":
             return self.targets
         return self.targets - (self.smooth_left_out if part == "smooth" else self.linear_left_out)
 
     def in_boxes(self, kernel: LaplaceKernel) -> BoxRegression:
-        """Local regression with a kernel, which continues what is known of it."""
+        """Local regression with a kernel, continued from the cache."""
         rows = [self.rows.take(each) for each in self.segments]
         return grown_regression(self.boxed, id(kernel), kernel, rows, self.box_rows)
 
@@ -226,7 +224,7 @@ class Regression:
         return {}
 
     def fit(self, kernel: LaplaceKernel, part: Part) -> LocalFit:
-        """Local regression on what a part leaves, with leave-one-out predictions; a kernel is fitted once."""
+        """Local regression on the residuals of a part, with leave-one-out predictions; cached."""
         key = id(kernel), part
         if key not in self._fits:
             boxed, targets = self.in_boxes(kernel), self.left_by(part)
@@ -235,18 +233,18 @@ class Regression:
         return self._fits[key]
 
     def terms(self, kernel: LaplaceKernel, part: Part) -> LocalTerms:
-        """Terms of the local regression on what a part leaves."""
+        """Terms of the local regression on the residuals of a part."""
         return self.in_boxes(kernel).terms(self.left_by(part), part)
 
     def state(self, mixture: Mixture, dtype: str, local: Sequence[LocalTerms] | None = None) -> State:
-        """The state of a model on the unit cube that predicts by a mixture; local terms may be known."""
+        """The state of a model on the unit cube that predicts by a mixture; local terms may be given."""
         model = fold(self.features, mixture.smooth * self.smooth_weights, dtype)
         if mixture.linear:
             add_line(model, self.linear, mixture.linear)
-        heard = [each for each in mixture.components if each.share > 0]
+        active = [each for each in mixture.components if each.share > 0]
         if local is None:
-            local = [self.terms(each.kernel, each.of) for each in heard]
-        shares = zip(local, heard, strict=True)
+            local = [self.terms(each.kernel, each.of) for each in active]
+        shares = zip(local, active, strict=True)
         return replace(state_of(model), local=tuple(terms.scaled(each.share) for terms, each in shares))
 
 
@@ -257,7 +255,7 @@ def grown_regression(
     segments: Sequence[HeldRows],
     box_rows: int,
 ) -> BoxRegression:
-    """Regression on segments of rows, which continues a known one of the first segments if there is one."""
+    """Regression on segments of rows, continued from a cached one of the first segments if there is one."""
     ends, found = tuple(itertools.accumulate(map(len, segments))), known.get(key)
     if found is None or found.ends != ends[: len(found.ends)]:
         found = BoxRegression.of(kernel, segments[:1], box_rows)
@@ -275,21 +273,21 @@ def add_line(model: Atlas, line: LinearPart, share: float) -> None:
 
 @dataclass(frozen=True, eq=False)
 class LocalMemory(Recomputing):
-    """Rows that are kept, and how they predict; never changed in place.
+    """Kept rows, and the mixtures by which they predict; immutable.
 
     Attributes
     ----------
     rows
         The rows.
     known, later
-        Shares of all parts in predictions, and those beyond the end of a clock, if there is one.
+        Mixture of predictions, and that beyond the end of a clock, if there is one.
     clocks
         Inputs by which the rows of the fit were sorted.
     box_rows
-        Rows of a box at most.
+        Most rows of a box.
     budget
-        Rows that predict at most: of more the oldest do not, and stay in the sums of the smooth part alone.
-        They leave the memory once the updates that took their place can no longer be taken back.
+        Most rows that predict: older ones remain in the statistics of the smooth part only. They are dropped
+        once the updates that replaced them can no longer be reverted.
     """
 
     rows: HeldRows
@@ -301,7 +299,7 @@ class LocalMemory(Recomputing):
 
     @classmethod
     def of(cls, regression: Regression, known: Mixture, budget: int) -> LocalMemory:
-        """A memory of the rows of a regression, which remembers its factors if they are small."""
+        """A memory of the rows of a regression, with its factors in the cache if they are small."""
         memory = cls(regression.rows, known, None, (), regression.box_rows, budget)
         for component in known.components:
             boxed = regression.boxed.get(id(component.kernel))
@@ -316,43 +314,43 @@ class LocalMemory(Recomputing):
 
     @property
     def segments(self) -> list[slice]:
-        """Segments of the rows that predict; one, as long as the oldest leave with each update."""
+        """Segments of the rows that predict; a single one once each update displaces the oldest rows."""
         if len(self.rows) > self.budget:
             return [slice(0, self.budget)]
         return segments_of(self.rows.updates)
 
     @property
     def points(self) -> NDArray[np.float32]:
-        """The different points of each segment: centres of the terms, shape (points, inputs)."""
+        """Distinct points of each segment, the centres of the terms: shape (points, inputs)."""
         return np.vstack([Distinct.of(self.newest.take(each)).points for each in self.segments])
 
     @cached_property
     def boxed(self) -> dict[Hashable, BoxRegression]:
-        """Regressions in boxes that are known, of these rows or of the first of them: for speed alone."""
+        """Cache of regressions in boxes, on these rows or the first of them."""
         return {}
 
     @cached_property
     def pieces(self) -> FeaturePieces:
-        """Features that are known, of these rows or of the first of them: for speed alone."""
+        """Cache of features, of these rows or the first of them."""
         return FeaturePieces()
 
     def with_rows(self, rows: HeldRows, recent: int | None = None) -> LocalMemory:
         """The memory with more rows.
 
-        Updates from number `recent` on can be taken back: what the budget would have without them stays.
+        Updates from number `recent` on can be reverted: rows that would predict without them are kept.
         """
         joined = self.rows.joined(rows)
-        settled = np.flatnonzero(joined.updates < (np.inf if recent is None else recent))
+        permanent = np.flatnonzero(joined.updates < (np.inf if recent is None else recent))
         stays = np.ones(len(joined), np.bool_)
-        stays[settled[: max(len(settled) - self.budget, 0)]] = False
+        stays[permanent[: max(len(permanent) - self.budget, 0)]] = False
         grown = replace(self, rows=joined.take(stays))
-        if len(joined) <= self.budget:  # else the first rows do not predict any more
+        if len(joined) <= self.budget:  # else the first rows no longer predict
             grown.boxed.update(self.boxed)
             grown.pieces.known.update(self.pieces.known)
         return grown
 
     def with_rows_of(self, update: int, rows: HeldRows, recent: int | None = None) -> LocalMemory:
-        """The memory in which these are all rows of the newest update, or of the fit if there was none."""
+        """The memory in which these are all rows of the newest update, or of the fit before any."""
         own = replace(rows, updates=np.full(len(rows), update, np.int32))
         return self.without_update(update).with_rows(own, recent)
 
@@ -361,7 +359,7 @@ class LocalMemory(Recomputing):
         return replace(self, rows=self.rows.take(self.rows.updates != update))
 
     def without_rows(self, rows: HeldRows, update: int | None = None) -> LocalMemory:
-        """The memory without some rows, as far as they are still kept, or as far as an update had them."""
+        """The memory without some rows, as far as they are kept, or came with a given update."""
         own = np.arange(len(self.rows)) if update is None else np.flatnonzero(self.rows.updates == update)
         found = self.rows.take(own).find(rows)
         return replace(
@@ -369,18 +367,18 @@ class LocalMemory(Recomputing):
         )
 
     def with_outputs(self, places: NDArray[np.intp], outputs: int) -> LocalMemory:
-        """The memory with more classes, which no row so far was of; the old ones get these places."""
+        """The memory with more classes, without rows yet; `places` are those of the present classes."""
         targets = np.zeros((len(self.rows), outputs), np.float32)
         targets[:, places] = self.rows.targets
         return replace(self, rows=replace(self.rows, targets=targets))
 
     def regression(self, features: Features, posterior: Posterior, loss: str) -> Regression:
-        """The parts of its mixtures, with a smooth part that has learned these rows and maybe others."""
+        """The parts of its mixtures, with a smooth part fitted to these rows and possibly others."""
         rows, segments = self.newest, self.segments
         return Regression(rows, features, posterior, loss, self.box_rows, segments, self.boxed, self.pieces)
 
     def state(self, regression: Regression, dtype: str) -> State:
-        """The state of the model that the memory is."""
+        """The state of a model that predicts as the memory does."""
         known = regression.state(self.known, dtype)
         return (
             known if self.later is None else replace(known, later=self.beyond(regression, self.later, dtype))
@@ -392,7 +390,7 @@ class LocalMemory(Recomputing):
         return next((each.kernel for each in self.known.components if each.of == "target"), None)
 
     def recent_terms(self, regression: Regression, rules: RecentRules = RECENT_RULES) -> list[LocalTerms]:
-        """Terms of local regressions on the target: the noise of a row doubles with each half-life."""
+        """Terms of local regressions on the target whose noise variance doubles with each half-life."""
         found = []
         for k in range(len(rules.half_lives)):
             recent = self._recent(k, rules)
@@ -401,7 +399,7 @@ class LocalMemory(Recomputing):
         return found
 
     def _recent(self, number: int, rules: RecentRules = RECENT_RULES) -> BoxRegression:
-        """Local regression on rows whose noise grows with their age, for one of the half-lives."""
+        """Local regression on rows whose noise variance grows with their age, for one of the half-lives."""
         kernel, half_life = self.target_kernel, rules.half_lives[number]
         assert kernel is not None
         clock, rows = self._clock(half_life, rules), self.newest
@@ -417,7 +415,7 @@ class LocalMemory(Recomputing):
         return grown_regression(self.boxed, key, kernel, segments, rules.box_rows[number])
 
     def _clock(self, half_life: float, rules: RecentRules) -> int:
-        """Number of the rows whose ages count: it moves in steps, between which a factor is continued."""
+        """Number of rows at the last update of ages: factors are continued in between."""
         rows = len(self.newest)
         if len(self.rows) > self.budget:
             return rows
@@ -431,9 +429,9 @@ class LocalMemory(Recomputing):
         blocks: Sequence[NDArray[np.intp]],
         rules: RecentRules = RECENT_RULES,
     ) -> Array:
-        """Sum of the same regressions, times shares, for rows of each block without them: (rows, outputs).
+        """Weighted sum of these regressions by block cross-validation, shape (rows, outputs).
 
-        It is zero for rows of no block, and for rows that a regression has left out.
+        It is zero for rows of no block, and for rows too old for a regression.
         """
         found = np.zeros_like(regression.targets)
         for k, share in enumerate(shares):
@@ -448,16 +446,16 @@ class LocalMemory(Recomputing):
         return found
 
     def clocks_of(self, points: NDArray[np.float32]) -> tuple[NDArray[np.intp], NDArray[np.int8]]:
-        """The clocks, and 1 for each that rises from row to row and −1 for one that falls.
+        """The clocks, and 1 for each that increases along the rows and −1 for one that decreases.
 
-        Rows of the fit are sorted by them; those of an update may come in any order, and may be late.
+        Rows of the fit are sorted by them; rows of an update may be in any order, and late.
         """
         clocks = np.array(self.clocks, np.intp)
         place = np.arange(len(points)) - (len(points) - 1) / 2
         return clocks, np.where(place @ points[:, clocks] >= 0, 1, -1).astype(np.int8)
 
     def beyond(self, regression: Regression, mixture: Mixture, dtype: str) -> Later:
-        """What predicts beyond the end of a clock."""
+        """The model beyond the end of a clock."""
         points = regression.rows.points
         clocks, directions = self.clocks_of(points)
         ends = np.where(directions > 0, points[:, clocks].max(axis=0), points[:, clocks].min(axis=0))
@@ -468,26 +466,27 @@ class LocalMemory(Recomputing):
 
 
 def aged_rows(rows: HeldRows, half_life: float, rules: RecentRules = RECENT_RULES) -> HeldRows:
-    """The newest rows, with weights that halve with each half-life of rows that came since."""
+    """The newest rows, with weights 2^(−rows since / half-life)."""
     newest = rows.take(slice(max(len(rows) - int(rules.reach * half_life), 0), None))
     ages = np.arange(len(newest) - 1, -1, -1)
     return replace(newest, weights=(newest.weights * 0.5 ** (ages / half_life)).astype(np.float32))
 
 
-# --- shares ---------------------------------------------------------------------------------------------
+# --- stacking weights
+# --------------------------------------------------------------------------------------------
 
 
 def stacking_shares(columns: Sequence[Array], targets: Array, weights: Array, pull: float) -> Array:
-    """Shares that are not negative and add up to 1, not far from (1, 0, …, 0) if rows are few: least squares.
+    """Stacking weights by penalised least squares on the simplex, close to (1, 0, …, 0) if rows are few.
 
-    They add up to 1 so that a mixture moves with its parts wherever later rows take these.
+    They add up to 1 so that a mixture follows its parts wherever these move.
 
     Parameters
     ----------
     columns
-        Out-of-sample predictions of each candidate, each of the shape of the targets, (rows, outputs).
+        Out-of-sample predictions of each candidate, shape (rows, outputs) each.
     targets, weights
-        Of the rows, shapes (rows, outputs) and (rows,).
+        Targets and weights of the rows, shapes (rows, outputs) and (rows,).
     pull
         Prior standard deviation of a share, around 1 for the first candidate and 0 for others.
 
@@ -502,8 +501,8 @@ def stacking_shares(columns: Sequence[Array], targets: Array, weights: Array, pu
     noise = np.average((table[:, 0] - targets.ravel()) ** 2, weights=root**2)
     prior = np.sqrt(noise) / pull * np.eye(table.shape[1])
     measured = np.column_stack([table, targets.ravel()]) * root[:, None]
-    firm = FIRM * np.sqrt((measured**2).sum()) * np.ones((1, table.shape[1] + 1))
-    shares = _non_negative(np.vstack([measured, np.column_stack([prior, prior[0]]), firm]))
+    constraint = CONSTRAINT * np.sqrt((measured**2).sum()) * np.ones((1, table.shape[1] + 1))
+    shares = _non_negative(np.vstack([measured, np.column_stack([prior, prior[0]]), constraint]))
     return shares / shares.sum()
 
 
@@ -515,21 +514,21 @@ def forecasting_shares(
     last: NDArray[np.intp],
     pull: float,
 ) -> Array:
-    """Shares for rows to come, none negative and adding up to 1.
+    """Stacking weights for later rows, on the simplex.
 
-    Predictions without their block count as much as leave-one-out ones (what comes may lie among known rows
-    or beyond), and those of the last block as much once more: it alone is predicted from the past alone.
+    Predictions by blocks count as much as leave-one-out ones (later rows may lie among known ones or beyond),
+    and those of the last block as much once more: it alone is predicted from the past only.
 
     Parameters
     ----------
     one_by_one, without_block
-        Predictions of each candidate without each row, and without its block: shape (rows, outputs) each.
+        Leave-one-out predictions of each candidate, and those by blocks: shape (rows, outputs) each.
     targets, weights
-        Of the rows.
+        Targets and weights of the rows.
     last
         Numbers of the rows of the last block.
     pull
-        Towards equal shares, in mean squares of the targets.
+        Strength of the shrinkage to equal weights, in mean squares of the targets.
     """
     root = np.sqrt(weights / weights.sum())[:, None]
     at_end = np.sqrt(weights[last] / weights[last].sum())[:, None]
@@ -543,14 +542,14 @@ def forecasting_shares(
     columns = np.stack([stacked(apart, alone) for apart, alone in pairs], axis=1)
     wanted = stacked(targets, targets)
     unit, count = np.sqrt((wanted**2).sum()), columns.shape[1]
-    together, firm = np.sqrt(pull) * unit, FIRM * unit
-    rows = np.vstack([columns, together * np.eye(count), np.full((1, count), firm)])
-    goal = np.concatenate([wanted, np.full(count, together / count), [firm]])
+    together, constraint = np.sqrt(pull) * unit, CONSTRAINT * unit
+    rows = np.vstack([columns, together * np.eye(count), np.full((1, count), constraint)])
+    goal = np.concatenate([wanted, np.full(count, together / count), [constraint]])
     shares = _non_negative(np.column_stack([rows, goal]))
     return shares / shares.sum()
 
 
 def _non_negative(rows: Array) -> Array:
-    """Non-negative least squares of the last column on the others: a triangular factor does for all rows."""
+    """Non-negative least squares of the last column on the others, after a QR factorisation of all rows."""
     triangle = np.asarray(np.linalg.qr(rows, mode="r"))
     return np.asarray(nnls(triangle[:, :-1], triangle[:, -1])[0])

@@ -1,7 +1,9 @@
-"""Readouts: the weights of a linear model, and how sure they are, from its statistics alone: (30) and (31).
+"""Posterior of Bayesian linear regression from sufficient statistics alone: equations (30) and (31).
 
-With features φ(x), a prior w ~ N(0, σ²Λ₀⁻¹) and noise of variance σ², the weights, their uncertainty and the
-marginal likelihood depend on the data through Σφφᵀ, Σφy, Σy² and Σ1.
+With features φ(x), a prior w ~ N(0, σ²Λ₀⁻¹) and noise of variance σ², the posterior of the weights and the
+marginal likelihood depend on the data through Σφφᵀ, Σφy, Σy² and Σ1 (Bishop, 2006, section 3.3). The
+precisions of the prior maximise the marginal likelihood: evidence maximisation (MacKay, 1992, Bayesian
+interpolation).
 """
 
 from __future__ import annotations
@@ -22,35 +24,46 @@ from atlas_splines.memory.statistics import UNIT, Statistics, on_grid
 from atlas_splines.model.linear_algebra import symmetric, upper_triangle
 from atlas_splines.model.state import Keys
 
-__all__ = ["LEAST_NOISE", "Posterior", "Prior", "Sums", "learn_prior", "posterior_of", "solve", "sums_of"]
+__all__ = [
+    "LEAST_NOISE",
+    "MOST_LEVERAGE",
+    "Posterior",
+    "Prior",
+    "Sums",
+    "learn_prior",
+    "posterior_of",
+    "solve",
+    "sums_of",
+]
 
 Array = NDArray[np.float64]
 
-PROBES = 8  # random signs for each group that estimate a trace
-SEED = 0  # of these signs: the weights are a function of the statistics
-MOST_STRETCH = 3.0  # of a step towards a prior; with 6 some overshoot and need two steps more
-LEAST_SHARE = 1e-9  # of the rows: a prior is at least as precise as this, as rounding is
-MOST_PRECISION = 1e6  # of a prior
-ROWS_AT_ONCE = 2048  # that are held in memory more than once
-SINGULAR = 1e-12  # more than rounding takes from the share of a block that the other rows leave open
-NOTHING = 2.0**-900  # sums are multiples of 2⁻³² at first
-LEAST_NOISE = UNIT**-2 / 12  # what rounding a target adds
+PROBES = 8  # random signs for each group of features, in Hutchinson's estimate of a trace
+SEED = 0  # of these signs: the posterior is a function of the statistics
+MOST_STRETCH = 3.0  # extrapolation of a step of evidence maximisation; with 6 some overshoot: two steps more
+LEAST_SHARE = 1e-9  # least precision of a prior, in rows: about that of rounding
+MOST_PRECISION = 1e6  # of a prior; not benchmarked
+ROWS_AT_ONCE = 2048  # rows for which temporary copies of features are made
+SINGULAR = 1e-12  # relative; above the rounding of I − H, which may be singular
+NEGLIGIBLE = 2.0**-900  # undecayed sums are multiples of 2⁻³²
+LEAST_NOISE = UNIT**-2 / 12  # variance of the rounding of a target
+MOST_LEVERAGE = 0.999  # bound of h in leave-one-out residuals e/(1 − h), against division by zero
 
 
 @dataclass(frozen=True, eq=False)
 class Prior:
-    """How large weights are expected to be: a precision, in units of 1/σ², for each group of features.
+    """Gaussian prior of weights: one precision, in units of 1/σ², for each group of features.
 
     Attributes
     ----------
     sizes
-        Number of features of each group; groups stand one after the other.
+        Number of features of each consecutive group.
     precisions
         Precision of each group, shape (groups,).
     steps
-        How many steps uphill in the marginal likelihood `solve` takes from here: more if less is known.
+        Steps of evidence maximisation that `solve` takes from here: more if less is known.
     cone
-        Weights beyond this are impossible; None if all are possible.
+        Constraints on the weights, for monotone models; None without.
     """
 
     sizes: tuple[int, ...]
@@ -60,7 +73,7 @@ class Prior:
 
     @classmethod
     def flat(cls, sizes: Sequence[int], precision: float = 0.1, steps: int = 1) -> Prior:
-        """The same precision for all.
+        """The same precision for all groups.
 
         Examples
         --------
@@ -89,23 +102,23 @@ class Prior:
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """Weights of a linear model and how sure they are.
+    """Posterior of the weights of a linear model.
 
     Attributes
     ----------
     weights
-        Shape (features, outputs).
+        Posterior mean, shape (features, outputs).
     noise
         Variance σ² of each output's noise, shape (outputs,).
     prior
-        The prior they were found with.
+        The prior.
     factor
         Lower Cholesky factor L of Λ = Λ₀ + Σφφᵀ, shape (features, features).
     log_marginal_likelihood
         Log marginal likelihood of all targets, up to a constant that depends on the number of rows only.
     face
-        Where the weights lie in the cone of the prior. The factor is that of its steps then, and what is said
-        of errors, doubt and likelihood holds as long as rows more or less do not move them to another face.
+        Face of the cone of constraints that the weights lie on. The factor is then that of coordinates on
+        this face, and leverages, leave-one-out errors and likelihood are valid while the weights stay on it.
     effects
         Effects of levels, which are added to the weighted sum of features; None if no row had levels.
     """
@@ -119,20 +132,20 @@ class Posterior:
     effects: LevelEffects | None = None
 
     def predict(self, phi: Array, levels: Keys) -> Array:
-        """What is predicted for rows with these features, and levels of shape (rows, columns)."""
+        """Predictions for rows with these features, and levels of shape (rows, columns)."""
         predicted = phi @ self.weights
         return predicted if self.effects is None else predicted + self.effects.at(levels)
 
     def leverage(self, phi: Array) -> Array:
-        """φᵀΛ⁻¹φ of each row: times the noise it is the variance of the prediction, shape (rows,)."""
+        """φᵀΛ⁻¹φ of each row, the variance of its prediction in units of σ²: shape (rows,)."""
         pieces = [phi[begin : begin + ROWS_AT_ONCE] for begin in range(0, len(phi), ROWS_AT_ONCE)]
         halves = (self._whitened(piece) for piece in pieces)  # (features, rows)
         return np.concatenate([np.einsum("ij,ij->j", half, half) for half in halves])
 
     def sketched(self, probes: int) -> Array:
-        """B with |Bᵀφ|² about φᵀΛ⁻¹φ, shape (features, probes); a leverage is off by √(2/probes) of itself.
+        """B with |Bᵀφ|² ≈ φᵀΛ⁻¹φ, shape (features, probes); the relative error of a leverage is √(2/probes).
 
-        Random signs again, as in `hutchinson_traces`: now they stand for the coordinates of L⁻¹φ.
+        A random projection of L⁻¹φ by signs (Johnson–Lindenstrauss), as in `hutchinson_traces`.
         """
         signs = np.random.default_rng(SEED).choice([-1.0, 1.0], (len(self.factor), probes))
         half = solve_triangular(
@@ -148,17 +161,17 @@ class Posterior:
         blocks: Sequence[NDArray[np.intp]],
         levels: Keys | None = None,
     ) -> Array:
-        """What remains of each row's targets for a readout of all data but its block of rows, (32).
+        """Residuals by block cross-validation: of each row for the posterior of all other blocks, (32).
 
-        Nothing is solved anew: with H = ΦΛ⁻¹Φᵀ and the errors e of this readout on the rows of a block, each
-        times the root of its weight, the weights of all other data are w − Λ⁻¹Φᵀ(I − H)⁻¹e. The prior is that
-        of all data. What these leave is not divided by the root of a row's weight, which may be rounded to 0.
-        Effects of levels lose what the rows of the block have taught them, (46).
+        Without refitting: with H = ΦΛ⁻¹Φᵀ and residuals e on the rows of a block, each times the root of its
+        weight, the weights from all other data are w − Λ⁻¹Φᵀ(I − H)⁻¹e. The prior is that of all data.
+        Residuals are computed from these weights and not divided by the root of a row's weight, which may be
+        rounded to 0. Effects of levels lose the contribution of the rows of the block, (46).
 
         Parameters
         ----------
         phi, y, weights
-            Rows that this readout has learned, as in `Statistics.add`.
+            Rows that the posterior includes, as in `Statistics.add`.
         blocks
             Numbers of the rows of each block; together all rows.
         levels
@@ -197,14 +210,14 @@ class Posterior:
         blocks: Sequence[NDArray[np.intp]],
         levels: Keys,
     ) -> Array:
-        """The same where levels have effects."""
+        """The same with effects of levels."""
         left = self.block_cross_validated(phi, y - effects.at(levels), weights, blocks)
         return left + self.cross_validated_effects(phi, y, weights, blocks, levels)
 
     def cross_validated_effects(
         self, phi: Array, y: Array, weights: Array, blocks: Sequence[NDArray[np.intp]], levels: Keys
     ) -> Array:
-        """How much of the effects on each row comes from the rows of its block, (46): (rows, outputs)."""
+        """Contribution of the rows of each block to their own effects of levels, (46): (rows, outputs)."""
         own = np.zeros_like(y)
         if self.effects is not None:
             errors = y - self.predict(phi, levels)
@@ -213,7 +226,7 @@ class Posterior:
         return own
 
     def _weights_without(self, phi: Array, y: Array) -> Array:
-        """Weights of all data but these rows, which are multiplied by the roots of their weights."""
+        """Weights from all data but these rows, which are multiplied by the roots of their weights."""
         basis, weights = (None, self.weights) if self.face is None else (self.face.basis, self.face.steps)
         seen = phi if basis is None else phi @ basis
         without = self._by_rest if len(phi) > len(self.factor) else self._by_errors
@@ -221,7 +234,7 @@ class Posterior:
         return found if basis is None else basis @ found
 
     def _by_errors(self, phi: Array, y: Array, weights: Array) -> Array:
-        """The same from the errors on these rows: cheap for few."""
+        """The same from the residuals of these rows: faster for few."""
         half = solve_triangular(self.factor, phi.T, lower=True, check_finite=False)  # (weights, rows)
         kept = (1 + SINGULAR) * np.eye(len(phi)) - half.T @ half
         change = half @ np.linalg.solve(kept, y - phi @ weights)
@@ -230,7 +243,7 @@ class Posterior:
         )
 
     def _by_rest(self, phi: Array, y: Array, weights: Array) -> Array:
-        """The same from the precision of all other data: cheap for more rows than weights."""
+        """The same from the precision of all other data: faster for more rows than weights."""
         precision = self.factor @ self.factor.T
         return np.asarray(np.linalg.solve(precision - phi.T @ phi, precision @ weights - phi.T @ y))
 
@@ -242,17 +255,17 @@ class Posterior:
 
 
 def solve(statistics: Statistics, prior: Prior) -> Posterior:
-    """Find the weights, with the prior fitted to the data by some steps uphill in the marginal likelihood.
+    """Find the posterior, with the prior improved by some steps of evidence maximisation.
 
-    The result is a function of the statistics and of the prior given, whatever the order in which data came.
+    The result is a function of the statistics and of the given prior, whatever the order of the data.
 
     Parameters
     ----------
     statistics
-        Sums of the data.
+        Sufficient statistics of the data.
     prior
-        Where the steps start: the prior that `learn_prior` found when the features were chosen. Each step
-        costs one Cholesky factorisation.
+        Start of the steps: the prior that `learn_prior` found when the features were chosen. Each step costs
+        one Cholesky factorisation.
 
     Examples
     --------
@@ -268,22 +281,22 @@ def solve(statistics: Statistics, prior: Prior) -> Posterior:
 
 
 def learn_prior(statistics: Statistics, prior: Prior, steps: int = 8) -> Posterior:
-    """Like `solve`, with more steps and exact traces: for the one time that features are chosen."""
-    return learned(sums_of(statistics), prior, steps)
+    """Like `solve`, with more steps and exact traces, for when features are chosen."""
+    return _learn_prior(sums_of(statistics), prior, steps)
 
 
 def posterior_of(phi: Array, targets: Array, prior: Prior, steps: int) -> Posterior:
-    """Like `learn_prior`, from features and targets of some rows, whose sums may be rounded."""
+    """Like `learn_prior`, from features and targets of some rows, without the rounding of `Statistics`."""
     square = np.einsum("ij,ij->j", targets, targets)
-    return learned(Sums(phi.T @ phi, phi.T @ targets, square, float(len(phi))), prior, steps)
+    return _learn_prior(Sums(phi.T @ phi, phi.T @ targets, square, float(len(phi))), prior, steps)
 
 
-def learned(sums: Sums, prior: Prior, steps: int) -> Posterior:
-    """Readout after some steps with exact traces, each as long as the secant of the last two asks for.
+def _learn_prior(sums: Sums, prior: Prior, steps: int) -> Posterior:
+    """Evidence maximisation with exact traces, each step stretched by the secant of the last two.
 
-    A plain step closes about half of the gap. In logarithms of precisions, one that is still a share s of the
-    step before has to be 1/(1 − s) times as long. Three such steps come closer to the most likely prior than
-    five plain ones on 6 of 8 tables.
+    A plain step closes about half of the gap. In logarithms of precisions, a step that is still a share s of
+    the one before has to be 1/(1 − s) times as long. Three such steps come closer to the maximum than five
+    plain ones on 6 of 8 tables.
     """
     factor, before = np.ones(len(prior.sizes)), np.zeros(len(prior.sizes))
     for k in range(steps):
@@ -291,7 +304,7 @@ def learned(sums: Sums, prior: Prior, steps: int) -> Posterior:
         if k:
             closed = (before - change) / np.where(
                 before, before, 1
-            )  # share of the gap, by a step of that factor
+            )  # share of the gap that a step of that factor has closed
             factor = (factor / np.maximum(closed, 1e-9)).clip(1, MOST_STRETCH)
         prior, before = replace(prior, precisions=prior.precisions * np.exp(factor * change)), change
     return sums.posterior(prior)
@@ -299,7 +312,7 @@ def learned(sums: Sums, prior: Prior, steps: int) -> Posterior:
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """Statistics in float64, exact or faded."""
+    """Sufficient statistics in float64, cumulative or decayed."""
 
     gram: Array
     moment: Array
@@ -308,18 +321,18 @@ class Sums:
     levels: LevelStatistics = NO_LEVELS
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Half of a symmetric matrix is enough for a pickle."""
+        """Pickle the upper triangle of the symmetric matrix only."""
         return Sums.from_upper, (upper_triangle(self.gram), self.moment, self.square, self.count, self.levels)
 
     @classmethod
     def from_upper(
         cls, upper: Array, moment: Array, square: Array, count: float, levels: LevelStatistics = NO_LEVELS
     ) -> Sums:
-        """Sums of which the upper triangle of the matrix is given, row by row."""
+        """Sums whose matrix is given by its upper triangle, row by row."""
         return cls(symmetric(upper, len(moment)), moment, square, count, levels)
 
     def posterior(self, prior: Prior) -> Posterior:
-        """Weights for a prior, and the log marginal likelihood with the noise at its best."""
+        """Posterior for a prior, and the log marginal likelihood at the best noise variance."""
         least = LEAST_SHARE * max(self.count, 1.0)
         within = replace(prior, precisions=prior.precisions.clip(least, MOST_PRECISION))
         precision = self.gram.copy()
@@ -344,7 +357,7 @@ class Sums:
         return self.with_effects(self.posterior(prior))
 
     def _posterior_within(self, prior: Prior, cone: Cone, precision: Array) -> Posterior:
-        """The same for weights in a cone."""
+        """The same with constraints on the weights."""
         weights, factor, face = solve_within(precision, self.moment, cone)
         left = self.square + np.einsum("ij,ij->j", weights, precision @ weights - 2 * self.moment)
         noise = np.maximum(left / max(self.count, 1.0), LEAST_NOISE)
@@ -354,9 +367,9 @@ class Sums:
         return Posterior(weights, noise, prior, factor, float(log_marginal_likelihood), face)
 
     def with_effects(self, posterior: Posterior) -> Posterior:
-        """A readout of these sums with effects of levels, and with weights that leave these to them, (45).
+        """A posterior of these sums with effects of levels, and weights without what these explain, (45).
 
-        Weights in a cone stay as they are: others might leave it.
+        Constrained weights stay as they are: others might violate the constraints.
         """
         if not len(self.levels):
             return posterior
@@ -371,7 +384,7 @@ class Sums:
         return replace(posterior, weights=weights, noise=noise, effects=effects)
 
     def error_of(self, weights: Array, effects: LevelEffects | None = None) -> float:
-        """Mean squared error of weights of the features, and effects of levels, on the rows of these sums.
+        """Mean squared error of weights, and effects of levels, on the rows of these sums.
 
         Examples
         --------
@@ -401,8 +414,8 @@ class Sums:
         moment[:, places], square[places] = self.moment, self.square
         return replace(self, moment=moment, square=square, levels=self.levels.with_outputs(places, outputs))
 
-    def fade(self, new: Sums, half_life: float) -> Sums:
-        """These sums, of which less counts the more is new, and new ones."""
+    def decay(self, new: Sums, half_life: float) -> Sums:
+        """These sums, decayed by the weight of the new rows over the half-life, plus the new ones."""
         keep = 0.5 ** (new.count / half_life)
         return Sums(
             decayed(self.gram, keep, new.gram),
@@ -414,37 +427,37 @@ class Sums:
 
 
 def decayed(sums: Array, keep: float, new: Array) -> Array:
-    """A share of sums, and new ones; what has faded to nothing is zero, for subnormal numbers are slow.
+    """Sums times `keep`, with negligible values set to zero (subnormal arithmetic is slow), plus new ones.
 
-    Adding a number that is nothing beside any sum, and taking it away again, rounds off what is far below it.
-    All in one array: fresh memory for each step costs more than the arithmetic.
+    Adding a number that is negligible beside any sum, and subtracting it again, rounds off what is far below
+    it. One array is used throughout: allocating one for each step costs more than the arithmetic.
     """
     share = keep * sums
-    share += NOTHING
-    share -= NOTHING
+    share += NEGLIGIBLE
+    share -= NEGLIGIBLE
     share += new
     return share
 
 
 def sums_of(statistics: Statistics) -> Sums:
-    """Statistics as floats, rounded once."""
+    """Statistics in float64, rounded once."""
     levels = statistics.levels.as_floats(UNIT**2)
     return Sums(statistics.gram, statistics.moment, statistics.square, statistics.count, levels)
 
 
 def maximise_evidence(sums: Sums, prior: Prior, exact: bool) -> Prior:
-    """MacKay's fixed point, one step: λ = (outputs · well-determined weights) / Σ w²/σ² in each group."""
+    """One step of evidence maximisation: λ = outputs · effective degrees of freedom / Σ w²/σ² by group."""
     posterior = sums.posterior(prior)
     trace = (exact_traces if exact or posterior.face else hutchinson_traces)(posterior)
     sizes = free_sizes(posterior)
-    determined = (sizes - posterior.prior.precisions * trace).clip(1e-3 * sizes, sizes)
-    energy = prior.sums((posterior.weights**2 / posterior.noise).sum(axis=1))
-    precisions = posterior.weights.shape[1] * determined / np.maximum(energy, 1e-12)
+    effective = (sizes - posterior.prior.precisions * trace).clip(1e-3 * sizes, sizes)
+    norm = prior.sums((posterior.weights**2 / posterior.noise).sum(axis=1))
+    precisions = posterior.weights.shape[1] * effective / np.maximum(norm, 1e-12)
     return replace(prior, precisions=np.where(sizes > 0, precisions, prior.precisions))
 
 
 def free_sizes(posterior: Posterior) -> Array:
-    """Number of weights of each group that a cone does not hold at zero."""
+    """Number of weights of each group that the constraints do not hold at zero."""
     if posterior.face is None:
         return np.array(posterior.prior.sizes)
     is_kept = np.zeros(len(posterior.weights))
@@ -462,7 +475,7 @@ def exact_traces(posterior: Posterior) -> Array:
 
 
 def hutchinson_traces(posterior: Posterior) -> Array:
-    """The same, estimated with a few fixed random signs (Hutchinson): a tenth of the time."""
+    """The same by Hutchinson's estimator with a few fixed random signs: a tenth of the time."""
     features, groups = posterior.factor.shape[0], len(posterior.prior.sizes)
     signs = np.random.default_rng(SEED).choice([-1.0, 1.0], (features, PROBES))
     mask = np.repeat(np.eye(groups), posterior.prior.sizes, axis=0)  # (features, groups)

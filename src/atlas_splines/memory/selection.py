@@ -1,9 +1,13 @@
-"""Feature selection: length scales of the data, relevant inputs and pairs of them, and pruning."""
+"""Feature selection: length scales, relevant inputs and interactions by marginal likelihood, and pruning.
+
+Automatic relevance determination (Neal, 1996; Rasmussen and Williams, 2006, section 5.1) and backward
+elimination.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +21,8 @@ from atlas_splines.memory.statistics import Statistics
 from atlas_splines.model import kernels, splines
 
 __all__ = [
-    "PAIRS_GAIN",
+    "SELECTION_RULES",
+    "SelectionRules",
     "coarse_gains",
     "finer_splines",
     "interacting_pairs",
@@ -28,42 +33,85 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-SAMPLE = (
-    200  # rows that length scales are found from; 320 take thrice as long for the same errors on 23 tables
-)
-STEPS = 15  # of the optimiser
-NEGLIGIBLE = 1e-5  # share of the likelihood's logarithm that a step must gain, or it is the last
+
+@dataclass(frozen=True)
+class SelectionRules:
+    """Rules of feature selection; where no measurement is given, none chose the value.
+
+    Attributes
+    ----------
+    sample
+        Rows of the Gaussian process that gives length scales. 320 take three times as long for the same
+        errors on 23 tables.
+    steps, tolerance
+        Optimiser steps for length scales, at most, and the relative gain in log likelihood below which it
+        stops.
+    gain
+        Log marginal likelihood for which an input gets finer splines, or a pair is a candidate.
+    rows_per_function
+        Least rows for each function of finer splines.
+    most_functions
+        Functions of all inputs at one density, at most: the limit of a model's table.
+    most_pairs, pairs_gain
+        Pairs at most, and the log marginal likelihood for which they pay: functions of all inputs model most
+        interactions.
+    bins, bin_precision
+        Bins of an input in the test of its pairs, and precision of the prior of a bin's mean.
+    precisions
+        Prior precisions of splines in the test of a density.
+    free_error
+        Times the tolerance, in standard deviations of a target: errors may always grow up to there.
+    least_centres
+        Radial basis functions that stay: later rows may need them, and so few cost little.
+    """
+
+    sample: int = 200
+    steps: int = 15
+    tolerance: float = 1e-5
+    gain: float = 3.0
+    rows_per_function: int = 4
+    most_functions: int = 2048
+    most_pairs: int = 6
+    pairs_gain: float = 100.0
+    bins: int = 8
+    bin_precision: float = 3.0
+    precisions: tuple[float, ...] = (0.3, 3.0, 30.0)
+    free_error: float = 2.0
+    least_centres: int = 100
+
+
+SELECTION_RULES = SelectionRules()
 
 
 def length_scales(points: Array, targets: Array, random: np.random.Generator) -> Array:
-    """Length scale of each input: those of the Gaussian process that makes a sample of the data most likely.
+    """Length scale of each input, shape (inputs,): maximum likelihood of a Gaussian process.
 
-    An input that does not matter gets a long one. Shape (inputs,).
+    Long for irrelevant inputs.
     """
-    rows = random.permutation(len(points))[:SAMPLE]
-    error_model = points.std(axis=0) + 1e-3
-    x, y = points[rows] / error_model, targets[rows] - targets[rows].mean(axis=0)
+    rows = random.permutation(len(points))[: SELECTION_RULES.sample]
+    deviations = points.std(axis=0) + 1e-3
+    x, y = points[rows] / deviations, targets[rows] - targets[rows].mean(axis=0)
     inputs, variance = x.shape[1], float(y.var()) + 1e-6
     usual = -0.5 * np.log(inputs)
     start = np.concatenate([np.full(inputs, usual), np.log([variance, 0.1 * variance])])
     bounds = [(-6, 4)] * inputs + [(np.log(variance) - 5, np.log(variance) + 8), (np.log(1e-4 * variance), 3)]
-    options = {"maxiter": STEPS, "ftol": NEGLIGIBLE}
+    options = {"maxiter": SELECTION_RULES.steps, "ftol": SELECTION_RULES.tolerance}
     found = minimize(
         negative_likelihood, start, (x, y, usual), "L-BFGS-B", True, bounds=bounds, options=options
     )
-    return error_model * np.exp(-found.x[:inputs])
+    return deviations * np.exp(-found.x[:inputs])
 
 
 def negative_likelihood(parameters: Array, x: Array, y: Array, usual: float) -> tuple[float, Array]:
     """Negative log likelihood of a Gaussian process and its gradient.
 
-    Parameters are the logarithms of 1/ℓ_j, of the variance and of the noise. A wide normal prior keeps 1/ℓ_j
-    from running away where the data does not tell.
+    Parameters are the logarithms of 1/ℓ_j, of the signal variance and of the noise variance. A wide normal
+    prior keeps 1/ℓ_j bounded where the data does not determine it.
     """
     inputs, outputs = x.shape[1], y.shape[1]
     variance, noise = np.exp(parameters[inputs:])
     z = x * np.exp(parameters[:inputs])
-    kernel = z @ z.T  # (rows, rows); changed in place, as a copy costs as much as the arithmetic
+    kernel = z @ z.T  # (rows, rows); updated in place, since a copy costs as much as the arithmetic
     half_square = 0.5 * np.einsum("ij,ij->i", z, z)
     kernel -= half_square
     kernel -= half_square[:, None]
@@ -82,9 +130,9 @@ def negative_likelihood(parameters: Array, x: Array, y: Array, usual: float) -> 
     half *= outputs
     outer -= half
     outer -= half.T
-    pull = outer * kernel
-    by_length = 2 * ((z**2).T @ pull.sum(axis=1) - np.einsum("ij,ij->j", z, pull @ z))
-    by_variance = pull.sum() + variance * outer.sum()
+    weighted = outer * kernel
+    by_length = 2 * ((z**2).T @ weighted.sum(axis=1) - np.einsum("ij,ij->j", z, weighted @ z))
+    by_variance = weighted.sum() + variance * outer.sum()
     gradient = -0.5 * np.concatenate([-by_length, [by_variance, noise * np.trace(outer)]])
     apart = parameters[:inputs] - usual
     gradient[:inputs] += apart / 4
@@ -92,18 +140,8 @@ def negative_likelihood(parameters: Array, x: Array, y: Array, usual: float) -> 
     return float(value), gradient
 
 
-GAIN = 3.0  # in log evidence, for which finer splines of an input are worth it
-ROWS_A_FUNCTION = 4  # finer splines need at least this many rows for each function
-MOST_FUNCTIONS = 2048  # of all inputs at one density: a model has room for them, whichever are used
-MOST_PAIRS = 6
-PAIRS_GAIN = 100.0  # in log evidence, for which pairs are worth it: bumps of all inputs know most of them
-BINS = 8  # of an input, when its pairs are judged
-BIN_PRECISION = 3.0  # of the prior of a mean, when pairs are judged
-PRECISIONS = (0.3, 3.0, 30.0)  # of the prior of splines, when they are judged
-
-
 def coarse_gains(points: Array, targets: Array) -> Array:
-    """Gain in log evidence by coarse splines of each input alone, shape (inputs,).
+    """Gain in log marginal likelihood by coarse splines of each input alone, shape (inputs,).
 
     Examples
     --------
@@ -118,28 +156,28 @@ def coarse_gains(points: Array, targets: Array) -> Array:
 def finer_splines(
     points: Array, left: Array, budget: int, finest: int = FINEST
 ) -> tuple[tuple[int, int], ...]:
-    """Pairs (input, density) of finer splines that what coarse ones leave asks for, the most wanted first.
+    """Pairs (input, density) of finer splines that gain on the residuals of coarse ones, best first.
 
-    None is finer than the finest, which depends on what other channels of the model need.
+    None is finer than `finest`, which depends on the other channels of the model.
     """
-    most = min(MOST_FUNCTIONS // points.shape[1], splines.basis_size(finest))
+    most = min(SELECTION_RULES.most_functions // points.shape[1], splines.basis_size(finest))
     wanted = sorted(
         ((*best_density(column, left, most), j) for j, column in enumerate(points.T)), reverse=True
     )
     chosen: list[tuple[int, int]] = []
     for gain, density, j in wanted:
-        if gain > GAIN and splines.basis_size(density) <= budget:
+        if gain > SELECTION_RULES.gain and splines.basis_size(density) <= budget:
             chosen.append((j, density))
             budget -= splines.basis_size(density)
     return tuple(chosen)
 
 
 def best_density(column: Array, left: Array, most: int) -> tuple[float, int]:
-    """The largest gain in log evidence by splines of one input, and their density.
+    """Largest gain in log marginal likelihood by splines of one input, and their density.
 
-    A column of few values, such as a category, needs no more functions than it has values.
+    A column of few values, such as a category, needs no more functions than values.
     """
-    most = min(most, len(column) // ROWS_A_FUNCTION, 2 * len(np.unique(column)))
+    most = min(most, len(column) // SELECTION_RULES.rows_per_function, 2 * len(np.unique(column)))
     best = (0.0, COARSE)
     for density in range(COARSE + 1, FINEST + 1):
         if splines.basis_size(density) > most:
@@ -149,12 +187,12 @@ def best_density(column: Array, left: Array, most: int) -> tuple[float, int]:
 
 
 def spline_gains(column: Array, left: Array, density: int) -> Iterable[float]:
-    """Gain in log evidence by splines of one input at a density, for each precision of the prior."""
+    """Gains in log marginal likelihood by splines of one input at a density, for each prior precision."""
     functions, rows = splines.basis_size(density), len(column)
     banded, moment = np.zeros((functions, splines.ACTIVE)), np.zeros((functions, left.shape[1]))
     kernels.spline_sums(np.ascontiguousarray(column), left, density, banded, moment)
     square = (left**2).sum(axis=0) + 1e-12
-    for precision in PRECISIONS:
+    for precision in SELECTION_RULES.precisions:
         factor = dpbtrf((banded + precision * np.eye(1, splines.ACTIVE)).T, lower=1)[0]
         explained = (moment * dpbtrs(factor, moment, lower=1)[0]).sum(axis=0)
         volume = functions * np.log(precision) / 2 - np.log(factor[0]).sum()
@@ -164,7 +202,7 @@ def spline_gains(column: Array, left: Array, density: int) -> Iterable[float]:
 
 
 def interacting_pairs(points: Array, left: Array) -> tuple[tuple[int, int], ...]:
-    """Pairs of inputs that what splines leave depends on, the best first; none if all gain little.
+    """Pairs of inputs with an interaction in the residuals of splines, the best first; none for little gain.
 
     Examples
     --------
@@ -176,61 +214,59 @@ def interacting_pairs(points: Array, left: Array) -> tuple[tuple[int, int], ...]
     """
     first, second = np.triu_indices(points.shape[1], 1)
     gains = pair_gains(points, left)[first, second]
-    best = [k for k in np.argsort(-gains)[:MOST_PAIRS] if gains[k] > GAIN]
-    if gains[best].sum() < PAIRS_GAIN:
+    best = [k for k in np.argsort(-gains)[: SELECTION_RULES.most_pairs] if gains[k] > SELECTION_RULES.gain]
+    if gains[best].sum() < SELECTION_RULES.pairs_gain:
         return ()
     return tuple((int(first[k]), int(second[k])) for k in best)
 
 
 def pair_gains(points: Array, left: Array) -> Array:
-    """Gain in log evidence by a mean for each cell of the bins of two inputs, shape (inputs, inputs)."""
+    """Gain in log marginal likelihood by a mean for each cell of two inputs' bins, shape (inputs, inputs)."""
     rows, inputs = points.shape
-    shape = (inputs, BINS, inputs, BINS)
-    members = np.zeros((rows, inputs * BINS))  # 1 for the bin of each input that a row is in
+    shape = (inputs, SELECTION_RULES.bins, inputs, SELECTION_RULES.bins)
+    members = np.zeros((rows, inputs * SELECTION_RULES.bins))  # indicators of the bin of each input
     for j, column in enumerate(points.T):
-        members[np.arange(rows), j * BINS + bins_of(column)] = 1
+        members[np.arange(rows), j * SELECTION_RULES.bins + bins_of(column)] = 1
     sizes = (members.T @ members).reshape(shape)
     gains = np.zeros((inputs, inputs))
     for column in left.T:
         centred = column - column.mean()
         sums = (members.T @ (members * centred[:, None])).reshape(shape)
-        explained = (sums**2 / (sizes + BIN_PRECISION)).sum(axis=(1, 3)) / (centred @ centred + 1e-12)
+        explained = (sums**2 / (sizes + SELECTION_RULES.bin_precision)).sum(axis=(1, 3)) / (
+            centred @ centred + 1e-12
+        )
         gains -= rows / 2 * np.log1p(-np.minimum(explained, 1 - 1e-9))
-    return gains - left.shape[1] / 2 * np.log1p(sizes / BIN_PRECISION).sum(axis=(1, 3))
+    return gains - left.shape[1] / 2 * np.log1p(sizes / SELECTION_RULES.bin_precision).sum(axis=(1, 3))
 
 
 def bins_of(column: Array) -> NDArray[np.intp]:
-    """Number of the bin of each row: the values of a column that has few, otherwise its quantiles."""
+    """Bin of each row: by distinct values if there are few, otherwise by quantiles."""
     values = np.unique(column)
-    if len(values) > BINS:
-        values = np.unique(np.quantile(column, np.arange(BINS) / BINS))
+    if len(values) > SELECTION_RULES.bins:
+        values = np.unique(np.quantile(column, np.arange(SELECTION_RULES.bins) / SELECTION_RULES.bins))
     return np.asarray(np.searchsorted(values, column, side="right") - 1)
-
-
-ENOUGH = 2.0  # times the tolerance, in standard deviations of a target: errors up to there may grow
-LEAST_BUMPS = 100  # that stay: what rows to come have to say is not known, and so few cost little
 
 
 def kept_features(
     features: Features, statistics: Statistics, posterior: Posterior, tolerance: float
 ) -> NDArray[np.bool_]:
-    """Which features are kept, shape (features,): all but bumps without which errors hardly grow.
+    """Mask of the features to keep, shape (features,): all but centres without which errors hardly grow.
 
-    The bump goes that the readout misses least, one after the other: without feature j the squared errors
-    grow by w_j²/(Λ⁻¹)_jj, (43). What counts is how large errors would be with endless rows, Σe²/(n − d) for
-    d weights that the rows determine, so that features do not stay for the noise that they have learned.
-    Errors may grow by the tolerance, or up to twice that share of the target's standard deviation.
+    Backward elimination: the centre with the smallest cost is removed first; without feature j the squared
+    errors grow by w_j²/(Λ⁻¹)_jj, (43). The criterion estimates the error with unlimited rows, Σe²/(n − d) for
+    d effective degrees of freedom, so that features are not kept for fitted noise. Errors may grow by the
+    tolerance, or up to twice that share of the target's standard deviation.
 
     Parameters
     ----------
     features
         The features.
     statistics
-        Sums of some rows.
+        Statistics of some rows.
     posterior
-        What they say.
+        Posterior from them.
     tolerance
-        Share by which the root of the mean squared error may grow; with 0 all are kept.
+        Relative growth of the root mean squared error that is allowed; with 0 all are kept.
 
     Examples
     --------
@@ -243,29 +279,31 @@ def kept_features(
     """
     kept = np.ones(len(features), np.bool_)
     radial_bases = sum(len(group.centres) for group in features.radial_bases)
-    if not tolerance or posterior.face is not None or radial_bases <= LEAST_BUMPS:
+    if not tolerance or posterior.face is not None or radial_bases <= SELECTION_RULES.least_centres:
         return kept
     precision = posterior.prior.diagonal
     inverse = inverse_of(posterior.factor)  # Λ⁻¹
     weights = posterior.weights.copy()
     left = statistics.square - np.einsum("ij,ij->j", weights, statistics.moment)  # (outputs,)
-    usual = left / (statistics.count - determined(inverse, precision, kept))
+    usual = left / (statistics.count - effective_freedom(inverse, precision, kept))
     variance = statistics.square / statistics.count - (statistics.moment[0] / statistics.count) ** 2
-    allowed = np.maximum((1 + tolerance) ** 2 * usual, (ENOUGH * tolerance) ** 2 * variance)
-    may_go = np.arange(len(features)) >= len(features) - radial_bases
-    for _ in range(radial_bases - LEAST_BUMPS):
+    allowed = np.maximum(
+        (1 + tolerance) ** 2 * usual, (SELECTION_RULES.free_error * tolerance) ** 2 * variance
+    )
+    removable = np.arange(len(features)) >= len(features) - radial_bases
+    for _ in range(radial_bases - SELECTION_RULES.least_centres):
         own = np.diag(inverse)
         cost = np.full(len(features), np.inf)
-        cost[may_go] = (weights[may_go] ** 2 / usual).sum(axis=1) / own[may_go]
+        cost[removable] = (weights[removable] ** 2 / usual).sum(axis=1) / own[removable]
         j = int(np.argmin(cost))
         left = left + weights[j] ** 2 / own[j]
         column = inverse[:, j] / own[j]
         weights -= np.outer(column, weights[j])
-        inverse = dger(-1.0, column, inverse[j].copy(), a=inverse, overwrite_a=True)  # where it is
-        may_go[j] = False
+        inverse = dger(-1.0, column, inverse[j].copy(), a=inverse, overwrite_a=True)  # in place
+        removable[j] = False
         without = kept.copy()
         without[j] = False
-        errors = left / (statistics.count - determined(inverse, precision, without))
+        errors = left / (statistics.count - effective_freedom(inverse, precision, without))
         if np.mean(errors / allowed) > 1:
             break
         kept = without
@@ -273,18 +311,18 @@ def kept_features(
 
 
 def inverse_of(factor: Array) -> Array:
-    """Λ⁻¹ of the lower Cholesky factor of Λ."""
+    """Λ⁻¹ from the lower Cholesky factor of Λ."""
     lower = np.tril(dpotri(factor, lower=1)[0])
     return np.asfortranarray(lower + np.tril(lower, -1).T)
 
 
-def determined(inverse: Array, precision: Array, kept: NDArray[np.bool_]) -> float:
-    """How many weights the rows determine, and not the prior."""
+def effective_freedom(inverse: Array, precision: Array, kept: NDArray[np.bool_]) -> float:
+    """Effective degrees of freedom of the features that are kept: Σ 1 − λ(Λ⁻¹)_jj."""
     return float((1 - precision * np.diag(inverse))[kept].sum())
 
 
 def pruned_prior(prior: Prior, kept: NDArray[np.bool_]) -> Prior:
-    """The prior of the features that are kept; groups that lose all of them are gone."""
+    """The prior of the features that are kept; groups that become empty are dropped."""
     sizes = np.add.reduceat(kept, prior.starts, dtype=np.int64) * (np.array(prior.sizes) > 0)
     there = (sizes > 0) | (np.array(prior.sizes) == 0)
     return replace(prior, sizes=tuple(sizes[there].tolist()), precisions=prior.precisions[there])

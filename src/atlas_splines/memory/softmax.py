@@ -1,9 +1,9 @@
-"""Classes: scores of features whose softmax makes classes most likely, and shares of several scores.
+"""Multinomial logistic regression on features with a Gaussian prior, and stacking of several class scores.
 
-Multinomial logistic regression with a Gaussian prior. The cross-entropy of softmax(φW) curves at most half
-as much as least squares do (Böhning and Lindsay 1988), and about as much as at the probabilities of least
-squares: L-BFGS on W, seen through one Cholesky factor of that curvature, needs some ten steps. Leave-one-out
-scores are those of one Newton step from all rows (Rahnama Rad and Maleki 2020).
+The Hessian of the cross-entropy of softmax(φW) is at most half that of least squares (Böhning and Lindsay,
+1988), and about that at the probabilities of least squares: L-BFGS on W, preconditioned by one Cholesky
+factor of the latter, needs some ten steps. Leave-one-out scores are one Newton step from the solution
+(Rahnama Rad and Maleki, 2020).
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ __all__ = [
     "ClassScores",
     "class_scores",
     "class_shares",
-    "mean_entropy",
     "most_likely",
 ]
 
@@ -37,36 +36,36 @@ Array = NDArray[np.float64]
 Singles = NDArray[np.float32]
 Numbers = NDArray[np.intp]
 
-STEPS = 40  # of the optimiser, from zero and with the curvature that bounds all
+STEPS = 40  # of the optimiser, from zero and preconditioned by the bound of the Hessian
 
 
 @dataclass(frozen=True)
 class ClassRules:
-    """How classes are fitted. The values were chosen on one fold of the tables of `benchmarks/tabular`.
+    """Rules of the fit of classes, chosen on one fold of the tables of `benchmarks/tabular`.
 
     Attributes
     ----------
     weaker_prior
-        The prior of least squares is divided by this: a score of classes is about twice as sure as one of
-        least squares. A search for its strength gained nothing once shares are chosen on all rows.
+        Divisor of the prior precision of least squares: scores of a softmax are about twice those of least
+        squares. A search for it gained nothing once shares are chosen on all rows.
     steps
-        Of the optimiser. Where classes are separable, later ones only make scores surer of themselves.
+        Optimiser steps. For separable classes later ones only make scores larger.
     least_curvature, least_guess
-        Of a row in the view of the optimiser, and of the probabilities that it is found at.
+        Least curvature of a row in the preconditioner, and least probability that it is computed at.
     least_rest
-        Share of a leave-one-out score that is not the row's own, at least.
+        Least value of 1 − leverage in a leave-one-out score.
     share_deviations
         Prior standard deviations of the shares of smooth and of local scores, around (1, 0). Local scores are
-        regressions on indicators, and a tenth of a score of softmax or so.
+        regressions on indicators, about a tenth of softmax scores.
     imaginary_rows
-        Rows of no class, spread over all rows: n rows without a mistake do not promise that the next has
-        none.
+        Pseudo-rows of a uniform class distribution, spread over all rows: n rows without an error do not
+        imply that the next has none.
     largest_share, least_share
-        Of any scores; and of local ones, with less of which they are left out.
+        Largest share of any scores; least share of local ones, with less of which they are left out.
     folds
-        Without each of which scores within a cone are found again: they have no Newton step.
+        Folds for out-of-fold scores with constraints, where there is no Newton step.
     most_rows
-        Whose features are held at once.
+        Rows whose features are in memory at the same time.
     """
 
     weaker_prior: float = 4.0
@@ -83,19 +82,19 @@ class ClassRules:
 
 
 CLASS_RULES = ClassRules()
-RIDGES = (0.0, 1e-6, 1e-5, 1e-4, 1e-3)  # relative, tried until a factor exists in single precision
+RIDGES = (0.0, 1e-6, 1e-5, 1e-4, 1e-3)  # relative, in turn until a factor exists in single precision
 
 
 @dataclass(frozen=True, eq=False)
 class ClassScores:
-    """Scores of classes that features give.
+    """Class scores from features.
 
     Attributes
     ----------
     weights
-        Of the features, shape (features, classes).
+        Weights of the features, shape (features, classes).
     leave_out
-        Computes `left_out`, which takes a third of the time of all and which an update does not need.
+        Computes `left_out`, which takes a third of the whole time and which an update does not need.
     """
 
     weights: Array
@@ -103,7 +102,7 @@ class ClassScores:
 
     @cached_property
     def left_out(self) -> Array:
-        """Scores of each row without it, or without its group: (rows, classes)."""
+        """Leave-one-out scores, or without each row's group: shape (rows, classes)."""
         return self.leave_out()
 
 
@@ -115,18 +114,18 @@ def class_scores(
     groups: Numbers | None = None,
     rules: ClassRules = CLASS_RULES,
 ) -> ClassScores:
-    """The most likely weights of features, and leave-one-out scores.
+    """Maximum a posteriori weights of features, and leave-one-out scores.
 
     Parameters
     ----------
     phi, labels, weights
-        Features (rows, features), indicators of classes (rows, classes), and weights of rows, about 1.
+        Features (rows, features), class indicators (rows, classes), and weights of rows, about 1.
     posterior
-        Least squares of the same data: it has the prior, the first guess, and maybe a cone for the weights.
+        Least squares on the same data: it has the prior, the initial probabilities, and constraints if any.
     groups
         Rows with the same number are left out together, shape (rows,).
     rules
-        How.
+        Rules of the fit.
 
     Examples
     --------
@@ -146,7 +145,9 @@ def class_scores(
     precision = precision / 2 if targets.shape[1] == 1 else precision  # of a difference of two scores
     guess = (phi @ posterior.weights).clip(rules.least_guess, 1 - rules.least_guess)
     guess = _free(guess / guess.sum(axis=1, keepdims=True))
-    curvature = np.maximum(_steepness(targets) * (guess * (1 - guess)).max(axis=1), rules.least_curvature)
+    curvature = np.maximum(
+        _curvature_unit(targets) * (guess * (1 - guess)).max(axis=1), rules.least_curvature
+    )
     factor = _curvature_factor(features, weights * curvature, precision)
     found = _descend(features, targets, weights, precision, factor, rules)
     given = (features, found, targets, weights, precision, groups, rules)
@@ -156,7 +157,7 @@ def class_scores(
 def class_shares(
     scores: Sequence[Array], labels: Array, weights: Array, rules: ClassRules = CLASS_RULES
 ) -> Array:
-    """Shares of out-of-sample scores that make rows most likely, near (1, 0, …) if rows are few.
+    """Shares of out-of-sample scores by penalised maximum likelihood, near (1, 0, …) if rows are few.
 
     Examples
     --------
@@ -185,33 +186,33 @@ def class_shares(
     return np.asarray(minimize(loss, alone, jac=True, method="L-BFGS-B", bounds=bounds).x)
 
 
-# --- two classes are one column: the score of the second against the first ------------------------------
+# --- two classes are one column: the score of the second relative to the first --------------------------
 
 
 def _free(of_classes: Array) -> Array:
-    """The second of two columns, or all of more."""
+    """The second of two columns, or all columns of more than two classes."""
     return of_classes[:, 1:] if of_classes.shape[1] == 2 else of_classes
 
 
 def _of_classes(free: Array) -> Array:
-    """Two columns of one, half of it each; or all of more."""
+    """Scores of two classes from their difference, ∓ half of it; others as they are."""
     return np.hstack([-free / 2, free / 2]) if free.shape[1] == 1 else free
 
 
 def _probabilities(scores: Array) -> Array:
-    """Of the second class, or of all."""
+    """Probability of the second class, or of all classes: shape (rows, columns)."""
     return np.asarray(expit(scores) if scores.shape[1] == 1 else softmax(scores, axis=1))
 
 
-def _steepness(targets: Singles) -> float:
-    """Over p(1 − p): of more than two classes a rival's score moves the other way."""
+def _curvature_unit(targets: Singles) -> float:
+    """Factor of p(1 − p) in the curvature: with more than two classes that of the bound."""
     return 1.0 if targets.shape[1] == 1 else 2.0
 
 
 def _descend(
     features: Singles, targets: Singles, weights: Array, precision: Array, factor: Singles, rules: ClassRules
 ) -> Singles:
-    """Weights of least cross-entropy, in single precision, which halves the traffic of features."""
+    """Weights of least penalised cross-entropy, in single precision, which halves the memory traffic."""
     shape = (features.shape[1], targets.shape[1])
     pull, weigh = precision.astype(np.float32)[:, None], weights.astype(np.float32)[:, None]
 
@@ -238,7 +239,7 @@ def _descend(
 
 
 def _curvature_factor(features: Singles, curvature: Array, precision: Array) -> Singles:
-    """Lower factor of Σ curvature·φφᵀ + precision."""
+    """Lower Cholesky factor of Σ curvature·φφᵀ + precision."""
     scaled = np.sqrt(curvature).astype(np.float32)[:, None] * features
     total = ssyrk(1.0, scaled.T, lower=1)
     diagonal = np.diag_indices(len(total))
@@ -249,7 +250,7 @@ def _curvature_factor(features: Singles, curvature: Array, precision: Array) -> 
         factor, failed = spotrf(ridged, lower=1, overwrite_a=1, clean=1)
         if not failed:
             return np.asarray(factor)
-    raise ArithmeticError("the features of the rows are too much alike for their classes to be told apart")
+    raise ArithmeticError("the features of the rows are too similar to distinguish their classes")
 
 
 def _left_out(
@@ -261,13 +262,13 @@ def _left_out(
     groups: Numbers | None,
     rules: ClassRules,
 ) -> Array:
-    """Scores of rows without them, or without their group: one Newton step from the weights of all rows."""
+    """Leave-one-out scores, or without each row's group: one Newton step from the weights of all rows."""
     scores = (features @ found).astype(np.float64)
     chances, left_out = _probabilities(scores), scores.copy()
     for k in range(scores.shape[1]):
-        curvature = weights * np.maximum(_steepness(targets) * chances[:, k] * (1 - chances[:, k]), 1e-6)
+        curvature = weights * np.maximum(_curvature_unit(targets) * chances[:, k] * (1 - chances[:, k]), 1e-6)
         factor = _curvature_factor(features, curvature, precision)
-        seen = strsm(1.0, factor, features.T, lower=1)  # (features, rows): their products are leverages
+        seen = strsm(1.0, factor, features.T, lower=1)  # (features, rows): inner products are leverages
         errors = weights * (targets[:, k] - chances[:, k])
         if groups is None:
             leverage = np.einsum("ij,ij->j", seen, seen).astype(np.float64)
@@ -281,7 +282,7 @@ def _left_out(
 
 
 def _members(groups: Numbers) -> list[Numbers]:
-    """Numbers of the rows of each group."""
+    """Row numbers of each group."""
     order = np.argsort(groups, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(groups[order])) + 1)
 
@@ -295,7 +296,7 @@ def _scores_within(
     groups: Numbers | None,
     rules: ClassRules,
 ) -> ClassScores:
-    """The same with weights in a cone, and out-of-fold scores."""
+    """The same with constraints on the weights, and out-of-fold scores."""
 
     def out_of_fold() -> Array:
         fold = np.arange(len(phi)) if groups is None else groups
@@ -310,12 +311,6 @@ def _scores_within(
     return ClassScores(most_likely(phi, labels, weights, precision, cone=cone), out_of_fold)
 
 
-def mean_entropy(scores: Array, labels: Array, weights: Array) -> float:
-    """Mean cross-entropy of the softmax of scores."""
-    each = logsumexp(scores, axis=1) - (scores * labels).sum(axis=1)
-    return float(np.average(each, weights=weights))
-
-
 def most_likely(
     phi: Array,
     labels: Array,
@@ -324,33 +319,33 @@ def most_likely(
     steps: int = STEPS,
     cone: Cone | None = None,
 ) -> Array:
-    """Weights of least cross-entropy plus ½ Σ precision·W², in a cone if there is one (features, classes)."""
+    """Weights of least cross-entropy plus ½ Σ precision·W², with constraints if any: (features, classes)."""
     shape = (phi.shape[1], labels.shape[1])
     curvature = phi.T @ (phi * (weights / 2)[:, None])
     curvature[np.diag_indices(shape[0])] += precision
-    view = FreeView(curvature) if cone is None else ConeView(curvature, cone)
+    variables = Preconditioned(curvature) if cone is None else Constrained(curvature, cone)
 
     def loss(flat: Array) -> tuple[float, Array]:
-        W = view.weights_of(flat.reshape(shape))
+        W = variables.weights_of(flat.reshape(shape))
         scores, pull = phi @ W, precision[:, None] * W
         total = logsumexp(scores, axis=1, keepdims=True)
         value = weights @ (total[:, 0] - (scores * labels).sum(axis=1)) + 0.5 * (W * pull).sum()
         slope = phi.T @ (weights[:, None] * (np.exp(scores - total) - labels)) + pull
-        return float(value), view.pulled_back(slope).ravel()
+        return float(value), variables.pulled_back(slope).ravel()
 
     found = minimize(
         loss,
         np.zeros(shape).ravel(),
         jac=True,
         method="L-BFGS-B",
-        bounds=view.bounds,
-        options={"maxiter": steps * view.patience},
+        bounds=variables.bounds,
+        options={"maxiter": steps * variables.patience},
     )
-    return view.weights_of(found.x.reshape(shape))
+    return variables.weights_of(found.x.reshape(shape))
 
 
-class FreeView:
-    """Weights L⁻ᵀV of variables V along which the bound curves by 1 everywhere."""
+class Preconditioned:
+    """Preconditioned variables V of weights L⁻ᵀV, for which the Hessian of the bound is the identity."""
 
     bounds = None
     patience = 1
@@ -359,21 +354,22 @@ class FreeView:
         self.factor = cholesky(curvature, lower=True, check_finite=False)
 
     def weights_of(self, seen: Array) -> Array:
-        """Weights of variables."""
+        """Weights from variables."""
         return np.asarray(solve_triangular(self.factor, seen, lower=True, trans="T", check_finite=False))
 
     def pulled_back(self, slopes: Array) -> Array:
-        """Slopes with respect to variables, of slopes with respect to weights."""
+        """Gradients with respect to variables from gradients with respect to weights."""
         return np.asarray(solve_triangular(self.factor, slopes, lower=True, check_finite=False))
 
 
-class ConeView:
-    """Weights in a cone: their free steps are seen through a factor, and those with a sign as they are.
+class Constrained:
+    """Constrained weights: free steps are preconditioned by a factor, and steps with a sign are only scaled.
 
-    The free ones follow the others, so that the bound does not mix both; and signs are bounds.
+    Free steps are conditioned on the others, so the Hessian of the bound is block diagonal; signs become
+    bounds.
     """
 
-    patience = 4  # times as many steps of the optimiser: what has a sign is only scaled
+    patience = 4  # times as many steps of the optimiser, for want of a full preconditioner
 
     def __init__(self, curvature: Array, cone: Cone) -> None:
         self.cone = cone
@@ -385,16 +381,16 @@ class ConeView:
         inner[:free] = solve_triangular(
             factor[:free, :free], inner[:free], lower=True, trans="T", check_finite=False
         )
-        self.steps = np.empty_like(inner)  # (features, variables): steps of variables
+        self.steps = np.empty_like(inner)  # (features, variables): steps per unit of each variable
         self.steps[np.ix_(order, order)] = inner
         self.bounds = [
             (0.0 if sign > 0 else None, 0.0 if sign < 0 else None) for sign in cone.monotonic.ravel().tolist()
         ]
 
     def weights_of(self, seen: Array) -> Array:
-        """Weights of variables."""
+        """Weights from variables."""
         return self.cone.weights_of(self.steps @ seen)
 
     def pulled_back(self, slopes: Array) -> Array:
-        """Slopes with respect to variables, of slopes with respect to weights."""
+        """Gradients with respect to variables from gradients with respect to weights."""
         return np.asarray(self.steps.T @ self.cone.pulled_back(slopes))

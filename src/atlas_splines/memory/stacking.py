@@ -1,8 +1,8 @@
-"""Stacking: kernels and shares of a local memory, chosen by out-of-sample predictions of its own rows.
+"""Stacking: kernels and shares of the parts of a local memory, by out-of-sample predictions of its own rows.
 
-Shares are non-negative least squares on leave-one-out predictions (Breiman 1996), of classes those of least
-cross-entropy. Rows to come beyond the end of a clock have shares of their own, found without blocks of
-neighbouring rows. Equation numbers refer to docs/math.md.
+Shares are non-negative least squares on leave-one-out predictions (Breiman, 1996, Stacked regressions); for
+classes they minimise the cross-entropy. Rows beyond the end of a clock have shares of their own, by block
+cross-validation in time. Equation numbers refer to docs/math.md.
 """
 
 from __future__ import annotations
@@ -39,29 +39,30 @@ Numbers = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class StackingRules:
-    """How a mixture is chosen.
+    """Rules of the choice of a mixture.
 
-    The values were chosen by hand on two folds of the tables of `benchmarks/tabular`, which also judge them.
-    `benchmarks/local_memory.py` compares some of them with others.
+    Chosen by hand on two folds of the tables of `benchmarks/tabular`, which also validate them.
+    `benchmarks/local_memory.py` compares some with alternatives.
 
     Attributes
     ----------
     share_deviation
-        Prior standard deviation of shares, around the smooth part alone.
+        Prior standard deviation of shares around the smooth part alone.
     forecasting_pull
-        Towards equal shares of rows to come, in mean squares of the targets.
+        Shrinkage of the shares of later rows to equal ones, in mean squares of the targets.
     least_share
-        Of a part in a mixture; with less it is left out.
+        Smallest share of a part; with less it is left out.
     blocks
-        Of neighbouring rows, each left out in turn.
+        Blocks of neighbouring rows in the cross-validation.
     forecast_rows
-        Newest rows that shares of rows to come are found from: half of the time of all 30,000 of a table.
+        Newest rows that the shares of later rows are found from: half of the time that all 30,000 of a table
+        take.
     clock_values
-        Different values of a sorted input from which on it is a clock and not a flag.
+        Distinct values of a sorted input from which on it is a clock and not a flag.
     box_rows, box_rows_of_classes, many_rows
-        Rows of a box; those of classes as long as there are not many rows.
+        Rows of a box; that of classes applies up to `many_rows` rows.
     class_steps
-        Of the optimiser of length scales for classes: more of them fit the samples, which are small.
+        Optimiser steps for length scales of classes: more of them overfit the samples, which are small.
     """
 
     share_deviation: float = 0.3
@@ -81,17 +82,17 @@ STACKING_RULES = StackingRules()
 
 @dataclass(frozen=True, eq=False)
 class Stacked:
-    """A memory that was chosen for rows.
+    """A local memory that was chosen for rows.
 
     Attributes
     ----------
     memory
-        The memory.
+        The local memory.
     state
         The state of its model.
     left_out
-        Out-of-sample predictions of the mixture for its rows, shape (rows, outputs): without each row, or
-        without its block. Length scales, features and shares were chosen with the row.
+        Out-of-sample predictions of the mixture for its rows, shape (rows, outputs): leave-one-out, or by
+        blocks. Length scales, features and shares were chosen with the row.
     """
 
     memory: LocalMemory
@@ -114,28 +115,28 @@ def stack(
     smooth_left_out: Array | None = None,
     rules: StackingRules = STACKING_RULES,
 ) -> Stacked:
-    """Choose kernels and shares for rows, of which features, sums and readout of the smooth part are known.
+    """Choose kernels and shares for rows, given the features, statistics and posterior of the smooth part.
 
     Parameters
     ----------
     rows
         The rows to keep.
     features, statistics, posterior
-        Of the smooth part, which has learned these rows and maybe others.
+        The smooth part, which was fitted to these rows and possibly others.
     loss, dtype
         Name of the loss, and dtype of the model.
     seed
-        Of the samples that kernels are chosen on.
+        Seed of the samples that kernels are chosen on.
     budget
-        Rows that are kept at most.
+        Most rows to keep.
     blocks
-        Numbers of rows that are left out together, together all rows; one by one without any.
+        Row numbers of each block for cross-validation, together all rows; leave-one-out without any.
     clocks
-        Inputs by which rows are sorted.
+        Inputs by which the rows are sorted.
     smooth_left_out
-        Out-of-sample predictions of the smooth part, if better ones are known than those of its readout.
+        Out-of-sample predictions of the smooth part, if better ones exist than those of its posterior.
     rules
-        How.
+        Rules of the choice.
     """
     of_classes = loss == "cross-entropy"
     few = of_classes and len(rows) <= rules.many_rows
@@ -151,7 +152,7 @@ def stack(
 
 
 def clocks_of(points: NDArray[np.floating], rules: StackingRules = STACKING_RULES) -> tuple[int, ...]:
-    """Inputs that only rise or only fall from row to row, with enough values that later rows lie beyond.
+    """Inputs that are sorted along the rows, with enough values that later rows lie beyond.
 
     Examples
     --------
@@ -168,9 +169,9 @@ def clocks_of(points: NDArray[np.floating], rules: StackingRules = STACKING_RULE
 def without_blocks(
     parts: Regression, statistics: Statistics, blocks: Sequence[Numbers]
 ) -> tuple[Array, list[Array]]:
-    """Predictions of the smooth part without blocks: for their rows, and for all rows without each.
+    """Predictions of the smooth part without blocks: for their rows, and for all rows without each block.
 
-    Sums without those of a block are exact; features and prior stay. Shapes are (rows, outputs).
+    Statistics without a block are exact; features and prior stay. Shapes are (rows, outputs).
     """
     points, targets, weights = parts.rows.points.astype(np.float64), parts.targets, parts.distinct.row_weights
     phi, found, everywhere = parts.features(points), np.empty_like(targets), []
@@ -194,7 +195,7 @@ def _stack_numbers(
     smooth_left_out: Array | None,
     rules: StackingRules,
 ) -> Stacked:
-    """Smooth part, regression on the target, and smooth part plus regression on its residuals."""
+    """Shares of the smooth part, regression on the target, and regression on the smooth part's residuals."""
     kernels = [
         LaplaceKernel.of(parts.distinct, parts.left_by(part), seed + k) for k, part in enumerate(_PARTS)
     ]
@@ -210,13 +211,13 @@ def _stack_numbers(
         smooth = parts.smooth_left_out if smooth_left_out is None else smooth_left_out
         residuals = parts.smooth_left_out + on_residuals.leave_one_out
         columns = [smooth, on_target.leave_one_out, residuals]
-    weights = parts.distinct.row_weights * _steady(columns, parts.targets)
+    weights = parts.distinct.row_weights * _robust_weights(columns, parts.targets)
     shares = stacking_shares(columns, parts.targets, weights, rules.share_deviation)
     shares[1:][shares[1:] < rules.least_share] = 0
     components = [
         Component(k, part, float(s)) for k, part, s in zip(kernels, _PARTS, shares[1:], strict=True)
     ]
-    # the kernel of the target is kept in any case: later rows are predicted with it
+    # the kernel of the target is kept in any case: recent local regressions use it
     kept = [each for each in components if each.share > 0 or each.of == "target"]
     fits = {"target": on_target, "smooth": on_residuals}
     known = Mixture(float(shares[0] + shares[2]), 0.0, tuple(kept))
@@ -225,10 +226,10 @@ def _stack_numbers(
     return Stacked(memory, state, sum(s * column for s, column in zip(shares, columns, strict=True)))
 
 
-def _steady(columns: Sequence[Array], targets: Array) -> Array:
-    """Weights by which a few rows with large errors do not decide shares, shape (rows,): 1/(1 + |e|/median).
+def _robust_weights(columns: Sequence[Array], targets: Array) -> Array:
+    """Robust weights of rows, 1/(1 + |e|/median), shape (rows,): large residuals do not determine the shares.
 
-    On 12 tables the error was 0.3 % less with them than without, on those with heavy tails 3 %.
+    On 12 tables the error was 0.3 % smaller with them than without, on those with heavy tails 3 %.
     """
     size = np.mean([np.abs(column - targets).mean(axis=1) for column in columns], axis=0)
     return 1 / (1 + size / max(np.median(size), 1e-12))
@@ -238,7 +239,7 @@ _PARTS: tuple[Part, Part] = ("target", "smooth")
 
 
 def _newest(parts: Regression, statistics: Statistics, rules: StackingRules) -> tuple[Regression, Statistics]:
-    """The parts of the newest rows alone, with a smooth part of their own, if there are many rows."""
+    """Regression on the newest rows alone, with a smooth part of their own, if there are many rows."""
     if len(parts.rows) <= rules.forecast_rows:
         return parts, statistics
     rows = parts.rows.take(slice(-rules.forecast_rows, None))
@@ -262,12 +263,12 @@ def _forecasting_mixture(
     seed: int,
     rules: StackingRules,
 ) -> Mixture:
-    """Shares for rows beyond the end of a clock, found without blocks of neighbouring rows.
+    """Shares for rows beyond the end of a clock, by cross-validation on blocks of neighbouring rows.
 
     Candidates are the smooth and the linear part, regression on the target with and without the clocks, and
-    the linear part plus regression on what it leaves, with the kernel of the target: one of its own took a
-    tenth of a fit, and errors by time of four tables with clocks in `benchmarks/tabular` were 3 % larger.
-    Without clocks length scales are others: with those of the target errors of `hotel-rates` grew by 11 %.
+    the linear part plus regression on its residuals, with the kernel of the target: a kernel of its own took
+    a tenth of a fit, and errors by time of four tables with clocks in `benchmarks/tabular` were 3 % larger.
+    Without clocks length scales differ: with those of the target errors of `hotel-rates` grew by 11 %.
     """
     blocks = np.array_split(np.arange(len(parts.rows)), rules.blocks)
     smooth, _ = without_blocks(parts, statistics, blocks)
@@ -315,7 +316,7 @@ def _without_clocks(parts: Regression, clocks: Sequence[int], seed: int) -> Lapl
 def _stack_classes(
     parts: Regression, dtype: str, seed: int, budget: int, blocks: Sequence[Numbers], rules: StackingRules
 ) -> Stacked:
-    """Smooth scores and local regression on indicators, with length scales common to all classes."""
+    """Shares of smooth scores and of local regression on indicators, with length scales of all classes."""
     labels, weights = parts.targets, parts.distinct.row_weights
     free = labels[:, 1:] if labels.shape[1] == 2 else labels
     kernel_rules = replace(KERNEL_RULES, steps=rules.class_steps, length_factors=(1.0,), noise_factors=(1.0,))

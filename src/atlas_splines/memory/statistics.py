@@ -1,4 +1,8 @@
-"""Statistics: exact sums of a linear model's data, the same to the bit in any order and in any pieces."""
+"""Sufficient statistics of linear regression as exact sums: equal bit for bit in any order and any pieces.
+
+Reproducible summation in fixed point (Demmel and Nguyen, 2015): rows are rounded to a grid on which sums are
+exact.
+"""
 
 from __future__ import annotations
 
@@ -24,27 +28,27 @@ Piece = Plain | tuple[Array, Array, Array | None, Keys | None]  # and their leve
 
 BITS = 16  # features and targets are whole multiples of 2^-16
 UNIT = 2.0**BITS
-EXACT = 2**53  # float64 adds whole numbers up to here without rounding, in any order
-LARGEST = 2**63 - 1  # of a total
-FARTHEST = 10_000.0  # standard deviations of the target; what lies beyond counts as this
-HEAVIEST = 2.0**16  # weight of one row
-LEVELS = "levels."  # begins the names of arrays of sums by level
+EXACT = 2**53  # float64 adds integers up to here without rounding, in any order
+LARGEST = 2**63 - 1  # largest total
+FARTHEST = 10_000.0  # targets are clipped to so many standard deviations
+HEAVIEST = 2.0**16  # largest weight of a row
+LEVELS = "levels."  # prefix of the names of arrays of sums by level
 
 
 class Statistics:
-    """Exact sums of a linear model's data: Σwφφᵀ, Σwφyᵀ, Σwy², Σw; and by level, where rows have some.
+    """Exact sums of the data of a linear model: Σwφφᵀ, Σwφyᵀ, Σwy², Σw; and by level, where rows have levels.
 
-    A row of weight w counts as √w·(φ, y, 1), each number of it rounded to a multiple of 2⁻¹⁶; with w = 1 that
-    is the row itself. Products are multiples of 2⁻³², and float64 sums so few of them that none exceeds 2⁵³
-    of these: BLAS may add them in any order, and nothing is rounded. Totals are kept in
-    64-bit integers, Σy² and Σw in Python's; 2·10⁹ rows of weight 1 fit, and more raise an OverflowError.
+    A row of weight w enters as √w·(φ, y, 1), rounded to multiples of 2⁻¹⁶; with w = 1 that is the row itself.
+    Products are multiples of 2⁻³², and float64 sums so few at a time that none exceeds 2⁵³ of these: BLAS may
+    add them in any order without rounding. Totals are 64-bit integers, Σy² and Σw Python's; 2·10⁹ rows of
+    weight 1 fit, and more raise an OverflowError.
 
     Parameters
     ----------
     features
-        Number of features; their values are at most 1 in size, and larger ones are levelled off at 1.
+        Number of features; values are clipped to [−1, 1].
     outputs
-        Number of targets. Their standard deviation should be about 1; one beyond ±10,000 counts as that.
+        Number of targets, with standard deviations of about 1; values are clipped to ±10,000.
 
     Examples
     --------
@@ -103,11 +107,11 @@ class Statistics:
 
     @property
     def levels(self) -> LevelStatistics:
-        """Sums by level as whole numbers; empty if no row has levels."""
+        """Sums by level as integers; empty if no row has levels."""
         return self._levels
 
     def add(self, phi: Array, y: Array, weights: Array | None = None, levels: Keys | None = None) -> None:
-        """Count rows in.
+        """Add rows.
 
         Parameters
         ----------
@@ -123,20 +127,20 @@ class Statistics:
         self._take([(phi, y, weights, levels)], 1)
 
     def add_pieces(self, pieces: Iterable[Piece]) -> None:
-        """Count rows in that come in pieces, each as `add` takes it; that is faster than adding each."""
+        """Add rows in pieces, each as `add` takes it; faster than adding one by one."""
         self._take(pieces, 1)
 
     def subtract(
         self, phi: Array, y: Array, weights: Array | None = None, levels: Keys | None = None
     ) -> None:
-        """Take rows away that were counted in; what remains is as if they had never come."""
+        """Subtract rows that were added; what remains is as if they had never been."""
         self._take([(phi, y, weights, levels)], -1)
 
     def _take(self, pieces: Iterable[Piece], sign: int) -> None:
         sums, square, count = Products(self._moment.shape), self._square, self._count
         whole, by_level = np.empty((0, self.features)), NO_LEVELS
         for phi, y, weights, *keys in pieces:
-            if len(phi) > len(whole):  # used again for each piece: fresh memory costs as much as the work
+            if len(phi) > len(whole):  # one buffer for all pieces: allocation costs as much as the work
                 whole = np.empty((len(phi), self.features))
             phi, y, root = on_grid(phi, y, weights, self._moment.shape, whole[: len(phi)])
             square = [total + sign * more for total, more in zip(square, sum_squares(y), strict=True)]
@@ -175,7 +179,7 @@ class Statistics:
         return total
 
     def __eq__(self, other: object) -> bool:
-        """Whether all sums are the same to the last bit."""
+        """Whether all sums are equal bit for bit."""
         if not isinstance(other, Statistics):
             return NotImplemented
         scalars = (self._count, self._square) == (other._count, other._square)
@@ -185,15 +189,15 @@ class Statistics:
     __hash__ = None  # type: ignore[assignment]  # mutable
 
     def copy(self) -> Statistics:
-        """Statistics of the same data that go their own way."""
+        """An independent copy."""
         return self + Statistics(self.features, self.outputs)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Half of a symmetric matrix is enough for a pickle."""
+        """Pickle the upper triangle of the symmetric matrix only."""
         return Statistics.from_arrays, (self.to_arrays(),)
 
     def widened(self, places: NDArray[np.intp], features: int) -> Statistics:
-        """Statistics of more features, which were zero in all rows so far; the old ones get these places.
+        """Statistics of more features, zero in all rows so far; `places` are those of the present ones.
 
         Examples
         --------
@@ -219,25 +223,25 @@ class Statistics:
         return narrower
 
     def without_levels(self) -> Statistics:
-        """The same sums, but none by level."""
+        """The same sums without those by level."""
         plain = self.copy()
         plain._levels = NO_LEVELS
         return plain
 
     def with_levels_of(self, least: int) -> Statistics:
-        """The same sums, but by level only where a level has at least so many rows."""
+        """The same sums, by level only for levels of at least so many rows."""
         fewer = self.copy()
         fewer._levels = self._levels.with_rows(least * UNIT**2)
         return fewer
 
     def without_levels_at(self, keys: Keys) -> Statistics:
-        """The same sums, but none by these levels."""
+        """The same sums without those of some levels."""
         fewer = self.copy()
         fewer._levels = self._levels.without(keys)
         return fewer
 
     def with_outputs(self, places: NDArray[np.intp], outputs: int) -> Statistics:
-        """Statistics of more targets, which were zero in all rows so far; the old ones get these places.
+        """Statistics of more targets, zero in all rows so far; `places` are those of the present ones.
 
         Examples
         --------
@@ -255,9 +259,9 @@ class Statistics:
         return wider.copy()
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Everything as arrays of integers for a file: of the symmetric matrix the upper triangle alone.
+        """Integer arrays for a file: of the symmetric matrix the upper triangle only.
 
-        Arrays of sums by level are there only if rows have levels.
+        Arrays of sums by level are included only if rows have levels.
 
         Examples
         --------
@@ -275,7 +279,7 @@ class Statistics:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Statistics:
-        """Statistics of a file; every bit is as it was."""
+        """Statistics from the arrays of a file, bit for bit."""
         statistics = cls(*arrays["moment"].shape)
         statistics._gram = symmetric(arrays["gram"].astype(np.int64), statistics.features)
         statistics._moment = arrays["moment"].astype(np.int64)
@@ -291,9 +295,9 @@ class Statistics:
 def on_grid(
     phi: Array, y: Array, weights: Array | None, shape: tuple[int, ...], whole: Array | None = None
 ) -> tuple[Array, Array, Array]:
-    """Rows times the roots of their weights, and the roots, as whole numbers of the quantum in float64.
+    """Rows times the roots of their weights, and the roots, as integers in units of 2⁻¹⁶, in float64.
 
-    The features are written to `whole`, shape (rows, features), if that is given.
+    The features are written to `whole`, shape (rows, features), if it is given.
     """
     phi, y = np.asarray(phi, np.float64), np.asarray(y, np.float64)
     if phi.ndim != 2 or y.ndim != 2 or (phi.shape[1], y.shape[1]) != shape or len(phi) != len(y):
@@ -310,7 +314,7 @@ def on_grid(
 
 
 class Products:
-    """Sums of products of whole numbers: in float64 as long as that is exact, and then in integers.
+    """Sums of products of integers: in float64 as long as that is exact, then in int64.
 
     Parameters
     ----------
@@ -324,24 +328,24 @@ class Products:
         self._start()
 
     def _start(self) -> None:
-        self._upper: Array = np.zeros(self._gram.shape, order="F")  # of ΣΦᵀΦ; what is below stays zero
+        self._upper: Array = np.zeros(self._gram.shape, order="F")  # ΣΦᵀΦ; its lower triangle stays zero
         self._products: Array = np.zeros(self._moment.shape)
-        self._reach = 0.0  # no sum is larger
+        self._reach = 0.0  # bound of all sums
 
     def add(self, phi: Array, y: Array, largest: float) -> None:
-        """Count rows in, none of whose features is larger."""
+        """Add rows whose features are at most `largest`."""
         product = largest * max(largest, np.abs(y).max(initial=1))
         step = max(int(EXACT // product), 1)
         for begin in range(0, len(phi), step):
             part, targets = phi[begin : begin + step], y[begin : begin + step]
             if self._reach + len(part) * product > EXACT:
-                self._settle()
+                self._flush()
             self._reach += len(part) * product
             self._upper = dsyrk(1.0, part.T, beta=1.0, c=self._upper, overwrite_c=1)
             self._products += part.T @ targets
 
-    def _settle(self) -> None:
-        """Let integers take over what float64 has summed."""
+    def _flush(self) -> None:
+        """Add the sums of float64 to the integers."""
         upper = self._upper.astype(np.int64)
         self._gram += upper
         upper[np.diag_indices_from(upper)] = 0
@@ -350,15 +354,15 @@ class Products:
         self._start()
 
     def totals(self) -> tuple[Integers, Integers]:
-        """ΣΦᵀΦ and ΣΦᵀy, exactly."""
-        self._settle()
+        """ΣΦᵀΦ and ΣΦᵀy, exact."""
+        self._flush()
         return self._gram, self._moment
 
 
 def sum_squares(columns: Array) -> list[int]:
-    """Exact Σy² of each column of whole numbers.
+    """Exact Σy² of each column of integers.
 
-    A number y = 2²⁰a + b has the square 2⁴⁰a² + 2²¹ab + b²: each part is summed in integers of 64 bits.
+    With y = 2²⁰a + b, y² = 2⁴⁰a² + 2²¹ab + b²: each part is summed in 64-bit integers.
     """
     high, low = np.divmod(columns.astype(np.int64), 2**20)
     parts = zip(
@@ -368,9 +372,9 @@ def sum_squares(columns: Array) -> list[int]:
 
 
 def refuse_overflow(count: int, square: Sequence[int]) -> None:
-    """No sum of products exceeds √(Σa²·Σb²), so these totals tell whether one could leave its 64 bits."""
+    """Raise if a sum could exceed 64 bits: by Cauchy–Schwarz none exceeds √(Σa²·Σb²)."""
     if count < 0 or min(square) < 0:
-        raise ValueError("rows were taken away that had never been counted in")
+        raise ValueError("rows were subtracted that had never been added")
     if max(count, math.isqrt(count * max(square))) > LARGEST:
         raise OverflowError(
             "the sums of so many rows, or of such large ones, do not fit into 64-bit integers"
@@ -378,7 +382,7 @@ def refuse_overflow(count: int, square: Sequence[int]) -> None:
 
 
 def limbs(total: int) -> tuple[int, int]:
-    """A large integer as two of at most 63 bits."""
+    """A large integer as two of at most 63 bits each."""
     return total >> 62, total & (2**62 - 1)
 
 

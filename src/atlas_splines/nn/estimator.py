@@ -13,16 +13,8 @@ from torch import Tensor, nn
 
 from atlas_splines.estimators.targets import ROOT_OF_ZERO, least_count
 from atlas_splines.memory.conformal import ConformalScores
-from atlas_splines.memory.data_density import (
-    ENOUGH,
-    ENOUGH_IN_PAIR,
-    GRAIN,
-    HALF,
-    QUANTILES,
-    USUAL,
-    DataDensity,
-)
-from atlas_splines.memory.error_model import LARGEST, ErrorModel, ResidualScale
+from atlas_splines.memory.data_density import DENSITY_RULES, DataDensity
+from atlas_splines.memory.error_model import SCALE_RULES, ErrorModel, ResidualScale
 from atlas_splines.memory.features import Features
 from atlas_splines.memory.pool import Pool
 from atlas_splines.memory.posterior import Posterior
@@ -95,9 +87,9 @@ class Uncertainty(nn.Module):
         """
         return self._blended(charts, points, predicted, ErrorModelModule.ends, sized=True)
 
-    def most_innovation(self, charts: nn.ModuleList, points: Tensor, predicted: Tensor) -> Tensor:
+    def largest_surprisal(self, charts: nn.ModuleList, points: Tensor, predicted: Tensor) -> Tensor:
         """The largest −log p of a class that is in the set: (points,)."""
-        return self._blended(charts, points, predicted, ErrorModelModule.most_innovation, sized=False)
+        return self._blended(charts, points, predicted, ErrorModelModule.largest_surprisal, sized=False)
 
     def support(self, charts: nn.ModuleList, points: Tensor, predicted: Tensor) -> Tensor:
         """Support of predictions by the data density, from 0 to 1: (points,)."""
@@ -141,7 +133,7 @@ class ErrorModelModule(nn.Module):
         inside = points.clamp(0, 1)
         return torch.stack([ends(inside, predicted[:, k]) for k, ends in enumerate(self.outputs)], dim=1)
 
-    def most_innovation(self, points: Tensor, predicted: Tensor) -> Tensor:
+    def largest_surprisal(self, points: Tensor, predicted: Tensor) -> Tensor:
         """The largest −log p of a class that is in the set: (points,)."""
         return torch.full_like(predicted[:, 0], self.most)
 
@@ -178,7 +170,7 @@ class EndsModule(nn.Module):
         place = interpolated(predicted, exact["knots"], exact["places"])[:, None]
         logs = splines_at(torch.cat([inside[:, exact["inputs"]], place], dim=1), exact["coarse"])
         logs = exact["constant"] + logs + splines_at(place, exact["fine"])
-        size = logs.clamp(-LARGEST, LARGEST).exp()
+        size = logs.clamp(-SCALE_RULES.largest_log, SCALE_RULES.largest_log).exp()
         low, high = exact["ends"]
         ends = [interpolated(predicted, exact["centres"], end) for end in (low, high)]
         return size[:, None] * torch.stack(ends, dim=1)
@@ -195,7 +187,7 @@ class Leverage(nn.Module):
         for name in ("coarse", "linear"):
             arrays[name] = np.array(getattr(features, name), np.int64)
         for k, group in enumerate(features.radial_bases):
-            both = group.both_sides
+            both = group.two_sided_lengths
             arrays |= {
                 f"scale_{k}": 1 / both,
                 f"bells_{k}": group.centres / both,
@@ -236,14 +228,18 @@ class DataDensityModule(nn.Module):
             data_density.cell_counts.alone,
             data_density.cell_counts.paired,
         )  # (inputs, cells), (pairs, side, side)
-        enough = np.minimum(counts.sum(axis=1, keepdims=True) / data_density.cells, ENOUGH)
+        enough = np.minimum(counts.sum(axis=1, keepdims=True) / data_density.cells, DENSITY_RULES.enough)
         rows = np.maximum(paired.sum(axis=(1, 2)), 1.0)[:, None, None]
         expected = paired.sum(axis=2, keepdims=True) * paired.sum(axis=1, keepdims=True) / rows
         first, second = np.array(data_density.inputs, np.int64)[data_density.pairs.T]
         self.cells, self.side, self.pairs = data_density.cells, data_density.side, len(data_density.pairs)
         self.exact = Exact(
             {
-                "alone": np.log(np.minimum((counts + HALF) / (enough + HALF), 1)).ravel(),
+                "alone": np.log(
+                    np.minimum(
+                        (counts + DENSITY_RULES.pseudo_count) / (enough + DENSITY_RULES.pseudo_count), 1
+                    )
+                ).ravel(),
                 "starts": data_density.cells * np.arange(len(counts)),  # of an input among all cells
                 "first": first,  # input of each pair
                 "second": second,
@@ -251,7 +247,7 @@ class DataDensityModule(nn.Module):
                 "near": paired.ravel(),
                 "expected": expected.ravel(),
                 "usual": data_density.usual,  # (views, quantiles)
-                "share": np.linspace(0, 1, QUANTILES),
+                "share": np.linspace(0, 1, DENSITY_RULES.quantiles),
             }
         )
 
@@ -262,7 +258,7 @@ class DataDensityModule(nn.Module):
             views.append(-leverage.clamp(min=1e-300).log())
         usual, share = self.exact["usual"], self.exact["share"]
         shares = [interpolated(view, usual[k], share) for k, view in enumerate(views)]
-        return (torch.stack(shares).amin(0) / USUAL).clamp(max=1)
+        return (torch.stack(shares).amin(0) / DENSITY_RULES.usual).clamp(max=1)
 
     def _marginal(self, inside: Tensor) -> Tensor:
         """Least marginal density over the inputs, relative to a sufficient count: (points,)."""
@@ -273,9 +269,12 @@ class DataDensityModule(nn.Module):
         """Least density over pairs, relative to independent inputs or a sufficient count: (points,)."""
         if not self.pairs:
             return torch.zeros_like(inside[:, 0])
-        places = [inside[:, self.exact[name]] * self.side + HALF for name in ("first", "second")]
+        places = [inside[:, self.exact[name]] * self.side + 0.5 for name in ("first", "second")]
         cells = [place.floor() for place in places]
-        uppers = [((p - c) * GRAIN).round() / GRAIN for p, c in zip(places, cells, strict=True)]
+        uppers = [
+            ((p - c) * DENSITY_RULES.grain).round() / DENSITY_RULES.grain
+            for p, c in zip(places, cells, strict=True)
+        ]
         near, expected = torch.zeros_like(uppers[0]), torch.zeros_like(uppers[0])
         row, column = (cell.to(torch.int64) for cell in cells)
         for a, b in ((0, 0), (0, 1), (1, 0), (1, 1)):
@@ -283,8 +282,13 @@ class DataDensityModule(nn.Module):
             corner = self.exact["corners"] + (row + a) * (self.side + 2) + column + b
             near = near + share * self.exact["near"][corner]
             expected = expected + share * self.exact["expected"][corner]
-        enough = expected.clamp(max=ENOUGH_IN_PAIR)
-        return ((near + HALF) / (enough + HALF)).amin(1).clamp(max=1).log()
+        enough = expected.clamp(max=DENSITY_RULES.enough_in_pair)
+        return (
+            ((near + DENSITY_RULES.pseudo_count) / (enough + DENSITY_RULES.pseudo_count))
+            .amin(1)
+            .clamp(max=1)
+            .log()
+        )
 
 
 def interpolated(x: Tensor, knots: Tensor, values: Tensor) -> Tensor:
@@ -473,7 +477,7 @@ class EstimatorModule(nn.Module):
     def _ends(self, uncertainty: Uncertainty, known: Tensor, out: Tensor) -> list[Tensor]:
         """Low and high ends of intervals, or sets of classes."""
         if self.classifies:
-            most = uncertainty.most_innovation(self.model.charts, known, out)
+            most = uncertainty.largest_surprisal(self.model.charts, known, out)
             is_likely = -out.log_softmax(1) <= most[:, None]
             return [is_likely | (out == out.amax(1, keepdim=True))]
         ends = uncertainty.ends(self.model.charts, known, out)  # (rows, outputs, 2)

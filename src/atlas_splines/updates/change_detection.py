@@ -185,7 +185,7 @@ def coverage_of(pool: Pool, box: Domain) -> float:
     """Share of the known rows in a box (inputs, 2): counted, or estimated where no rows are kept."""
     low, high = box.T
     if pool.memory is None:
-        return pool.features.crowding(pool.total, low, high)
+        return pool.features.share_in_box(pool.total, low, high)
     kept = pool.memory.rows
     inside = ((kept.points >= low) & (kept.points <= high)).all(axis=1)
     return float(kept.weights[inside].sum(dtype=np.float64) / kept.weights.sum(dtype=np.float64))

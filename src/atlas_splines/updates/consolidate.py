@@ -215,7 +215,7 @@ def _solved_without_charts(
     grown = _memory_of(state, pool, solved, points, outputs)
     if pool.error_model is not None or pool.combined_error_model is not None:
         grown = replace(grown, error_model=_error_model_of(state, grown, pool.combined_error_model, random))
-    grown = grown.with_output_mode("fading") if pool.output_mode == "fading" else grown
+    grown = grown.with_output_mode("decayed") if pool.output_mode == "decayed" else grown
     return model_in(grown.state_like(state.with_charts(()))), points
 
 

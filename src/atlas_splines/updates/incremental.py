@@ -111,7 +111,7 @@ def pool_rows(
     """
     pool = needed_pool(state)
     output_mode: OutputMode = (
-        pool.output_mode if pool.output_mode == "fading" else "mixture" if decide else "exact"
+        pool.output_mode if pool.output_mode == "decayed" else "ensemble" if decide else "cumulative"
     )
     # no charts for classes: an unseen class would count as a change
     decide = decide and pool.loss != "cross-entropy"
@@ -167,10 +167,10 @@ def settled(state: State, update: int) -> State:
     for k, chart in enumerate(charts):
         pool = memory_in(state_of(chart.content))
         if pool is not None and pool.holds(update):
-            charts[k] = chart_of(chart, pool.settling(update))
+            charts[k] = chart_of(chart, pool.with_checkpointed(update))
     model = memory_in(state)
     return replace(
-        state.with_charts(charts), pooled=state.pooled if model is None else model.settling(update)
+        state.with_charts(charts), pooled=state.pooled if model is None else model.with_checkpointed(update)
     )
 
 
@@ -211,7 +211,7 @@ def forget_rows(state: State, rows: Rows) -> State:
     rest = rows.take(routes == MODEL)
     if not len(rest):
         return state
-    return pool.forgotten(*as_doubles(rest)).with_output_mode("exact").state_like(state)
+    return pool.forgotten(*as_doubles(rest)).with_output_mode("cumulative").state_like(state)
 
 
 def chart_without(chart: Chart, rows: Rows) -> Chart:
@@ -310,7 +310,7 @@ def dependences(state: State, record: Record, is_whole: bool) -> Iterator[str]:
         yield f"later charts were fitted on top of update {number}"
     for chart in own:
         pool = memory_in(state_of(chart.content))
-        if pool is not None and (pool.recent or pool.experts.rows):
+        if pool is not None and (pool.recent or pool.expert_weights.rows):
             yield f"rows of later updates have joined a chart of update {number}"
         if any(overlap(chart.window.box_in(domain), other.window.box_in(domain)) for other in later):
             yield f"a later chart stands where update {number} has one"
@@ -353,7 +353,7 @@ def less(
     else:  # radial basis functions that were added later do not count its rows
         pool = pool.without_growth(None, points)
         total, others = less_rows(pool, update, points, targets, weights)
-    rest = restarted(checked(pool, total), total, others, pool.fitted, error_model)
+    rest = restarted(checked(pool, total), total, others, pool.initial, error_model)
     return rest.dropping(pool.held(points, targets, weights), update).without_growth(update, points)
 
 
@@ -404,17 +404,17 @@ def restarted(
 
     The decayed statistics of errors depend on that order, so only `error_model` is kept.
     """
-    candidates = replace(pool, fitted=fitted).candidates
+    candidates = replace(pool, initial=fitted).candidates
     older = reduce(sub, [batch.statistics for batch in recent], total)
-    output_mode: OutputMode = "fading" if pool.output_mode == "fading" else "exact"
+    output_mode: OutputMode = "decayed" if pool.output_mode == "decayed" else "cumulative"
     return replace(
         pool,
-        older=older,
+        checkpoint=older,
         decayed=tuple(sums_of(older) for _ in pool.half_lives),
-        experts=ExpertWeights.of(candidates),
+        expert_weights=ExpertWeights.of(candidates),
         # whichever is reverted, the output mode stays
         recent=tuple(replace(batch.of_first(candidates), seen=None, before=output_mode) for batch in recent),
-        fitted=fitted,
+        initial=fitted,
         output_mode=output_mode,
         error_model=error_model,
         class_weights=None,

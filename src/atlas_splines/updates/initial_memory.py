@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from atlas_splines.memory.data_density import DataDensity
 from atlas_splines.memory.error_model import ErrorModel, relevant_inputs
 from atlas_splines.memory.expert_weights import ExpertWeights
-from atlas_splines.memory.initial_fit import MOST_LEVERAGE, InitialFit, fit_features
+from atlas_splines.memory.initial_fit import InitialFit, fit_features
 from atlas_splines.memory.kept_rows import HeldRows
 from atlas_splines.memory.local_memory import LocalMemory
 from atlas_splines.memory.pool import HALF_LIVES, RECENT, Pool
-from atlas_splines.memory.posterior import solve
+from atlas_splines.memory.posterior import MOST_LEVERAGE, solve
 from atlas_splines.memory.statistics import HEAVIEST
 from atlas_splines.model.atlas import Atlas, model_in, state_of
 from atlas_splines.model.rows import Rows
@@ -113,11 +113,11 @@ def start_pool(
         unit=unit,
     )
     if memory is not None:
-        pool = replace(pool, fitted=None, memory=memory)
-        pool = replace(pool, experts=ExpertWeights.of(pool.candidates)).derived_as(state_of(model))
+        pool = replace(pool, initial=None, memory=memory)
+        pool = replace(pool, expert_weights=ExpertWeights.of(pool.candidates)).derived_as(state_of(model))
     pool = replace(pool.with_error_model(error_model), fewest=fewest, undo=undo)
     if half_life is not None:
-        pool = pool.with_output_mode("fading")
+        pool = pool.with_output_mode("decayed")
     return model_in(replace(state_of(model), pooled=pool))
 
 
@@ -168,9 +168,9 @@ def add_first_rows(state: State, pieces: Iterable[Rows], held: HeldRows | None =
     before = pool = needed_pool(state)
     for rows in pieces:
         pool = pool.extended_by(*as_doubles(rows), assess=before)
-    return pool.keeping_of(0, held).with_output_mode("exact").state_like(state)
+    return pool.keeping_of(0, held).with_output_mode("cumulative").state_like(state)
 
 
 def use_initial_model(state: State) -> State:
     """The state with the output mode of the initial model; only before any update."""
-    return needed_pool(state).with_output_mode("mixture").state_like(state)
+    return needed_pool(state).with_output_mode("ensemble").state_like(state)

@@ -29,7 +29,7 @@ __all__ = [
     "deviations",
     "error_model_of",
     "interval_ends",
-    "most_innovation",
+    "largest_surprisal",
     "needed_density",
     "needed_error_model",
     "open_ends",
@@ -113,7 +113,7 @@ def coverage_of(
     scores: ConformalScores, coverage: float, size: float = 1.0, of_updates: bool = False
 ) -> Coverage:
     """Coverage and width by the counts of conformal scores."""
-    share, rows = scores.held(coverage, of_updates)
+    share, rows = scores.out_of_sample_coverage(coverage, of_updates)
     return Coverage(share, scores.width(coverage) * size, rows)
 
 
@@ -122,7 +122,7 @@ def recent_coverage(state: State, coverage: float) -> tuple[Coverage, ...]:
     pool = state.pooled
     if not isinstance(pool, Pool) or pool.combined_error_model is None:
         return ()
-    seen = [batch.seen.tallies for batch in pool.recent if isinstance(batch.seen, Residuals)]
+    seen = [batch.seen.histograms for batch in pool.recent if isinstance(batch.seen, Residuals)]
     tallies = [reduce(ScoreHistogram.joined, each) for each in zip(*seen, strict=True)]
     level = int(np.argmin(np.abs(LADDER - coverage)))
     return tuple(
@@ -194,7 +194,7 @@ def unconstrained_levels(state: State, points: Points, predicted: Array, quantil
         state,
         points,
         predicted,
-        lambda error_model, _, at, outputs: error_model.level(at, outputs, quantile),
+        lambda error_model, _, at, outputs: error_model.quantile(at, outputs, quantile),
         sized=True,
     )
 
@@ -260,13 +260,13 @@ def deviations(state: State, points: Points, predicted: Array) -> Array:
     )
 
 
-def most_innovation(state: State, points: Points, predicted: Array, coverages: Array) -> Array:
+def largest_surprisal(state: State, points: Points, predicted: Array, coverages: Array) -> Array:
     """The largest −log p of a class inside the prediction set of a coverage, shape (rows, coverages)."""
     return blended(
         state,
         points,
         predicted,
-        lambda error_model, _, at, outputs: error_model.most_innovation(len(at), coverages),
+        lambda error_model, _, at, outputs: error_model.largest_surprisal(len(at), coverages),
         sized=False,
     )
 

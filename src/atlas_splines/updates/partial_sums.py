@@ -220,7 +220,7 @@ def add_first_sums(state: State, sums: RowSums, held: HeldRows | None = None) ->
     """`add_first_rows` with sums in place of rows."""
     pool = needed_pool(state)
     pool = pool.of_all(pool.total + sums.statistics[MODEL]).keeping_of(0, held)
-    return pool.with_output_mode("exact").state_like(state)
+    return pool.with_output_mode("cumulative").state_like(state)
 
 
 @ONE_THREAD_EACH

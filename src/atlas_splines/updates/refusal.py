@@ -549,9 +549,13 @@ class _NumberCheck(_BatchCheck):
         if self.goes_on and len(self.recent) < RECENT:
             return False
         points, predicted = self.outputs_for(self.rows.X)
-        own = self.error_model.seen(points.astype(np.float64), predicted, self.rows.encode(self.rows.y), None)
-        recent = [middle_score(seen.tallies[k]) for seen in self.recent]
-        return abs(middle_score(own.tallies[k])) >= self.rules.min_gain * max(map(abs, recent), default=0.0)
+        own = self.error_model.residuals(
+            points.astype(np.float64), predicted, self.rows.encode(self.rows.y), None
+        )
+        recent = [middle_score(seen.histograms[k]) for seen in self.recent]
+        return abs(middle_score(own.histograms[k])) >= self.rules.min_gain * max(
+            map(abs, recent), default=0.0
+        )
 
     def called(self, k: int) -> str:
         """Name of the targets of an output in messages."""

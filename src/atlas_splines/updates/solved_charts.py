@@ -277,8 +277,8 @@ def class_content(
 
 def with_first_model(own: Pool, model: Atlas) -> Pool:
     """A memory of classes whose initial model is given; later rows add experts to it."""
-    with_base = replace(own, fitted=state_of(model))
-    return replace(with_base, experts=ExpertWeights.of(with_base.candidates))
+    with_base = replace(own, initial=state_of(model))
+    return replace(with_base, expert_weights=ExpertWeights.of(with_base.candidates))
 
 
 def chart_error_model(

@@ -318,5 +318,5 @@ def crowding_in(state: State, area: Footprint) -> float:
         return 0.0
     rows = [data_density.cell_counts.alone[0].sum() for data_density, _ in densities_of(state)]
     boxes = [window.box_in(area.domain) for window in area.windows]
-    found = sum(pool.features.crowding(pool.total, *box.T) for box in boxes)
+    found = sum(pool.features.share_in_box(pool.total, *box.T) for box in boxes)
     return float(found * rows[0] / sum(rows))

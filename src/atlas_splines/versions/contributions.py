@@ -179,7 +179,7 @@ def check_same_kind(old: Pool, new: Pool) -> None:
     ]
     if ways[0] != ways[1]:
         raise ValueError("its memory counts rows in another way")
-    fits = old.fitted, new.fitted
+    fits = old.initial, new.initial
     same = fits[1] is None or (fits[0] is not None and np.array_equal(fits[0].table, fits[1].table))
     if not same or memory_frame(old.memory) != memory_frame(new.memory):
         raise ValueError("its memory starts from another fit")
@@ -260,7 +260,7 @@ def followed(pool: Pool, added: PoolAdditions) -> Pool:
     grown = grown_by(pool, added, {})
     for batch in added.batches:
         grown = replace(grown, recent=(*grown.recent, batch))
-        grown = grown if len(grown.recent) <= grown.undo else grown._settled()
+        grown = grown if len(grown.recent) <= grown.undo else grown._checkpointed()
     grown = grown if added.rows is None else grown.keeping(added.rows)
     return grown.with_output_mode(added.output_mode)
 
@@ -288,7 +288,7 @@ def merged(ours: Pool, added: PoolAdditions, numbers: Mapping[int, int]) -> Pool
     parts += [] if added.rest is None else [wide(added.rest, places, pool)]
     total = reduce(add, parts, pool.total)
     recent = sorted([*pool.recent, *theirs], key=lambda batch: batch.update)[-pool.undo :]
-    both = restarted(pool, total, recent, pool.fitted if added.has_base else None, added.error_model)
+    both = restarted(pool, total, recent, pool.initial if added.has_base else None, added.error_model)
     if both.memory is None or added.rows is None:
         return both
     rows = both.memory.rows.joined(renumbered_rows(added.rows, numbers)).in_order()

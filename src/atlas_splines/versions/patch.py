@@ -144,11 +144,11 @@ def _pool_of(pool: Pool, addition: PoolAdditions, carrier: Atlas) -> Pool:
     nothing = Statistics(len(pool.features), carrier.outputs)
     return replace(
         pool,
-        older=nothing,
+        checkpoint=nothing,
         decayed=tuple(sums_of(nothing) for _ in pool.half_lives),
-        experts=ExpertWeights.of(1 + len(pool.half_lives) + addition.has_base),
+        expert_weights=ExpertWeights.of(1 + len(pool.half_lives) + addition.has_base),
         recent=addition.batches,
-        fitted=state_of(_carrier(carrier)) if addition.has_base else None,
+        initial=state_of(_carrier(carrier)) if addition.has_base else None,
         memory=None,
         error_model=addition.error_model,
     )

@@ -337,7 +337,7 @@ def first_version(thing: Versioned, tables: Mapping[str, Learned]) -> Versioned:
     else:
         first = first_pool(thing, pool, tables)
         voices = [
-            output_mode for output_mode in get_args(OutputMode) if output_mode != "fading" or pool.half_lives
+            output_mode for output_mode in get_args(OutputMode) if output_mode != "decayed" or pool.half_lives
         ]
         candidates = (
             replace(state_in_output_mode(first, output_mode), monotonic=state.monotonic)
@@ -370,7 +370,7 @@ def first_pool(thing: Versioned, pool: Pool, tables: Mapping[str, Learned]) -> P
         rows = rows_of(thing, tables[record.data], record)
         own = learners_of(state, model_of(thing).updates, record, rows) == MODEL
         total = total - pool.summed(*as_doubles(rows.take(own)))
-    first = restarted(checked(pool, total), total, (), pool.fitted, pool.combined_error_model)
+    first = restarted(checked(pool, total), total, (), pool.initial, pool.combined_error_model)
     if first.memory is None:
         return first
     kept = first.memory.rows
