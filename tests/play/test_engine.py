@@ -20,7 +20,7 @@ const slopes = (parameters, output) => Array.from(parameters, (value, k) => {
 
 @pytest.fixture(scope="module")
 def engine(page):
-    page.open(PAGE.as_uri() + "#tab=file")
+    page.open(PAGE.as_uri() + "#tab=inside")
     return page
 
 
