@@ -22,8 +22,7 @@ with warnings.catch_warnings():  # MLflow warns of its own types when it is impo
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore:::mlflow"),
-    pytest.mark.filterwarnings("default"),
+    pytest.mark.filterwarnings("ignore", "error:::atlas_splines"),  # MLflow has many of its own
 ]
 KNOWN = ["size", "age", "city", "garden"]
 
@@ -41,6 +40,12 @@ def table():
 @pytest.fixture(scope="module")
 def model(table):
     return AtlasRegressor(missing="learn", random_state=0).fit(table[KNOWN], table["price"])
+
+
+@pytest.fixture(autouse=True)
+def apart(tmp_path, monkeypatch):
+    """What MLflow writes beside what it is told to goes where the files of the test are."""
+    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture

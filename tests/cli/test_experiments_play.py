@@ -17,10 +17,8 @@ COMMAND = ["-c", "from atlas_splines.cli.entry import main; main()", "play", "--
 
 
 @pytest.fixture
-def server(tmp_path):
-    model = tmp_path / "my model.atlas"
-    model.write_bytes(b"a model")
-    with PlayServer(model=model) as serving:
+def server():
+    with PlayServer() as serving:
         thread = threading.Thread(target=serving.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         yield serving
@@ -37,30 +35,29 @@ def get(server, path, method="GET", **headers):
     return answer.status, content
 
 
-def test_it_serves_the_page_and_the_model_and_nothing_else(server):
+def test_it_serves_the_page_and_nothing_else(server):
     assert server.server_address[0] == "127.0.0.1"
-    assert server.address.endswith("/#tab=file&model=my%20model.atlas")
+    assert server.address == f"http://127.0.0.1:{server.server_port}/"
     assert get(server, "/") == (200, assembled_page().encode())
-    assert get(server, "/model") == (200, b"a model")
-    for path in ("/page.css", "/../pyproject.toml", "/model/.."):
+    for path in ("/page.css", "/../pyproject.toml", "/model"):
         assert get(server, path)[0] == 404
-    server.model.unlink()
-    assert get(server, "/model")[0] == 404
 
 
 def test_pages_of_other_names_are_refused(server):
-    assert get(server, "/model", Host="elsewhere.example")[0] == 403
-    assert get(server, "/model", Host=f"localhost:{server.server_port}")[0] == 200
+    assert get(server, "/", Host="elsewhere.example")[0] == 403
+    assert get(server, "/", Host=f"localhost:{server.server_port}")[0] == 200
 
 
 def test_heads_are_those_of_what_would_be_sent(server):
     assert get(server, "/", "HEAD") == (200, b"")
     assert get(server, "/nothing", "HEAD") == (404, b"")
-    assert get(server, "/model", "HEAD", Host="elsewhere.example") == (403, b"")
+    assert get(server, "/", "HEAD", Host="elsewhere.example") == (403, b"")
     with socket.create_connection(server.server_address) as raw:
-        raw.sendall(f"HEAD /model HTTP/1.0\r\nHost: localhost:{server.server_port}\r\n\r\n".encode())
+        raw.sendall(f"HEAD / HTTP/1.0\r\nHost: localhost:{server.server_port}\r\n\r\n".encode())
         answer = b"".join(iter(lambda: raw.recv(4096), b""))
-    assert answer.endswith(b"Content-Length: 7\r\nCache-Control: no-store\r\n\r\n")
+    assert answer.endswith(
+        f"Content-Length: {len(assembled_page().encode())}\r\nCache-Control: no-store\r\n\r\n".encode()
+    )
 
 
 @pytest.mark.slow
@@ -79,9 +76,9 @@ def test_the_command_says_where_it_is_and_ends_with_ctrl_c():
 
 
 def test_what_cannot_be_served_is_told_in_a_sentence(tmp_path):
-    result = run(app, ["play", "--no-browser", "--file", str(tmp_path / "none.atlas")])
+    result = run(app, ["play", "--no-browser", str(tmp_path / "none.atlas")])
     assert result.exit_code == 2
-    assert re.search(r"there is no file .*none\.atlas; check the name", result.stderr)
+    assert re.search(r"none\.atlas does not exist or is not a file; check the name", result.stderr)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

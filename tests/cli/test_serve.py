@@ -30,6 +30,16 @@ def test_a_bad_token_is_refused(model, tmp_path):
     )
 
 
+def test_a_contract_is_read_before_anything_is_served(model, tmp_path):
+    rules = tmp_path / "rules.toml"
+    assert refused("serve", model, "--contract", rules) == f"{rules} does not exist; check the name"
+    rules.write_text('[[rule]]\nrises = "weight"\n')
+    assert "'weight' is not a column" in refused("serve", model, "--port", 0, "--contract", rules)
+    assert refused("serve", model, "--read-only", "--contract", rules) == (
+        "--contract is about updates, which --read-only does not make; leave one of them out"
+    )
+
+
 def test_the_extra_is_named_where_it_lacks(model, monkeypatch):
     for name in [name for name in sys.modules if name.startswith("atlas_splines.serve")]:
         monkeypatch.delitem(sys.modules, name)

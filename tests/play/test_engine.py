@@ -19,7 +19,7 @@ const slopes = (parameters, output) => Array.from(parameters, (value, k) => {
 
 @pytest.fixture(scope="module")
 def engine(page):
-    page.open("#tab=file")
+    page.open("#tab=inside")
     return page
 
 

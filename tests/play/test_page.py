@@ -215,7 +215,7 @@ def test_the_parts_of_the_model_are_shown(page):
     ],
 )
 def test_an_address_that_cannot_be_read_is_told_in_a_sentence(page, state, sentence):
-    page.open(f"#{state}&tab=file")  # where nothing has to be learned
+    page.open(f"#{state}&tab=inside")  # where nothing has to be learned
     page.wait("!document.getElementById('error').hidden")
     assert page.text("#error") == sentence
     page.keys("#truth", "ArrowLeft")  # whoever goes on has read it
@@ -227,7 +227,7 @@ def test_it_fits_in_light_and_dark_and_on_phones(page):
     for scheme in ("light", "dark"):
         feature = {"name": "prefers-color-scheme", "value": scheme}
         page.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
-        page.open("#tab=file")
+        page.open("#tab=inside")
         colours.add(page.script("return getComputedStyle(document.body).backgroundColor"))
     page.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
     assert len(colours) == 2

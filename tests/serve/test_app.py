@@ -395,3 +395,59 @@ def test_a_model_of_python_is_served_and_stays_one(tmp_path):
             assert service.refused("/predict", {"rows": [{columns[0]: 0.5}]})[0] == 422
         assert isinstance(load(path), AtlasRegressor)
         assert len(load(path).update_log_) == 1
+
+
+# --- explanations and contracts -----------------------------------------------------------------------
+
+
+def test_explanations_are_those_of_the_library(service, fitted):
+    rows = [{name: row[name] for name in KNOWN} for row in rows_of(3)]
+    reply = service.post("/predict?explain=1", {"rows": rows})["explanation"]
+    expected = load(fitted).for_frames().explain(frame(rows))
+    assert reply["feature_names"] == list(KNOWN)
+    np.testing.assert_allclose(reply["values"], expected.values, rtol=1e-9)
+    np.testing.assert_allclose(reply["base_values"], expected.base_values, rtol=1e-9)
+    assert (reply["output_names"], reply["unit"]) == ([], expected.unit)
+    status, _, body = service.ask("POST", "/predict?explain=1", {"rows": rows}, Accept=CSV)
+    first, *lines = body.decode().splitlines()
+    assert status == 200
+    assert first.endswith(
+        "price_predicted,price_base,price_by_size,price_by_age,price_by_city,price_by_garden"
+    )
+    assert float(lines[0].split(",")[-1]) == pytest.approx(expected.values[0, -1], rel=1e-9)
+
+
+def test_few_rows_are_explained_at_a_time(service):
+    many = {"rows": [ROW] * 101}
+    assert service.refused("/predict?explain=1", many) == (
+        413,
+        "explain=1 is for 100 rows at a time; send fewer",
+    )
+    assert service.refused("/why", {"row": 3}) == (422, '"row" must be an object, such as {"size": 30}')
+
+
+def test_an_update_that_breaks_the_contract_is_refused_with_the_counterexample(model, tmp_path):
+    rules = tmp_path / "rules.toml"
+    rules.write_text('[[rule]]\nname = "steady"\nmax_change = "1%"\n[[rule]]\nmin = -1e6\nseconds = 0.1\n')
+    before = model.read_bytes()
+    with Service(model, "--contract", rules) as service:
+        wild = {"rows": rows_of(25, price=9000.0)}
+        status, sentence = service.refused("/learn?accept=1", wild)
+        assert status == 409
+        assert (
+            "the contract would be broken; nothing was learned: broken: steady: a known row moves" in sentence
+        )
+        assert "city = " in sentence
+        assert service.refused("/learn?accept=1&dry_run=1", wild) == (status, sentence)
+        assert service.get("/model")["updates"] == 0
+        assert model.read_bytes() == before
+        rules.unlink()  # it was read once
+        known = rows_of(1)[0]
+        (price,) = service.predict({name: known[name] for name in KNOWN})
+        mild = {"rows": [known | {"price": price}]}
+        for path in ("/learn?dry_run=1", "/learn"):
+            verdicts = {each["rule"]: each["status"] for each in service.post(path, mild)["contract"]}
+            assert verdicts["steady"] == "holds"
+            assert verdicts["min -1e+06"] in ("holds", "unproven")
+        assert service.get("/model")["updates"] == 1
+        assert service.post("/revert/1")["reverted"] == 1

@@ -6,8 +6,8 @@ from browser import Page, open_browser
 from command import write_csv
 from service import ROW, Service, rows_of
 
-from atlas_splines import load
-from atlas_splines.serve.page import changed_by, life, tried, typical_row
+from atlas_splines import AtlasClassifier, load, save
+from atlas_splines.serve.page import changed_by, life, tried, typical_row, why
 from atlas_splines.serve.snapshot import Snapshot
 from atlas_splines.tables import bodies
 
@@ -109,19 +109,41 @@ def test_dates_and_classes_have_typical_values_too(tmp_path):
     assert changed_by(after, snapshot)["unit"] == "probability"
 
 
-def test_explanations_are_shown_once_the_estimator_has_them(taught, monkeypatch):
-    from types import SimpleNamespace
+def test_a_prediction_comes_from_columns_and_from_updates(taught):
+    facts = why(taught, ROW)
+    table = bodies.of_rows([ROW])
+    (prediction,) = taught.estimator.predict(table)
+    columns, updates = facts["explanation"], facts["blame"]
+    expected = taught.estimator.explain(table)
+    assert columns["names"] == expected.feature_names == ["size", "age", "city", "garden"]
+    assert columns["values"] == pytest.approx(expected.values[0], rel=1e-9)
+    assert columns["base"] + sum(columns["values"]) == pytest.approx(prediction, rel=1e-9)
+    assert updates["updates"] == (0, 1, 2)
+    assert updates["base"] + sum(updates["values"]) + updates["rest"] == pytest.approx(prediction, rel=1e-9)
+    assert len(updates["rows"]) == 6
+    largest = [abs(each["value"]) for each in updates["rows"]]
+    assert largest == sorted(largest, reverse=True)
+    assert {each["update"] for each in updates["rows"]} <= {0, 1, 2}
+    assert facts["version"] == taught.version
+    # what is kept for the next row does not change its values
+    other = ROW | {"size": 120.0, "city": "Oslo"}
+    again = taught.estimator.explain(bodies.of_rows([other]))
+    assert why(taught, other)["explanation"]["values"] == pytest.approx(again.values[0], rel=1e-9)
 
-    def explain(self, X):
-        values = np.asarray(X) @ np.ones((6, 4)) * [1, 2, 3, 4]
-        return SimpleNamespace(
-            values=values, base_values=np.full(len(values), 7.0), feature_names=list("abcd")
-        )
 
-    monkeypatch.setattr(type(taught.estimator), "explain", explain, raising=False)
-    facts = tried(taught, ROW, None)["explanation"]
-    assert (facts["names"], facts["base"]) == (["a", "b", "c", "d"], 7.0)
-    assert len(facts["values"]) == 4
+def test_why_is_about_the_class_that_is_predicted(tmp_path):
+    x = np.random.default_rng(0).random((240, 2))
+    kind = np.array(["low", "middle", "high"])[np.digitize(x[:, 0], [0.3, 0.7])]
+    save(AtlasClassifier(random_state=0).fit(x, kind), tmp_path / "kinds.atlas")
+    snapshot = Snapshot.load(tmp_path / "kinds.atlas")
+    row = dict(zip(snapshot.encoding.names, (0.9, 0.5), strict=True))
+    facts = why(snapshot, row)
+    assert facts["explanation"]["unit"].endswith("of high")
+    assert facts["blame"]["unit"].endswith("of high")
+    assert facts["explanation"]["values"][0] > abs(facts["explanation"]["values"][1])
+    expected = snapshot.estimator.blame([[0.9, 0.5]])
+    high = list(snapshot.estimator.classes_).index("high")
+    assert facts["blame"]["values"] == expected.values[0, :, high].tolist()
 
 
 # --- in a browser -------------------------------------------------------------------------------------
@@ -222,6 +244,13 @@ def test_a_row_can_be_tried_and_compared(page, living):
     page.wait("document.querySelector('.answer.other')", "the comparison")
     assert page.text(".answer.other h3") == "without update 1"
     assert page.script("return document.querySelectorAll('#shapes .line.other').length") > 0
+    page.wait("document.querySelectorAll('#why .bar').length", "the reasons")
+    assert page.texts("#why h3") == ["Which columns", "Which updates"]
+    assert sorted(page.texts("#why .bars:last-child .bar > span:first-child")) == [
+        "the fit",
+        "update 1",
+        "update 2",
+    ]
     page.set("#row select", "")  # a missing category
     page.wait("document.querySelector('#answers[aria-busy]') === null", "the answer")
     assert page.errors() == []

@@ -1,12 +1,15 @@
 import os
 import shutil
+from dataclasses import replace
 
 import pytest
 from command import ok
 from service import csv_of
 
-from atlas_splines import StorageError, UpdateRefused, load
+from atlas_splines import StorageError, load
+from atlas_splines.estimators.contracts import Rule
 from atlas_splines.serve import store as module
+from atlas_splines.serve.contract import Contract, ContractBroken
 from atlas_splines.serve.snapshot import Snapshot
 from atlas_splines.serve.store import Change, KeyReused, Store
 from atlas_splines.tables import bodies
@@ -115,14 +118,25 @@ def test_a_folder_that_fails_after_the_file_was_replaced_leaves_no_doubt(model, 
 
 
 def test_a_contract_is_kept(model):
-    def never(before, after):
-        return f"{before.target} may not change" if after.newest > 1 else None
+    store = Store(model, contract=Contract((Rule("steady", max_change=1e-9),)))
+    make = learning()
+    with pytest.raises(
+        ContractBroken, match=r"nothing was learned: broken: steady: a known row moves by .*size ="
+    ):
+        store.change("k", b"", lambda snapshot: replace(make(snapshot), is_update=True))
+    assert store.snapshot.newest == Store(model).snapshot.newest == 0
+    assert store.journal.find("k") is None
+    loose = Store(model, contract=Contract((Rule("low", low=-1e9),)))
+    reply = loose.change("k", b"", lambda snapshot: replace(make(snapshot), is_update=True))
+    assert [each["status"] for each in reply["contract"]] == ["holds"]
+    assert loose.change("k", b"", make) == reply | {"repeated": True}
 
-    store = Store(model, contract=never)
-    assert store.change("", b"", learning())["update"] == 1
-    with pytest.raises(UpdateRefused, match="price may not change; nothing was learned"):
-        store.change("", b"", learning(2))
-    assert store.snapshot.newest == Store(model).snapshot.newest == 1
+
+def test_what_is_reverted_goes_whatever_the_contract_says(model):
+    Store(model).change("", b"", learning())
+    store = Store(model, contract=Contract((Rule("steady", max_change=1e-9),)))
+    store.change("", b"", lambda snapshot: Change(snapshot.revert(1)[0], {"kind": "revert"}))
+    assert store.snapshot.newest == 2
 
 
 def test_another_process_that_changes_the_file_is_waited_for(model, monkeypatch):

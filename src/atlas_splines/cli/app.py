@@ -543,6 +543,9 @@ def serve(
     allow_host: Annotated[
         list[str] | None, typer.Option(help="Name by which it may be asked; repeat for several.")
     ] = None,
+    contract: Annotated[
+        Path | None, typer.Option(metavar="RULES", help="Rules that every update keeps, or it is refused.")
+    ] = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
     as_json: AsJson = False,
@@ -559,7 +562,9 @@ def serve(
             read_only=read_only,
             pending=pending,
             allow_host=allow_host or (),
+            contract=contract,
             echo=out.echo,
+            note=out.note,
             report=out.report,
         )
 

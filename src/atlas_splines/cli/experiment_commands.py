@@ -42,7 +42,6 @@ def play(
         Path | None,
         typer.Argument(metavar="[MODEL]", help="Model to show the life of.", autocompletion=model_files),
     ] = None,
-    file: Annotated[Path | None, typer.Option(help="Model file to open in the page.")] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Where to serve; 0 is any free port.")] = 0,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open a browser.")] = True,
     quiet: Quiet = False,
@@ -67,12 +66,13 @@ def play(
                 allow_host=(),
                 browser=browser,
                 echo=out.echo,
+                note=out.note,
                 report=out.report,
             )
             return
         from atlas_splines.cli.experiments import play as serve
 
-        serve(port, file, browser=browser, echo=out.echo, report=out.report)
+        serve(port, browser=browser, echo=out.echo, report=out.report)
 
 
 def run_or_stop(arguments: list[str]) -> None:

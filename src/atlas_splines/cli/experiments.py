@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
@@ -198,20 +198,18 @@ LOOPBACK = "127.0.0.1"
 
 
 class PlayServer(ThreadingHTTPServer):
-    """Serves the page, and a model file if there is one, on the loopback only.
+    """Serves the page on the loopback only.
 
     Parameters
     ----------
     port
         Where to listen; 0 takes a port that is free.
-    model
-        A model file that the page opens.
     """
 
     daemon_threads = True
 
-    def __init__(self, port: int = 0, model: Path | None = None) -> None:
-        self.model, self.page = model, assembled_page().encode()
+    def __init__(self, port: int = 0) -> None:
+        self.page = assembled_page().encode()
         try:
             super().__init__((LOOPBACK, port), Answer)
         except OSError as error:
@@ -221,8 +219,7 @@ class PlayServer(ThreadingHTTPServer):
     @property
     def address(self) -> str:
         """Where the page is."""
-        opened = f"#tab=file&model={quote(self.model.name)}" if self.model is not None else ""
-        return f"http://{LOOPBACK}:{self.server_port}/{opened}"
+        return f"http://{LOOPBACK}:{self.server_port}/"
 
 
 class Answer(BaseHTTPRequestHandler):
@@ -231,15 +228,13 @@ class Answer(BaseHTTPRequestHandler):
     server: PlayServer
 
     def do_GET(self) -> None:
-        """Send the page or the model, to whoever asks this very machine for it."""
+        """Send the page to whoever asks this very machine for it."""
         if self.headers.get("Host") not in self.own_names():  # a foreign page that was led to the loopback
             self.send_error(HTTPStatus.FORBIDDEN)
             return
         path = urlsplit(self.path).path
         if path == "/":
             self.send_content(self.server.page, "text/html; charset=utf-8")
-        elif path == "/model" and self.server.model is not None:
-            self.send_model(self.server.model)
         else:
             self.send_error(HTTPStatus.NOT_FOUND)
 
@@ -248,15 +243,6 @@ class Answer(BaseHTTPRequestHandler):
     def own_names(self) -> list[str]:
         """Names under which a browser of this machine asks."""
         return [f"{name}:{self.server.server_port}" for name in (LOOPBACK, "localhost")]
-
-    def send_model(self, path: Path) -> None:
-        """Send the model file as it is now."""
-        try:
-            content = path.read_bytes()
-        except OSError:
-            self.send_error(HTTPStatus.NOT_FOUND)
-            return
-        self.send_content(content, "application/octet-stream")
 
     def send_content(self, content: bytes, kind: str) -> None:
         """Send some bytes of a media type."""
@@ -272,15 +258,13 @@ class Answer(BaseHTTPRequestHandler):
         """Requests are not worth a line."""
 
 
-def play(port: int, model: Path | None, *, browser: bool, echo: Say, report: Callable[[Facts], None]) -> None:
+def play(port: int, *, browser: bool, echo: Say, report: Callable[[Facts], None]) -> None:
     """Serve the playground until Ctrl-C.
 
     Parameters
     ----------
     port
         Where to listen; 0 takes a port that is free.
-    model
-        A model file that the page opens.
     browser
         Whether to open a browser.
     echo
@@ -288,9 +272,7 @@ def play(port: int, model: Path | None, *, browser: bool, echo: Say, report: Cal
     report
         Gives the address as JSON.
     """
-    if model is not None and not model.is_file():
-        raise FileNotFoundError(f"there is no file {model}; check the name")
-    with PlayServer(port, model) as server, contextlib.suppress(KeyboardInterrupt):
+    with PlayServer(port) as server, contextlib.suppress(KeyboardInterrupt):
         echo(f"The playground is at {server.address}")
         echo("As a file: python -m atlas_splines.play.bundle playground.html. Ctrl-C ends.")
         report({"address": server.address})

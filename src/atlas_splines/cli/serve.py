@@ -23,8 +23,10 @@ def serve_model(
     read_only: bool,
     pending: int,
     allow_host: Sequence[str],
+    contract: Path | None = None,
     browser: bool = False,
     echo: Say,
+    note: Say,
     report: Callable[[Facts], None],
 ) -> None:
     """Serve a model until the process is told to end.
@@ -43,10 +45,12 @@ def serve_model(
         How many predictions may wait for their targets.
     allow_host
         Names by which the service may be asked.
+    contract
+        A file of rules that every update must keep.
     browser
         Whether to open the page of its life in a browser.
-    echo
-        Prints a line.
+    echo, note
+        Print a line, and one on standard error.
     report
         Gives the address as JSON.
     """
@@ -55,6 +59,7 @@ def serve_model(
         check_folder(path)
     try:
         from atlas_splines.serve.app import Application
+        from atlas_splines.serve.contract import Contract
         from atlas_splines.serve.guard import Access, is_loopback
         from atlas_splines.serve.requests import Limits
         from atlas_splines.serve.server import bound, run, token_in
@@ -64,13 +69,19 @@ def serve_model(
             raise
         needs = "serving needs more packages; install them with: pip install 'atlas-splines[serve]'"
         raise Failed(needs) from None
+    if contract is not None and read_only:
+        raise Failed("--contract is about updates, which --read-only does not make; leave one of them out")
+    rules = None if contract is None else Contract.read(contract)
     token = None if token_file is None else token_in(token_file)
     names = frozenset(name.lower() for name in (host, *allow_host))
     access = Access(token, everywhere=not is_loopback(host), hosts=names)
     listening = bound(host, port, access)
     with listening:
         limits = Limits()
-        app = Application(Store(path, read_only=read_only, pending=pending), limits)
+        store = Store(path, read_only=read_only, pending=pending, contract=rules)
+        for line in [] if rules is None else rules.broken_by(store.snapshot):
+            note(f"Warning: updates will be refused, since the model breaks a rule already: {line}")
+        app = Application(store, limits)
         logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
         shown = f"[{host}]" if ":" in host else host
         address = f"http://{shown}:{listening.getsockname()[1]}/"

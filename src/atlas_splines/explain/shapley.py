@@ -8,7 +8,7 @@ coalitions of up to ten columns, and sampled beyond that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from math import comb
 
@@ -24,7 +24,16 @@ from atlas_splines.explain.background import (
 from atlas_splines.explain.products import Group, Products
 from atlas_splines.model import kernels
 
-__all__ = ["Game", "Shares", "enumerated", "explained", "interactions_of", "sampled", "shapley_of_table"]
+__all__ = [
+    "Game",
+    "Prepared",
+    "Shares",
+    "enumerated",
+    "explained",
+    "interactions_of",
+    "sampled",
+    "shapley_of_table",
+]
 
 Array = NDArray[np.float64]
 Players = NDArray[np.intp]
@@ -70,18 +79,41 @@ def explained(products: Products, players: Players, points: Array, background: B
     >>> found.values[0, :, 0].round(9), found.base.round(9)
     (array([0.5, 1.5]), array([1.]))
     """
+    return _summed(_parts(products, players, background), products.outputs, players, points)
+
+
+def _summed(parts: Iterable[_Part], outputs: int, players: Players, points: Array) -> Shares:
+    """The sum of the Shapley values of all terms."""
     count = int(players.max()) + 1
-    total = Shares(np.zeros((len(points), count, products.outputs)), np.zeros(products.outputs))
-    for part in _parts(products, players, background):
+    total = Shares(np.zeros((len(points), count, outputs)), np.zeros(outputs))
+    for part in parts:
         total.base[:] += part.base
         if not len(part.players):
             continue
         nodes, weights = quadrature(len(part.players))
         for rows, values in part.values_at(points, players):
-            sums = np.zeros((len(values), len(part.players), products.outputs))
+            sums = np.zeros((len(values), len(part.players), outputs))
             kernels.shapley_sums(values, part.means, part.coefficients, nodes, weights, sums)
             total.values[rows, part.players] += sums
     return total
+
+
+class Prepared:
+    """`explained` for rows that come one after another: means over the background are found once.
+
+    Of a single row these means are nine tenths of the time (5,000 known rows of 8 columns). They are kept
+    for one state and one background, beside each of which the other must not change.
+    """
+
+    def __init__(self) -> None:
+        self._parts: dict[int, list[_Part]] = {}
+
+    def __call__(self, products: Products, players: Players, points: Array, background: Background) -> Shares:
+        """The same as `explained`."""
+        kind = len(products.groups)  # a state has one more kind of products beyond the end of a clock
+        if kind not in self._parts:
+            self._parts[kind] = list(_parts(products, players, background))
+        return _summed(self._parts[kind], products.outputs, players, points)
 
 
 def interactions_of(products: Products, players: Players, points: Array, background: Background) -> Shares:

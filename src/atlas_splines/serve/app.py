@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from atlas_splines.serve.metrics import CONTENT_TYPE_LATEST, Metrics
 from atlas_splines.serve.openapi import description
-from atlas_splines.serve.page import ASSETS, POLICY, changed_by, life, tried
+from atlas_splines.serve.page import ASSETS, POLICY, changed_by, life, tried, why
 from atlas_splines.serve.pending import Waiting
 from atlas_splines.serve.requests import (
     ARROW,
@@ -80,7 +80,8 @@ class Application:
         self._bodies = Bodies(limits)
         self._writer = ThreadPoolExecutor(1, "writer")
         self._readers = ThreadPoolExecutor(limits.readers, "reader")
-        self._writes = self._reads = 0
+        self._explainer = ThreadPoolExecutor(1, "explainer")
+        self._writes = self._reads = self._explaining = 0
         self._covered: deque[tuple[int, float]] = deque(maxlen=50)
         self._errors: deque[tuple[int, float]] = deque(maxlen=10)
         self._others: dict[tuple[str, int], Snapshot] = {}
@@ -100,6 +101,7 @@ class Application:
             "/openapi.json": {"GET": self.openapi},
             "/life": {"GET": self.life},
             "/try": {"POST": self.tried},
+            "/why": {"POST": self.why},
             "/undo": {"GET": self.undo},
             **{path: {"GET": partial(self.asset, path)} for path in ASSETS},
         }
@@ -137,7 +139,8 @@ class Application:
         self.is_ready = False
         self._watching.cancel()
         await asyncio.get_running_loop().run_in_executor(None, partial(self._writer.shutdown, wait=True))
-        self._readers.shutdown(wait=True)
+        for pool in (self._readers, self._explainer):
+            pool.shutdown(wait=True)
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _watch(self) -> None:
@@ -167,6 +170,16 @@ class Application:
             return await asyncio.get_running_loop().run_in_executor(self._readers, work)
         finally:
             self._reads -= 1
+
+    async def _explain(self, work: Callable[[], Result]) -> Result:
+        """Explain rows on a thread of its own, one request after the other: large predictions go past."""
+        if self._explaining >= 8:
+            raise Problem(503, "too many explanations at a time", {"Retry-After": "2"})
+        self._explaining += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._explainer, work)
+        finally:
+            self._explaining -= 1
 
     async def _write(self, key: str, request: bytes, make: Callable[[Snapshot], Change]) -> Reply:
         """Change the model when it is this request's turn; answer once the change is on the disk."""
@@ -218,15 +231,13 @@ class Application:
         """Predict rows, from one version, whose hash is in the answer."""
         kind, wanted, task = kind_of(request), wanted_kind(request), task_of(request)
         snapshot = self.store.snapshot
-        if task.explain and not snapshot.can_explain:
-            raise Problem(422, "explain=1 is not known to this version of atlas-splines; leave it out")
         keeps = flag(request, "keep")
         body = await self._bodies.read(request)
         try:
             plain = kind == wanted == JSON and not task.explain
             rows = len(body) // ROW_BYTES if plain else self.limits.small_rows + 1
             make = partial(self._predicted, snapshot, body, kind, wanted, task, keeps)
-            return await self._read(rows, make)
+            return await (self._explain(make) if task.explain else self._read(rows, make))
         finally:
             self._bodies.release(body)
 
@@ -247,6 +258,8 @@ class Application:
             encoded, notes = snapshot.encode(table)
             if not table.num_rows:
                 raise Problem(422, "the body has no rows; send some")
+        if task.explain and len(encoded.values) > self.limits.explained:
+            raise Problem(413, f"explain=1 is for {self.limits.explained} rows at a time; send fewer")
         keeps = keeps or names is not None
         if keeps and COVERAGE not in task.coverages:
             task = Task((*task.coverages, COVERAGE), task.support, task.probabilities, task.explain)
@@ -329,7 +342,7 @@ class Application:
 
     def _learned(self, snapshot: Snapshot, *, body: bytes, kind: str, options: dict[str, Any]) -> Change:
         learned = snapshot.learn(self._table(snapshot, body, kind), **options)
-        return Change(learned.snapshot, _told(snapshot, learned))
+        return Change(learned.snapshot, _told(snapshot, learned), is_update=True)
 
     def _tried(self, snapshot: Snapshot, body: bytes, kind: str, options: dict[str, Any]) -> Reply:
         """What an update would do: it is made, told of, and dropped."""
@@ -340,6 +353,8 @@ class Application:
         would = {"would_learn": learned.entry is not None, "footprint": entry.get("footprint")}
         shares = {"known_rows": entry.get("known_rows"), "volume": entry.get("volume")}
         told.pop("update", None)
+        if learned.entry is not None:
+            told |= self.store.check(snapshot, learned.snapshot)
         return told | would | shares | {"version": snapshot.version, "dry_run": True}
 
     async def outcomes(self, request: Request) -> Response:
@@ -371,7 +386,7 @@ class Application:
         rows = [each.row | {snapshot.target: outcomes[name]} for name, each in found.items()]
         learned = snapshot.learn(bodies.of_rows(rows, snapshot.encoding.names), **options)
         reply = _told(snapshot, learned) | _answered_errors(snapshot, list(found.values()), outcomes)
-        return Change(learned.snapshot, reply, tuple(outcomes))
+        return Change(learned.snapshot, reply, tuple(outcomes), is_update=True)
 
     async def revert(self, request: Request) -> Response:
         """Revert an update."""
@@ -433,6 +448,19 @@ class Application:
             return tried(snapshot, row, None if without is None else self._without(snapshot, without))
 
         return answered(await self._read(self.limits.small_rows + 1, work))
+
+    async def why(self, request: Request) -> Response:
+        """Which columns and which updates the prediction of a row comes from."""
+        if kind_of(request) != JSON:
+            raise Problem(415, f"send a row as {JSON}")
+        body = await self._bodies.read(request)
+        try:
+            row = json_of(body).get("row")
+        finally:
+            self._bodies.release(body)
+        if type(row) is not dict:
+            raise Problem(422, '"row" must be an object, such as {"size": 30}')
+        return answered(await self._explain(partial(why, self.store.snapshot, row)))
 
     async def undo(self, request: Request) -> Response:
         """What it would change to revert an update."""
@@ -544,8 +572,8 @@ def _plain(snapshot: Snapshot, answer: Answer, notes: Notes) -> Reply:
     if answer.explanation is not None:
         reply["explanation"] = {
             name: np.asarray(getattr(answer.explanation, name)).tolist()
-            for name in ("values", "base_values", "feature_names")
-        }
+            for name in ("values", "base_values", "feature_names", "output_names")
+        } | {"unit": answer.explanation.unit}
     if notes:
         reply["notes"] = notes
     return reply

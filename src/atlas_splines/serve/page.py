@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 
 from atlas_splines.estimators.classifier import AtlasClassifier
 from atlas_splines.estimators.inputs import EncodedRows
+from atlas_splines.explain.explanation import Blame
 from atlas_splines.model.atlas import can_revert, state_of
 from atlas_splines.serve.snapshot import COVERAGE, Snapshot, Task
 from atlas_splines.tables.encoding import Column
 from atlas_splines.updates.synthetic_sample import synthetic_sample_of
 
-__all__ = ["ASSETS", "Asset", "changed_by", "life", "tried"]
+__all__ = ["ASSETS", "Asset", "changed_by", "life", "tried", "why"]
 
 Array = NDArray[np.float64]
 Facts = dict[str, Any]
@@ -25,6 +26,7 @@ Facts = dict[str, Any]
 FOLDER = Path(__file__).parent / "assets"
 PLACES = 41  # along a column of numbers
 MOST_CATEGORIES = 24  # that are drawn
+MOST_ROWS = 6  # whose contributions are named
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -173,8 +175,6 @@ def tried(snapshot: Snapshot, row: Facts, other: Snapshot | None) -> Facts:
         for shape, values in zip(shapes, _shapes(kinds, theirs), strict=True):
             shape["other"] = values["values"]
     found["shapes"] = shapes
-    if snapshot.can_explain:
-        found["explanation"] = _explained(snapshot, row)
     return found
 
 
@@ -248,18 +248,56 @@ def _shapes(kinds: Sequence[tuple[Column, list[Any]]], answers: Facts) -> list[F
     return found
 
 
-def _explained(snapshot: Snapshot, row: Facts) -> Facts:
-    """Shapley values of a row, by column."""
+# --- why ------------------------------------------------------------------------------------------------
+
+
+def why(snapshot: Snapshot, row: Facts) -> Facts:
+    """Which columns and which updates the prediction of a row comes from; of classes, the score of one."""
     encoded, _ = snapshot.encode_rows([row])
-    explanation = snapshot.answer(encoded, Task(explain=True)).explanation
-    values = np.asarray(explanation.values)[0]
-    base = np.asarray(explanation.base_values)
-    if values.ndim > 1:  # (columns, classes)
-        classes = list(snapshot.encoding.classes or ())
-        k = classes.index(snapshot.answer(encoded).predictions[0].item())
-        values, base = values[:, k], base.reshape(-1, len(classes))[:, k]
-    names = list(map(str, explanation.feature_names))
-    return {"names": names, "values": values.tolist(), "base": float(base.ravel()[0])}
+    label = snapshot.answer(encoded).predictions[0]
+    found: Facts = {"version": snapshot.version, "problem": None, "explanation": None}
+    try:
+        explanation = snapshot.explain(encoded)
+    except ValueError as error:  # a model without counts of its rows, or with too many charts
+        found["problem"] = str(error)
+    else:
+        output = _output_of(snapshot, label) if explanation.output_names else None
+        one = explanation if output is None else explanation.of_output(output)
+        found["explanation"] = {
+            "names": one.feature_names,
+            "values": one.values[0].tolist(),
+            "base": float(one.base_values[0]),
+            "unit": one.unit,
+            "background": one.background,
+            "is_exact": one.is_exact,
+        }
+    return found | {"blame": _blame_facts(snapshot, snapshot.blame(encoded), label)}
+
+
+def _output_of(snapshot: Snapshot, label: Any) -> int:
+    """Number of a class."""
+    return list(snapshot.encoding.classes or ()).index(
+        label.item() if isinstance(label, np.generic) else label
+    )
+
+
+def _blame_facts(snapshot: Snapshot, blame: Blame, label: Any) -> Facts:
+    """Contributions of the fit and of updates to one prediction, and the rows with the largest ones."""
+    output = () if blame.rest.ndim == 1 else (_output_of(snapshot, label),)
+    facts: Facts = {
+        "updates": blame.updates,
+        "values": blame.values[(0, slice(None), *output)].tolist(),
+        "base": float(blame.base_values[(0, *output)]),
+        "rest": float(blame.rest[(0, *output)]),
+        "unit": blame.unit if not output else f"{blame.unit} of {label}",
+        "rows": [],
+    }
+    if blame.row_values is not None and blame.row_updates is not None and blame.row_numbers is not None:
+        known = (blame.row_values[0], blame.row_updates[0], blame.row_numbers[0])
+        single = list(zip(*(part.tolist() for part in known), strict=True))
+        chosen = sorted(single, key=lambda each: -abs(each[0]))[:MOST_ROWS]
+        facts["rows"] = [{"value": each[0], "update": each[1], "row": each[2] + 1} for each in chosen]
+    return facts
 
 
 # --- undoing ----------------------------------------------------------------------------------------------

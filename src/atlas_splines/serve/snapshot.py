@@ -15,9 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines.estimators.classifier import AtlasClassifier
+from atlas_splines.estimators.explained import View, checked_points, column_of_points, known_background
 from atlas_splines.estimators.inputs import EncodedRows
 from atlas_splines.estimators.regressor import AtlasRegressor
 from atlas_splines.estimators.table_model import Estimator, TableModel
+from atlas_splines.explain.background import Marginals
+from atlas_splines.explain.explanation import Blame, Explanation
+from atlas_splines.explain.shapley import Prepared
 from atlas_splines.files.writer import StorageError
 from atlas_splines.io.log_export import log_lines
 from atlas_splines.io.save_load import load_with_table, save
@@ -80,14 +84,14 @@ class Answer:
     probabilities
         Shape (rows, classes), or None.
     explanation
-        What `explain` of the estimator returns, or None.
+        Shapley values, or None.
     """
 
     predictions: Array
     intervals: Mapping[float, Array]
     support: Array | None = None
     probabilities: Array | None = None
-    explanation: Any = None
+    explanation: Explanation | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,7 +252,7 @@ class Snapshot:
         """Predictions, and what else is asked."""
         model, X = self.estimator, rows
         support = model.support(X) if task.support else None
-        explanation = model.explain(X) if task.explain else None
+        explanation = self.explain(X) if task.explain else None
         if isinstance(model, AtlasClassifier):
             shares = model.predict_proba(X)  # (rows, classes)
             labels = model.classes_[shares.argmax(axis=1)]
@@ -289,12 +293,39 @@ class Snapshot:
                 columns[f"{self.target}={label}"] = answer.probabilities[:, k].tolist()
         if answer.support is not None:
             columns["support"] = answer.support.tolist()
+        if answer.explanation is not None:
+            found = answer.explanation
+            if found.output_names:
+                raise TableError("explain=1 has tables for numbers and two classes; ask for JSON")
+            names = [f"{self.target}_base", *(f"{self.target}_by_{name}" for name in found.feature_names)]
+            values = [found.base_values, *found.values.T]
+            columns |= {name: own.tolist() for name, own in zip(names, values, strict=True)}
         return columns
 
-    @property
-    def can_explain(self) -> bool:
-        """Whether the estimator explains its predictions."""
-        return hasattr(self.estimator, "explain")
+    @cached_property
+    def _background(self) -> Marginals:
+        """What columns are compared with: the marginals of known rows."""
+        now = self.estimator._now()
+        return known_background(now, column_of_points(now))
+
+    @cached_property
+    def _prepared(self) -> Prepared:
+        return Prepared()
+
+    def explain(self, rows: EncodedRows) -> Explanation:
+        """Shapley values of rows, as `explain` of the estimator has them.
+
+        What does not depend on the rows is kept for the next ones.
+        """
+        now = self.estimator._now()
+        points = checked_points(now, rows)
+        data = np.empty((len(points), len(self.encoding.names)), object)
+        view = View.of_points(now, points, data, self._background)
+        return view.explanation(view.shares(self._prepared))
+
+    def blame(self, rows: EncodedRows) -> Blame:
+        """What the fit and each update add to predictions."""
+        return self.estimator.blame(rows)
 
     def covered(self, rows: EncodedRows, y: Array) -> float | None:
         """Share of targets in the intervals, or sets, that the model has for the rows; None without any."""

@@ -16,18 +16,15 @@ from typing import Any
 
 from atlas_splines.files.locks import lock
 from atlas_splines.files.writer import StorageError
+from atlas_splines.serve.contract import Contract
 from atlas_splines.serve.journal import Entry, Journal, journal_of
 from atlas_splines.serve.pending import Pending, pending_of
 from atlas_splines.serve.snapshot import Snapshot
-from atlas_splines.updates.refusal import UpdateRefused
 
-__all__ = ["Change", "Contract", "KeyReused", "Reply", "Store"]
+__all__ = ["Change", "KeyReused", "Reply", "Store"]
 
 Reply = dict[str, Any]
 Signature = tuple[int, int, int]
-
-# What an update must keep: a sentence on what the next version breaks, or None. It gets both versions.
-Contract = Callable[[Snapshot, Snapshot], str | None]
 
 # Seconds that the service waits for another process that changes the file.
 LOCK_WAIT = 10.0
@@ -39,11 +36,24 @@ class KeyReused(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Change:
-    """The next version, what is answered, and whose targets it learned."""
+    """The next version, and what is answered.
+
+    Attributes
+    ----------
+    snapshot
+        The next version, or the same one if nothing changed.
+    reply
+        What is answered.
+    outcomes
+        Identifiers of the predictions whose targets it learned.
+    is_update
+        Whether it has learned rows, and must keep the contract; rows may be forgotten in any case.
+    """
 
     snapshot: Snapshot
     reply: Reply
     outcomes: tuple[str, ...] = ()
+    is_update: bool = False
 
 
 class Store:
@@ -124,15 +134,15 @@ class Store:
             change = make(self.snapshot)
             if change.snapshot is self.snapshot:
                 return change.reply
-            self._check(change.snapshot)
-            self._commit(Entry(key, digest, change.snapshot.version, change.reply, change.outcomes), change)
-            return change.reply
+            reply = change.reply
+            if change.is_update:
+                reply = reply | self.check(self.snapshot, change.snapshot)
+            self._commit(Entry(key, digest, change.snapshot.version, reply, change.outcomes), change)
+            return reply
 
-    def _check(self, after: Snapshot) -> None:
-        """Refuse a version that breaks the contract."""
-        broken = None if self._contract is None else self._contract(self.snapshot, after)
-        if broken:
-            raise UpdateRefused(broken)
+    def check(self, before: Snapshot, after: Snapshot) -> Reply:
+        """Refuse an update that breaks the contract; of others, what a reply has of it."""
+        return {} if self._contract is None else {"contract": self._contract.check(before, after)}
 
     def _commit(self, entry: Entry, change: Change) -> None:
         """Replace the file. The order matters: intention, file, memory, confirmation."""

@@ -23,7 +23,7 @@ function partsOf(colour) {
 }
 
 /** @returns {number[]} red, green and blue of a value */
-export function colourOf(value) {
+function colourOf(value) {
   const place = Math.max(0, Math.min(0.9999, (value + SHOWN) / (2 * SHOWN))) * (SCALE.length - 1);
   const step = Math.floor(place);
   return SCALE[step].map((part, channel) => part + (place - step) * (SCALE[step + 1][channel] - part));

@@ -1,11 +1,10 @@
-/** The page: tabs, dropped files, what is said aloud. */
+/** The page: tabs, and what is said aloud. */
 
 import { startEngine } from "./client.js";
-import { mountFileTab } from "./filetab.js";
 import { InsideTab } from "./insidetab.js";
 import { TeachTab } from "./teachtab.js";
 
-const TABS = ["teach", "inside", "file"];
+const TABS = ["teach", "inside"];
 
 /** Show one tab and hide the others. */
 function showTab(name) {
@@ -32,25 +31,11 @@ function mountTabs(choose) {
   }
 }
 
-/** Take files that are dropped anywhere on the page. */
-function mountDrop(open) {
-  document.addEventListener("dragover", (event) => {
-    event.preventDefault();
-    document.body.classList.add("dropping");
-  });
-  document.addEventListener("dragleave", () => document.body.classList.remove("dropping"));
-  document.addEventListener("drop", (event) => {
-    event.preventDefault();
-    document.body.classList.remove("dropping");
-    if (event.dataTransfer.files.length) open(event.dataTransfer.files[0]);
-  });
-}
-
 /** What tabs may ask of the page. */
 function pageServices() {
   const live = document.getElementById("live");
   const error = document.getElementById("error");
-  for (const act of ["pointerdown", "keydown", "drop", "change"])
+  for (const act of ["pointerdown", "keydown", "change"])
     document.addEventListener(act, () => (error.hidden = true), { capture: true });
   return {
     ask: startEngine(),
@@ -69,10 +54,8 @@ function startPage() {
   const page = pageServices();
   let tab = "teach";
   let written = "";
-  const served = new URLSearchParams(location.hash.slice(1)).get("model");
   page.addressChanged = () => {
-    const model = served !== null && tab === "file" ? `&model=${encodeURIComponent(served)}` : "";
-    written = `#${teachTab.address(tab)}${model}`;
+    written = `#${teachTab.address(tab)}`;
     history.replaceState(null, "", written);
   };
   const choose = (name) => {
@@ -87,7 +70,6 @@ function startPage() {
   };
   const teachTab = new TeachTab(page);
   const insideTab = new InsideTab(page, teachTab);
-  const fileTab = mountFileTab(document.getElementById("panel-file"), page);
   const openAddress = () => {
     const told = new URLSearchParams(location.hash.slice(1)).get("tab");
     tab = TABS.includes(told) ? told : "teach";
@@ -101,22 +83,10 @@ function startPage() {
     drawTab();
   };
   mountTabs(choose);
-  mountDrop((file) => {
-    choose("file");
-    fileTab.open(file).catch((problem) => page.fail(problem.message));
-  });
   addEventListener("hashchange", () => {
     if (location.hash !== written) openAddress();
   });
   openAddress();
-  if (served !== null) openServed(served, fileTab).catch((problem) => page.fail(problem.message));
-}
-
-/** Open the model file that `atlas play --file` serves. */
-async function openServed(name, fileTab) {
-  const answer = await fetch("model");
-  if (!answer.ok) throw new Error(`${name} is not served any more; drop the file on this page.`);
-  await fileTab.open(new File([await answer.blob()], name));
 }
 
 if (document.hidden) startPage();

@@ -6,6 +6,7 @@ const SVG = "http://www.w3.org/2000/svg";
 const WIDTH = 420, HEIGHT = 170, SMALL_WIDTH = 290, SMALL_HEIGHT = 150, LEFT = 46, RIGHT = 12, TOP = 10, BOTTOM = 26;
 const PAUSE = 250; // milliseconds between the last key and the question
 const LOOK = 5000; // milliseconds between two looks for a new version
+const MOST_BARS = 10;
 const at = (id) => document.getElementById(id);
 let model = null;
 let asked = 0; // questions about rows: only the answer to the last one is shown
@@ -342,6 +343,7 @@ async function tryRow() {
     complain(null);
     showAnswer(found, without);
     showShapes(found, row);
+    askWhy(row, number);
   } catch (error) {
     if (number === asked) complain(error);
   } finally {
@@ -368,23 +370,69 @@ function showAnswer(found, without) {
   at("answers").replaceChildren(...boxes);
   at("notes").replaceChildren(...found.notes.map((note) => make("li", {}, note)));
   say(boxes.map((box) => [...box.children].map((each) => each.textContent).join(": ")).join("; "));
-  showBars(found.explanation);
 }
 
-function showBars(explanation) {
-  at("bars").replaceChildren();
-  if (!explanation) return;
-  const most = Math.max(...explanation.values.map(Math.abs)) || 1;
-  const order = explanation.names.map((name, k) => [name, explanation.values[k]]).sort((a, b) => Math.abs(b[1]) - Math.abs(a[1]));
-  at("bars").append(make("p", { class: "soft" }, `Why: ${short(explanation.base)} on average, and what each column adds`));
-  for (const [name, value] of order.slice(0, 12)) {
+async function askWhy(row, number) {
+  at("why").setAttribute("aria-busy", "true");
+  try {
+    const found = await ask("/why", { row });
+    if (number === asked) showWhy(found);
+  } catch (error) {
+    if (number === asked) at("why").replaceChildren(make("p", { class: "soft" }, `Why is not known: ${error.message}`));
+  } finally {
+    if (number === asked) at("why").removeAttribute("aria-busy");
+  }
+}
+
+function showWhy({ explanation, blame, problem }) {
+  const parts = [];
+  if (explanation) {
+    const estimated = explanation.is_exact ? "" : " (estimated)";
+    const named = explanation.names.map((name, k) => [name, explanation.values[k]]);
+    parts.push(bars("Which columns", `${short(explanation.base)} on average over ${explanation.background}, and what each column adds to ${unitOf(explanation)}${estimated}.`, named));
+  } else {
+    parts.push(make("p", { class: "soft" }, problem));
+  }
+  const named = blame.updates.map((id, k) => [id ? `update ${id}` : "the fit", blame.values[k]]);
+  const start = blame.base === 0 ? "" : `From ${short(blame.base)}, the constant of the fit: `;
+  const left = Math.abs(blame.rest) > 1e-3 * Math.max(...blame.values.map(Math.abs)) ? ` ${signed(blame.rest)} is not attributed.` : "";
+  const text = `${start}what the fit and each update add to ${unitOf(blame)}, with all else as it is.${left} What a prediction would be without an update is another question: compare.`;
+  const which = bars("Which updates", text[0].toUpperCase() + text.slice(1), named);
+  if (blame.rows.length) {
+    const rows = blame.rows.map((each) => make("li", {}, `${signed(each.value)}: ${rowName(each)}`));
+    which.append(make("details", {}, make("summary", {}, "The rows with most weight"), make("ul", {}, ...rows)));
+  }
+  parts.push(which);
+  at("why").replaceChildren(...parts);
+}
+
+function unitOf({ unit }) {
+  return unit === "target" ? model.target : `the ${unit}`;
+}
+
+function rowName({ update, row }) {
+  const whole = update ? `update ${update}` : "the fit";
+  return row > 0 ? `row ${row} of ${whole}` : `a row of ${whole}`;
+}
+
+function signed(number) {
+  return `${number < 0 ? "−" : "+"}${short(Math.abs(number))}`;
+}
+
+function bars(title, text, named) {
+  const box = make("div", { class: "bars" }, make("h3", {}, title), make("p", { class: "soft" }, text));
+  const order = named.toSorted((a, b) => Math.abs(b[1]) - Math.abs(a[1]));
+  const most = Math.abs(order[0]?.[1] ?? 0) || 1;
+  for (const [name, value] of order.slice(0, MOST_BARS)) {
     const fill = make("span", { class: value < 0 ? "fill down" : "fill" });
     const width = (50 * Math.abs(value)) / most;
     fill.style.left = `${value < 0 ? 50 - width : 50}%`;
     fill.style.width = `${width}%`;
-    const number = `${value < 0 ? "−" : "+"}${short(Math.abs(value))}`;
-    at("bars").append(make("div", { class: "bar" }, make("span", {}, name), make("span", { class: "track" }, fill), make("span", { class: "number" }, number)));
+    box.append(make("div", { class: "bar" }, make("span", {}, name), make("span", { class: "track" }, fill), make("span", { class: "number" }, signed(value))));
   }
+  const rest = order.slice(MOST_BARS);
+  if (rest.length) box.append(make("p", { class: "soft" }, `${rest.length} others add ${signed(rest.reduce((sum, each) => sum + each[1], 0))}.`));
+  return box;
 }
 
 function showShapes(found, row) {
