@@ -536,7 +536,7 @@ def drift() -> Stages:
 def refused() -> Stages:
     from atlas_splines import UpdateRefused
 
-    model = fitted()
+    model = fitted(missing="error")
     X, y = rows(60, 1)
     attempts = {
         "targets times ten": (X, 10 * y),
@@ -658,7 +658,8 @@ def more_of_the_fit() -> Stages:
 
 @configuration
 def bare_model() -> Stages:
-    from atlas_splines import Atlas, consolidate, footprint, train, update, variance_shares
+    from atlas_splines import Atlas, consolidate, footprint, train, update
+    from atlas_splines.analysis import variance_shares
 
     X, y = rows(150, columns=2)
     queries = rows(40, 99, columns=2)[0]

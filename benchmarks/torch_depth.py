@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from atlas_splines import orthogonality_distance
+from atlas_splines.analysis import orthogonality_distance
 from atlas_splines.experiments.boxes import BoxTasks, box_tasks
 from atlas_splines.nn import AtlasModule, AtlasNet
 

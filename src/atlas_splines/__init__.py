@@ -11,21 +11,9 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:
-    from atlas_splines.analysis import (
-        VarianceShares,
-        expected_off_target,
-        gradient_bound,
-        gradient_norm,
-        orthogonality_distance,
-        overlap,
-        sparsity,
-        variance_shares,
-    )
-    from atlas_splines.analysis.polynomials import from_polynomial
     from atlas_splines.estimators.classifier import AtlasClassifier
     from atlas_splines.estimators.footprints import ColumnFootprint
     from atlas_splines.estimators.regressor import AtlasRegressor
-    from atlas_splines.estimators.table_model import TableModel
     from atlas_splines.files.locks import lock
     from atlas_splines.files.writer import StorageError
     from atlas_splines.io.log_export import export_log
@@ -49,29 +37,19 @@ __all__ = [
     "Footprint",
     "History",
     "StorageError",
-    "TableModel",
     "Trainer",
     "TrainingDiverged",
     "Update",
     "UpdateRefused",
     "UpdateWarning",
-    "VarianceShares",
     "consolidate",
-    "expected_off_target",
     "export_log",
     "footprint",
-    "from_polynomial",
-    "gradient_bound",
-    "gradient_norm",
     "load",
     "lock",
-    "orthogonality_distance",
-    "overlap",
     "save",
-    "sparsity",
     "train",
     "update",
-    "variance_shares",
 ]
 
 _MODULE_OF = {
@@ -84,29 +62,19 @@ _MODULE_OF = {
     "Footprint": "updates.footprint",
     "History": "model.train",
     "StorageError": "files.writer",
-    "TableModel": "estimators.table_model",
     "Trainer": "model.train",
     "TrainingDiverged": "model.train",
     "Update": "updates.log",
     "UpdateRefused": "updates.refusal",
     "UpdateWarning": "model.log",
-    "VarianceShares": "analysis",
     "consolidate": "updates.consolidate",
-    "expected_off_target": "analysis",
     "export_log": "io.log_export",
     "footprint": "updates.update",
-    "from_polynomial": "analysis.polynomials",
-    "gradient_bound": "analysis",
-    "gradient_norm": "analysis",
     "load": "io.save_load",
     "lock": "files.locks",
-    "orthogonality_distance": "analysis",
-    "overlap": "analysis",
     "save": "io.save_load",
-    "sparsity": "analysis",
     "train": "model.train",
     "update": "updates.update",
-    "variance_shares": "analysis",
 }
 
 

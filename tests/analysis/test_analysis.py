@@ -5,8 +5,8 @@ from configurations import configurations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atlas_splines import (
-    Atlas,
+from atlas_splines import Atlas
+from atlas_splines.analysis import (
     expected_off_target,
     gradient_bound,
     gradient_norm,

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from local_models import local_model, local_terms
 
-from atlas_splines import Atlas, update, variance_shares
-from atlas_splines.analysis import variances
+from atlas_splines import Atlas, update
+from atlas_splines.analysis import variance_shares, variances
 from atlas_splines.analysis.variances import PickFreeze, PickFreezeRules
 from atlas_splines.model.atlas import model_in, state_of
 

@@ -48,7 +48,7 @@ def test_an_exported_regressor_predicts_the_same(work):
     metadata = session.get_modelmeta().custom_metadata_map
     assert metadata["target"] == "price"
     assert json.loads(metadata["columns"]) == model.feature_names_in_.tolist()
-    assert json.loads(metadata["encoding"]) == load("m.atlas").encoding.to_json()
+    assert json.loads(metadata["encoding"]) == load("m.atlas").encoding_.to_json()
     for name in ("homes.csv", "new.csv", "far.csv"):
         ok("predict", "m.atlas", name, "-o", "out.csv")
         expected = np.array([float(row["price_predicted"]) for row in records("out.csv")])

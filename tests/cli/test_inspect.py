@@ -17,7 +17,7 @@ def test_inspect_shows_configuration_domain_and_log(work, monkeypatch):
     assert f"m.atlas: AtlasRegressor, {(work / 'm.atlas').stat().st_size:,} bytes" in output
     assert "2 terms, density 1" in output
     assert re.search(r"\nfit: 20\d\d-\d\d-\d\d, 120 rows\. Held-out RMSE [\d.]+ \(R² [\d.]+; ", output)
-    assert "options: density=1, members=1, missing='learn', random_state=0, terms=2" in output
+    assert "options: density=1, members=1, random_state=0, terms=2" in output
     assert re.search(r"age +number +-4\.\d+ to 9\d\.\d+, or missing\n", output)
     assert re.search(r"city +category  3: 'Aarhus', 'Bergen', 'Cadiz'\n", output)
     assert re.search(

@@ -22,7 +22,7 @@ from command import (
 from atlas_splines import load, save
 from atlas_splines.files.archive import read_archive, write_archive
 from atlas_splines.model.atlas import state_of, take_state
-from atlas_splines.tables.encoding import frame
+from atlas_splines.tables.encoded_rows import EncodedRows
 
 
 def test_predict_keeps_the_cells_as_they_were(work):
@@ -45,7 +45,7 @@ def test_predict_keeps_the_cells_as_they_were(work):
         ]
     )
     model = estimator_of("m.atlas")
-    expected = model.predict(frame(model.feature_names_in_, list(X.T.astype(float))))
+    expected = model.predict(EncodedRows(X.astype(float)))
     assert [float(row[-1]) for row in new[1:]] == expected.tolist()
 
 
@@ -174,11 +174,11 @@ def test_what_cannot_be_told_of_doubt_is_refused(work):
 
 
 def test_a_model_that_does_not_know_its_errors_says_so(work):
-    table_model = load("m.atlas")
-    model = table_model.estimator.model_
+    estimator = load("m.atlas")
+    model = estimator.model_
     known = state_of(model)
     take_state(model, replace(known, pooled=None))
-    save(table_model, "old.atlas")
+    save(estimator, "old.atlas")
     for wanted in (["--interval", "0.9"], ["--support"]):
         assert refused("predict", "old.atlas", "new.csv", *wanted) == (
             "old.atlas does not know how sure it is: make it again with atlas fit"
@@ -189,7 +189,7 @@ def test_a_model_that_does_not_know_its_errors_says_so(work):
     pool = known.pooled
     blind = replace(pool, error_model=replace(pool.error_model, data_density=None))
     take_state(model, replace(known, pooled=blind))
-    save(table_model, "old.atlas")
+    save(estimator, "old.atlas")
     ok("predict", "old.atlas", "new.csv", "--interval", "0.9")
     assert refused("predict", "old.atlas", "new.csv", "--support") == (
         "old.atlas does not know where its first rows were: make it again with atlas fit"

@@ -12,7 +12,7 @@ import pytest
 from command import HEADER, SMALL, estimator_of, homes, ok, records, refused, write_csv
 from frames import QUICK, homes_frame
 
-from atlas_splines import AtlasRegressor, TableModel, load, save
+from atlas_splines import AtlasRegressor, load, save
 
 
 def shop_hours(days=range(60), layout="%Y-%m-%d %H:%M"):
@@ -124,7 +124,7 @@ def test_the_command_and_frames_in_python_say_the_same(work):
     model.partial_fit(new, price[:40])
     for path in ("c.atlas", "m.atlas"):
         assert (predicted(path, "new.parquet") == model.predict(new)).all()
-    assert isinstance(load("c.atlas"), TableModel)
+    assert not load("c.atlas").encoding_.of_frame
     loaded = load("m.atlas")  # an estimator for frames, also after the command has changed it
     assert (loaded.predict(new) == model.predict(new)).all()
     assert loaded.encoding_ == model.encoding_

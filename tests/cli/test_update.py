@@ -32,7 +32,8 @@ from atlas_splines.cli.app import app
 from atlas_splines.files.locks import lock
 from atlas_splines.model.atlas import state_of
 from atlas_splines.tables import source as reading
-from atlas_splines.tables.encoding import Column, Encoding, frame
+from atlas_splines.tables.encoded_rows import EncodedRows
+from atlas_splines.tables.encoding import Column, Encoding
 from atlas_splines.tables.source import Source
 from atlas_splines.updates.routing import memory_in
 
@@ -57,7 +58,7 @@ def test_update_tells_what_it_did(work):
     X = np.column_stack(
         [np.linspace(30, 75, 50), np.full(50, 40.0), np.eye(3)[np.arange(50) % 3], np.arange(50) % 2]
     )
-    X = frame(before.feature_names_in_, list(X.T))
+    X = EncodedRows(X)
     assert (before.predict(X) == after.predict(X)).all()
     assert after.get_params() == before.get_params()
 
@@ -108,9 +109,9 @@ def learned_at_once(path, table, retention):
     model = load(path)
     source = Source.of(table)
     (piece,) = source.pieces()
-    X, (y, _) = model.encoding.encode(piece), model.encoding.targets(piece, skip=False)
-    model.estimator.retention = retention
-    return model.estimator.partial_fit(X, y), X
+    X, (y, _) = model.encoding_.encode(piece), model.encoding_.targets(piece, skip=False)
+    model.retention = retention
+    return model.partial_fit(X, y), X
 
 
 @pytest.mark.slow
@@ -134,7 +135,7 @@ def test_a_large_table_is_pooled_whole_whatever_its_pieces(work, streams, monkey
     ok("revert", "l.atlas", "1")
     assert (
         memory_in(state_of(estimator_of("l.atlas").model_)).total
-        == memory_in(state_of(load("m.atlas").estimator.model_)).total
+        == memory_in(state_of(load("m.atlas").model_)).total
     )
 
 
@@ -288,7 +289,7 @@ def test_a_kill_at_any_moment_leaves_a_whole_file(work):
         moments += [(random.uniform(0.1, 1.3) * span, replace) for _ in range(12)]
         for moment in moments:
             child(*moment)
-            print("log", len(load("m.atlas").estimator.update_log_), flush=True)
+            print("log", len(load("m.atlas").update_log_), flush=True)
     """)
     one_thread = {**os.environ, "NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}  # threads do not fork
     result = subprocess.run(
@@ -618,7 +619,7 @@ def test_new_columns(work):
     with_garage("week.csv", 1)
     with_garage("later.csv", 2, names=("garage", "price"))
     ok("fit", "first.csv", "--target", "price", "--ignore", "id", "-o", "g.atlas", "-q", *SMALL)
-    before = load("g.atlas").estimator.model_.fingerprint()
+    before = load("g.atlas").model_.fingerprint()
     sentence = refused("update", "g.atlas", "week.csv")
     assert "week.csv has the column 'garage', which the model has not seen" in sentence
     assert "--new-columns" in sentence
@@ -626,13 +627,13 @@ def test_new_columns(work):
     told = ok("update", "g.atlas", "week.csv", "--new-columns").stdout
     assert "New: column 'garage'; older rows count as missing there." in told
     assert "Done: column 'garage' came: all rows were fitted again." in told
-    assert load("g.atlas").encoding.names == ["size", "garage"]
+    assert load("g.atlas").encoding_.names == ["size", "garage"]
     assert "column 'garage' came" in ok("log", "g.atlas").stdout
     result = ok("update", "g.atlas", "later.csv")
     assert "later.csv: not there, and counted as missing: 'size'" in result.stderr
     ok("revert", "g.atlas", "2")
     ok("revert", "g.atlas", "1")
-    assert load("g.atlas").encoding.names == ["size"]
-    assert load("g.atlas").estimator.model_.fingerprint() == before
+    assert load("g.atlas").encoding_.names == ["size"]
+    assert load("g.atlas").model_.fingerprint() == before
     ok("update", "g.atlas", "week.csv", "--ignore", "garage")
-    assert load("g.atlas").encoding.names == ["size"]
+    assert load("g.atlas").encoding_.names == ["size"]

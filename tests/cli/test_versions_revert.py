@@ -19,16 +19,16 @@ def test_pooled_updates_are_taken_back_to_the_bit(target, retention, work):
         assert "pooled" in ok("update", "f.atlas", "more.csv", "--retention", retention).output
         assert ok("predict", "f.atlas", "homes.csv").stdout != predicted[-1] or target == "city"
     for id in (2, 1):
-        fingerprint = load("f.atlas").estimator.model_.updates[id - 1].before
+        fingerprint = load("f.atlas").model_.updates[id - 1].before
         assert ok("revert", "f.atlas", id).output == f"Update {id} of f.atlas (60 rows) {TO_THE_BIT}"
         assert ok("predict", "f.atlas", "homes.csv").stdout == predicted.pop()
-        assert load("f.atlas").estimator.model_.fingerprint() == fingerprint
+        assert load("f.atlas").model_.fingerprint() == fingerprint
 
 
 def test_revert_says_so_if_something_else_has_changed(work):
     ok("update", "m.atlas", "new.csv", "--retention", "chart")
     loaded = load("m.atlas")
-    state_of(loaded.estimator.model_).table[0] += 1
+    state_of(loaded.model_).table[0] += 1
     save(loaded, "m.atlas")
     output = ok("revert", "m.atlas", "1").output
     assert output == "Update 1 of m.atlas (60 rows) was taken back; what else has changed since then stays.\n"

@@ -55,10 +55,11 @@ def test_missing_values_are_refused_or_learned():
     y[::5] = 77
     says = r'^X contains NaN, in row 0 of column 0; fill it in, or fit with missing="learn"$'
     with pytest.raises(ValueError, match=says):
-        AtlasRegressor(**QUICK).fit(X, y)
+        AtlasRegressor(**QUICK, missing="error").fit(X, y)
+    small = AtlasRegressor(members=1, max_iter=1, density=0, terms=0, features=0, missing="error")
     with pytest.raises(ValueError, match=says):
-        AtlasRegressor(members=1, max_iter=1, density=0, terms=0, features=0).fit(X[1:5], y[1:5]).predict(X)
-    model = AtlasRegressor(**QUICK, missing="learn").fit(X, y)
+        small.fit(X[1:5], y[1:5]).predict(X)
+    model = AtlasRegressor(**QUICK).fit(X, y)
     assert model.model_.inputs == 3
     np.testing.assert_allclose(model.predict([[np.nan, 2e5]]), [77], atol=2)
     assert model.score(X, y) > 0.95

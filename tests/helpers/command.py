@@ -6,7 +6,7 @@ import sys
 import numpy as np
 from typer.testing import CliRunner
 
-from atlas_splines import TableModel, load
+from atlas_splines import Atlas, load
 from atlas_splines.cli.app import app
 from atlas_splines.tables.source import opened
 
@@ -50,15 +50,15 @@ def homes(rows=120, low=30, high=200, factor=2.0, seed=0):
 def estimator_of(path):
     """The estimator in a file that the command wrote."""
     loaded = load(path)
-    assert isinstance(loaded, TableModel)
-    return loaded.estimator
+    assert not isinstance(loaded, Atlas)
+    return loaded
 
 
 def inputs_of(path, data):
     """The rows of a small table, as the inputs of the estimator in a file."""
     with opened(data) as source:
         (piece,) = source.pieces()
-        return load(path).encoding.encode(piece)
+        return load(path).encoding_.encode(piece)
 
 
 def ok(*arguments, **options):

@@ -17,13 +17,15 @@ import numpy as np
 import pandas as pd
 from level_rows import both, known_rows, with_levels
 
-from atlas_splines import Atlas, AtlasClassifier, AtlasRegressor, TableModel, consolidate, train, update
+from atlas_splines import Atlas, AtlasClassifier, AtlasRegressor, consolidate, train, update
+from atlas_splines.io.estimators import take_encoding
 from atlas_splines.model.atlas import commit, state_of
 from atlas_splines.model.evaluate import evaluate
 from atlas_splines.model.log import Record
 from atlas_splines.model.state import coordinates_of, inputs_of
 from atlas_splines.tables.dates import Calendar
 from atlas_splines.tables.dialects import Dialect
+from atlas_splines.tables.encoded_rows import EncodedRows
 from atlas_splines.tables.encoding import Column, Encoding, frame
 
 # How a sentence about a damaged file ends.
@@ -144,7 +146,15 @@ def pooled_regressor() -> AtlasRegressor:
     return model.revert(6)
 
 
-def small_table_model() -> TableModel:
+def of_table(
+    estimator: AtlasRegressor | AtlasClassifier, encoding: Encoding
+) -> AtlasRegressor | AtlasClassifier:
+    """The estimator that was fitted to named inputs, as one that takes their table."""
+    take_encoding(estimator, encoding)
+    return estimator
+
+
+def small_table_model() -> AtlasRegressor:
     """A regressor that knows its table, with a column of each kind."""
     columns = (
         Column("size"),
@@ -156,12 +166,12 @@ def small_table_model() -> TableModel:
     X[:, 3] = X[:, 3].round()
     X[::9, 1:3] = np.nan
     model = AtlasRegressor(missing="learn", random_state=0, **FEW)
-    return TableModel(model.fit(frame(encoding.inputs, X.T), X[:, 0] + X[:, 3]), encoding)
+    return of_table(model.fit(frame(encoding.inputs, X.T), X[:, 0] + X[:, 3]), encoding)
 
 
-def updated_table_model() -> TableModel:
+def updated_table_model() -> AtlasRegressor:
     """A regressor that knows its table, and has a chart."""
-    return TableModel(small_regressor(), Encoding((Column("size"), Column("age")), "price"))
+    return of_table(small_regressor(), Encoding((Column("size"), Column("age")), "price"))
 
 
 def monotone_regressor() -> AtlasRegressor:
@@ -223,7 +233,7 @@ def noted_model() -> Atlas:
     return model
 
 
-def stored_things() -> dict[str, Atlas | AtlasRegressor | AtlasClassifier | TableModel]:
+def stored_things() -> dict[str, Atlas | AtlasRegressor | AtlasClassifier]:
     """One of each kind that a file can hold, by the names that golden files have."""
     return {
         "model": rich_model(),
@@ -243,10 +253,8 @@ def stored_things() -> dict[str, Atlas | AtlasRegressor | AtlasClassifier | Tabl
     }
 
 
-def outputs_of(loaded: Atlas | AtlasRegressor | AtlasClassifier | TableModel) -> np.ndarray:
+def outputs_of(loaded: Atlas | AtlasRegressor | AtlasClassifier) -> np.ndarray:
     """What a loaded thing says at some points; large coefficients may overflow, an overflow is NaN."""
-    if isinstance(loaded, TableModel):
-        loaded = loaded.estimator
     random = np.random.default_rng(0)
     with np.errstate(all="ignore"):
         if isinstance(loaded, Atlas):
@@ -260,14 +268,16 @@ def outputs_of(loaded: Atlas | AtlasRegressor | AtlasClassifier | TableModel) ->
             return np.full(1, np.nan)
 
 
-def rows_to_predict(estimator: AtlasRegressor | AtlasClassifier) -> np.ndarray | pd.DataFrame:
+def rows_to_predict(estimator: AtlasRegressor | AtlasClassifier) -> np.ndarray | pd.DataFrame | EncodedRows:
     """Rows in the domain of an estimator and beyond, with the names of its columns."""
-    X = np.random.default_rng(0).normal(0, 3, (20, estimator.n_features_in_))
+    X = np.random.default_rng(0).normal(0, 3, (20, len(estimator._input_names)))
     offsets, later = state_of(estimator.model_).offsets, state_of(estimator.model_).later
     if later is not None:
         X[10:, later.clocks] = np.linspace(80, 120, 10)[:, None]  # up to the end of `clock_rows` and beyond
     if offsets is not None:  # of a model whose columns are its inputs
         X[:10, inputs_of(offsets.keys)[0]] = coordinates_of(offsets.keys[:10])[0]
+    if hasattr(estimator, "encoding_"):
+        return EncodedRows(X)
     names = getattr(estimator, "feature_names_in_", None)
     return X if names is None else pd.DataFrame(X, columns=names)
 

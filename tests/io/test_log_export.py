@@ -35,7 +35,7 @@ def test_every_entry_is_a_line_with_its_hash(make, path):
     export_log(model, path)
     lines = path.read_text(encoding="utf8").splitlines()
     assert lines == list(log_lines(model))
-    inner = getattr(model, "estimator", model)
+    inner = model
     log = getattr(inner, "model_", inner).updates
     assert [json.loads(line)["id"] for line in lines] == [record.id for record in log]
     assert chain_over(map(json.loads, lines)) == chain_of(log)
@@ -45,7 +45,7 @@ def test_every_entry_is_a_line_with_its_hash(make, path):
 def test_entries_are_in_the_units_of_the_columns():
     model = updated_table_model()
     (entry,) = entries_of(model)
-    (done,) = model.estimator.update_log_
+    (done,) = model.update_log_
     assert entry["measure"] == "RMSE"
     assert entry["error_after"] == done.error_after
     assert entry["footprint"] == {

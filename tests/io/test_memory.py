@@ -12,6 +12,7 @@ from command import SMALL, ok, write_csv
 from mutations import (
     File,
     kept_classifier,
+    of_table,
     outputs_of,
     places,
     pooled_regressor,
@@ -20,7 +21,7 @@ from mutations import (
     small_regressor,
 )
 
-from atlas_splines import AtlasRegressor, TableModel, load, save
+from atlas_splines import AtlasRegressor, load, save
 from atlas_splines.files.writer import StorageError
 from atlas_splines.io.models import model_from_archive, model_to_archive
 from atlas_splines.memory.expert_weights import FARTHEST
@@ -268,20 +269,20 @@ def test_inputs_that_do_not_matter_come_back(reloaded):
     )
 
 
-def test_a_table_model_goes_on(reloaded):
+def test_an_estimator_of_a_table_goes_on(reloaded):
     X, y = new_rows(120)
     options = {"terms": 0, "density": 1, "members": 1, "max_iter": 5, "features": 30, "random_state": 0}
     estimator = AtlasRegressor(**options).fit(frame("ab", list(X[:80].T)), y[:80])
-    model = TableModel(estimator, Encoding((Column("a"), Column("b")), "y"))
+    model = of_table(estimator, Encoding((Column("a"), Column("b")), "y"))
     twin = reloaded(model)
     for each in (model, twin):
-        each.estimator.partial_fit(frame("ab", list(X[80:].T)), y[80:])
+        each.partial_fit(frame("ab", list(X[80:].T)), y[80:])
     table = frame("ab", list(X.T))
-    assert twin.estimator.predict(table).tobytes() == model.estimator.predict(table).tobytes()
+    assert twin.predict(table).tobytes() == model.predict(table).tobytes()
     again = reloaded(twin)
     for each in (model, again):
-        each.estimator.revert(1)
-    assert again.estimator.predict(table).tobytes() == model.estimator.predict(table).tobytes()
+        each.revert(1)
+    assert again.predict(table).tobytes() == model.predict(table).tobytes()
 
 
 def test_a_model_of_the_command_goes_on(tmp_path):
@@ -291,12 +292,12 @@ def test_a_model_of_the_command_goes_on(tmp_path):
         write_csv(table, ["a", "b", "y"], np.column_stack([X, y]).tolist())
     one, other = tmp_path / "one.atlas", tmp_path / "other.atlas"
     ok("fit", tables[0], "--target", "y", "-o", one, *SMALL)
-    assert isinstance(load(one), TableModel)
+    assert load(one).encoding_.target == "y"
     save(load(one), other)
     assert one.read_bytes() == other.read_bytes()
     for path in (one, other):
         ok("update", path, tables[1], "--seed", "0")
-    twins = [load(path).estimator for path in (one, other)]
+    twins = [load(path) for path in (one, other)]
     assert same_pool(*(state_of(twin.model_).pooled for twin in twins))
     assert twins[0].model_.updates[0].kind == "pool"
     assert outputs_of(twins[0]).tobytes() == outputs_of(twins[1]).tobytes()

@@ -9,17 +9,8 @@ from configurations import configurations, dtypes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atlas_splines import (
-    Atlas,
-    Trainer,
-    consolidate,
-    footprint,
-    gradient_bound,
-    gradient_norm,
-    overlap,
-    train,
-    update,
-)
+from atlas_splines import Atlas, Trainer, consolidate, footprint, train, update
+from atlas_splines.analysis import gradient_bound, gradient_norm, overlap
 from atlas_splines.model import splines
 from atlas_splines.model.atlas import model_in, state_of, take_state
 from atlas_splines.model.charts import Chart, window_around

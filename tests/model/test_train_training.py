@@ -6,7 +6,8 @@ import numpy as np
 import oracle
 import pytest
 
-from atlas_splines import Atlas, Trainer, TrainingDiverged, orthogonality_distance, train
+from atlas_splines import Atlas, Trainer, TrainingDiverged, train
+from atlas_splines.analysis import orthogonality_distance
 from atlas_splines.model import train as training
 from atlas_splines.model.atlas import state_of
 

@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from float64_arithmetic import float64_arithmetic
+from mutations import of_table
 
-from atlas_splines import AtlasClassifier, AtlasRegressor, TableModel, save
+from atlas_splines import AtlasClassifier, AtlasRegressor, save
 from atlas_splines.cli.experiments import PlayServer
 from atlas_splines.files.archive import Archive, write_archive
 from atlas_splines.play.bundle import PAGE
@@ -34,7 +35,7 @@ def homes():
     few = np.flatnonzero((city == 1) & (size < 120))
     model = model.set_params(retention="chart")
     model.partial_fit(X.take(few), size[few] + 90, message="prices of May", author="Ada", assess=True)
-    return TableModel(model, encoding)
+    return of_table(model, encoding)
 
 
 @pytest.fixture
@@ -71,14 +72,7 @@ def type_row(page, *cells):
 
 
 def inputs_of(size, city, garden):
-    return frame(
-        ["size", *(f"city={name}" for name in CITIES), "garden"],
-        [
-            np.array([size]),
-            *(np.array([1.0 * (city == name)]) for name in CITIES),
-            np.array([1.0 * (garden == "yes")]),
-        ],
-    )
+    return [{"size": size, "city": city, "garden": garden}]
 
 
 @pytest.mark.slow
@@ -93,9 +87,9 @@ def test_a_file_of_python_has_the_same_predictions_on_the_page(tab, homes, path)
         X = inputs_of(size, city, garden)
         with float64_arithmetic():
             predicted = [
-                homes.estimator.predict(X),
-                *homes.estimator.predict_interval(X),
-                homes.estimator.support(X),
+                homes.predict(X),
+                *homes.predict_interval(X),
+                homes.support(X),
             ]
         exact = np.concatenate(predicted)
         np.testing.assert_allclose(tab.script(NUMBERS), exact, rtol=0, atol=1e-9)
@@ -149,7 +143,7 @@ def test_updates_and_their_footprints(tab, homes, path):
     choose(tab, path)
     assert "chart" in tab.text("#file-log button")
     assert "“prices of May”, Ada" in tab.text("#file-log li")
-    after = homes.estimator.update_log_[-1].held_out.error
+    after = homes.update_log_[-1].held_out.error
     assert f" before, {after:.5g} after, held out · " in tab.text("#file-log li")
     plain = tab.script("return document.getElementById('file-canvas').toDataURL()")
     tab.script("document.querySelector('#file-log button').click()")
@@ -206,23 +200,23 @@ def test_a_row_that_cannot_be_read_is_told_in_one_sentence(tab, homes, path):
     assert tab.text("#file-prediction") == 'size: "12x" is not a number; correct it or leave it empty.'
 
 
-def write_too_large(path: Path, homes: TableModel) -> None:
+def write_too_large(path: Path, homes: AtlasRegressor) -> None:
     with path.open("wb") as file:
         file.truncate(300 * 2**20)
 
 
-def write_patch(path: Path, homes: TableModel) -> None:
+def write_patch(path: Path, homes: AtlasRegressor) -> None:
     write_archive(path, Archive("patch", {}, {}))
 
 
-def write_damaged(path: Path, homes: TableModel) -> None:
+def write_damaged(path: Path, homes: AtlasRegressor) -> None:
     save(homes, path)
     content = bytearray(path.read_bytes())
     content[-100] ^= 1
     path.write_bytes(content)
 
 
-def write_cut(path: Path, homes: TableModel) -> None:
+def write_cut(path: Path, homes: AtlasRegressor) -> None:
     save(homes, path)
     path.write_bytes(path.read_bytes()[:-8])
 

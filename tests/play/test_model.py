@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from float64_arithmetic import evaluate, float64_arithmetic
 
-from atlas_splines import Atlas, AtlasClassifier, AtlasRegressor, TableModel, load, save
+from atlas_splines import Atlas, AtlasClassifier, AtlasRegressor, load, save
 from atlas_splines.model.atlas import state_of
 from atlas_splines.play.bundle import PAGE
 from atlas_splines.tables.dates import LAYOUTS, Calendar
 from atlas_splines.tables.dialects import Dialect
+from atlas_splines.tables.encoded_rows import EncodedRows
 from atlas_splines.tables.encoding import Column, Encoding
 from atlas_splines.tables.source import Source
 from atlas_splines.updates.log import Update
@@ -70,7 +71,6 @@ def as_json(X):
 def check_against_python(page, path):
     """Compare predictions, intervals or sets, and support."""
     thing = load(path)
-    thing = thing.estimator if isinstance(thing, TableModel) else thing
     X = rows_for(thing)
     found = ask(page, PREDICT, as_text(path), as_json(X))
     predicted = np.array([row["said"] for row in found])
@@ -97,6 +97,8 @@ def check_against_python(page, path):
 def named(thing, X):
     from atlas_splines.tables.encoding import frame
 
+    if hasattr(thing, "encoding_"):
+        return EncodedRows(X)
     return frame(list(thing.feature_names_in_), list(X.T))
 
 

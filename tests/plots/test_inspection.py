@@ -2,12 +2,14 @@ import numpy as np
 import pytest
 from frames import QUICK, homes_frame
 from matplotlib.figure import Figure
+from mutations import of_table
 from pictures import PRODUCT, X, line
 
-from atlas_splines import AtlasRegressor, TableModel
+from atlas_splines import AtlasRegressor
 from atlas_splines.plots import draw_shape, save_inspection
 from atlas_splines.plots.inspection import inspection, most_influential
 from atlas_splines.plots.shapes import sample_points
+from atlas_splines.tables.encoded_rows import EncodedRows
 from atlas_splines.tables.encoding import Column, Encoding, frame
 
 
@@ -88,8 +90,8 @@ def test_categories_are_bars_over_rows_that_can_be():
     encoding = Encoding((Column("size"), Column("city", ("a", "b", "c"))), target="y")
     X = frame(encoding.inputs, list(rows.T))
     model = AtlasRegressor(terms=0, density=1, members=1, features=40, random_state=0)
-    table = TableModel(model.fit(X, rows[:, 0] + 5 * (city == 1)), encoding)
-    for given, over in ((None, "points like the rows learned"), (rows, "rows of data")):
+    table = of_table(model.fit(X, rows[:, 0] + 5 * (city == 1)), encoding)
+    for given, over in ((None, "points like the rows learned"), (EncodedRows(rows), "rows of data")):
         above = inspection(table, given).subfigs[0]
         assert above.get_suptitle() == f"Effect of each column, over {over}"
         size, bars = above.axes

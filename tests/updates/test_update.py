@@ -13,14 +13,8 @@ from boxes import box_data, bump
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from atlas_splines import (
-    Atlas,
-    Trainer,
-    footprint,
-    gradient_norm,
-    train,
-    update,
-)
+from atlas_splines import Atlas, Trainer, footprint, train, update
+from atlas_splines.analysis import gradient_norm
 from atlas_splines.model.atlas import state_of, take_state
 from atlas_splines.model.rows import Rows
 from atlas_splines.updates import update as updates

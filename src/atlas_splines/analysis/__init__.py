@@ -3,6 +3,7 @@
 Imports `core` only.
 """
 
+from atlas_splines.analysis.polynomials import from_polynomial
 from atlas_splines.analysis.properties import (
     expected_off_target,
     gradient_bound,
@@ -16,6 +17,7 @@ from atlas_splines.analysis.variances import VarianceShares, variance_shares
 __all__ = [
     "VarianceShares",
     "expected_off_target",
+    "from_polynomial",
     "gradient_bound",
     "gradient_norm",
     "orthogonality_distance",

@@ -12,12 +12,18 @@ import numpy as np
 from atlas_splines.cli.files import Loaded, check_absent, check_picture, check_there
 from atlas_splines.cli.output import Facts, Say
 from atlas_splines.estimators.classifier import AtlasClassifier
-from atlas_splines.estimators.footprints import ColumnFootprint, footprint_lines, share_of_rows
-from atlas_splines.estimators.table_model import TableModel
+from atlas_splines.estimators.footprints import (
+    ColumnFootprint,
+    FrameFootprint,
+    footprint_lines,
+    share_of_rows,
+)
 from atlas_splines.files.writer import replace_file
-from atlas_splines.io.save_load import load_with_table
+from atlas_splines.io.save_load import load
+from atlas_splines.model.atlas import Atlas
 from atlas_splines.model.log import Record
-from atlas_splines.tables.encoding import UNKNOWN, Encoding, frame
+from atlas_splines.tables.encoded_rows import EncodedRows
+from atlas_splines.tables.encoding import UNKNOWN, Encoding
 from atlas_splines.tables.source import TableError, opened
 from atlas_splines.tables.wording import counted
 from atlas_splines.updates.footprint import Footprint, RestFootprint
@@ -65,7 +71,7 @@ def diff_models(
         check_picture(plot)
         if not force:
             check_absent(plot)
-    one, other = load_with_table(first), load_with_table(second)
+    one, other = load(first), load(second)
     try:
         found = diff(one, other) if rows is None else diff_on_rows(one, other, rows)
     except ValueError as error:
@@ -78,15 +84,15 @@ def diff_models(
 
 def diff_on_rows(one: Loaded, other: Loaded, rows: str) -> Difference:
     """The difference on the rows of a table."""
-    if not isinstance(other, TableModel):
+    if isinstance(other, Atlas) or not hasattr(other, "encoding_"):
         raise ValueError("--rows needs models that know the columns of a table, made with atlas fit")
-    with opened(rows, other.encoding.dialect) as source:
-        source.need(other.encoding.names)
-        pieces = [other.encoding.encode(piece, UNKNOWN) for piece in source.pieces(other.encoding.names)]
+    with opened(rows, other.encoding_.dialect) as source:
+        source.need(other.encoding_.names)
+        pieces = [other.encoding_.encode(piece, UNKNOWN) for piece in source.pieces(other.encoding_.names)]
         if not pieces:
             raise ValueError(f"{source.name} has no rows; check the file")
-    X = np.vstack([other.estimator._inputs(piece) for piece in pieces])
-    return diff(one, other, rows=frame(other.encoding.inputs, list(X.T)))
+    X = np.vstack([other._inputs(piece) for piece in pieces])
+    return diff(one, other, rows=EncodedRows(X))
 
 
 def report(found: Difference, first: Path, second: Path, model: Loaded, rows: str | None, echo: Say) -> None:
@@ -115,7 +121,7 @@ def report(found: Difference, first: Path, second: Path, model: Loaded, rows: st
 
 def is_classifier(model: Loaded) -> bool:
     """Whether predictions are classes."""
-    return isinstance(getattr(model, "estimator", model), AtlasClassifier)
+    return isinstance(model, AtlasClassifier)
 
 
 def entry_text(entry: Record) -> str:
@@ -139,11 +145,10 @@ def place_lines(areas: tuple[Footprint, ...], model: Loaded) -> Iterator[str]:
         if isinstance(inner, RestFootprint):
             spared = " outside the charts that both have" if inner.windows else ""
             yield f"Can differ: every prediction{spared}."
-        elif isinstance(area, ColumnFootprint) and isinstance(model, TableModel):
-            share = share_of_domain(area, model.encoding)
-            yield f"Can differ: rows with all of these, {share} of the domain:"
-            is_linear = model.estimator.extrapolation == "linear"
-            yield from footprint_lines(area, model.encoding, is_linear)
+        elif isinstance(area, FrameFootprint):
+            yield f"Can differ: rows with all of these, {area.share.percent()} of the domain:"
+            is_linear = getattr(model, "extrapolation", "") == "linear"
+            yield from footprint_lines(area, area.encoding, is_linear)
         else:
             yield f"Can differ: rows with all of these, {area.share.percent()} of the domain:"
             yield from str(area).removesuffix(">").splitlines()[1:]

@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from atlas_splines.cli.files import check_there, load_table_model
+from atlas_splines.cli.files import Estimator, check_there, load_estimator, table_of
 from atlas_splines.cli.metrics import Score, has_answer
 from atlas_splines.cli.output import Facts, Progress, Say, aligned
 from atlas_splines.cli.rows import Labels
 from atlas_splines.estimators.classifier import AtlasClassifier
-from atlas_splines.estimators.table_model import Estimator, TableModel
 from atlas_splines.model.atlas import state_of
 from atlas_splines.tables.cells import Cells, as_names
+from atlas_splines.tables.encoded_rows import EncodedRows
 from atlas_splines.tables.encoding import UNKNOWN
-from atlas_splines.tables.source import Located, Source, Table, TableError
+from atlas_splines.tables.source import Located, Source, TableError
 from atlas_splines.tables.wording import counted
 from atlas_splines.updates.intervals import error_model_of
 
@@ -58,21 +58,21 @@ def evaluate_model(
     paths = [path] if against is None else [path, against]
     for each in paths:
         check_there(each)
-    models = [load_table_model(each) for each in paths]
-    if len({model.encoding.target for model in models}) > 1:
-        names = " and ".join(repr(model.encoding.target) for model in models)
+    models = [load_estimator(each) for each in paths]
+    if len({model.encoding_.target for model in models}) > 1:
+        names = " and ".join(repr(model.encoding_.target) for model in models)
         raise TableError(f"the models predict {names}; compare models of the same target")
     with Located(data) as located:
         found = []
         for model in models:
-            source = located.read(model.encoding.dialect.told(**told))
+            source = located.read(model.encoding_.dialect.told(**told))
             found.append(graded(model, source, by, skip_missing, refuse_unknown, progress))
         name = source.name
     rows = found[0][ALL].score.rows + found[0][ALL].score.outside
-    echo(f"{name}: {counted(rows, 'row')}, target {models[0].encoding.target!r}.")
-    for line in aligned(table_of(paths, found, by)):
+    echo(f"{name}: {counted(rows, 'row')}, target {models[0].encoding_.target!r}.")
+    for line in aligned(cells_of(paths, found, by)):
         echo(line)
-    return facts_of(name, models[0].encoding.target, by, paths, found)
+    return facts_of(name, models[0].encoding_.target, by, paths, found)
 
 
 @dataclass
@@ -82,12 +82,12 @@ class Grade:
     score: Score = field(default_factory=Score)
     inside: int | None = None  # None if the model knows no intervals
 
-    def add(self, estimator: Estimator, X: Table, y: Labels) -> None:
+    def add(self, estimator: Estimator, X: EncodedRows, y: Labels) -> None:
         """Take in some rows."""
         self.score.add(estimator, X, y)
         there = has_answer(estimator, X)
         if error_model_of(state_of(estimator.model_)) is not None and there.any():
-            held = rows_inside(estimator, X.filter(there), y[there])
+            held = rows_inside(estimator, X[there], y[there])
             self.inside = (self.inside or 0) + int(held.sum())
 
     @property
@@ -97,7 +97,7 @@ class Grade:
         return {**self.score.facts, **known}
 
 
-def rows_inside(estimator: Estimator, X: Table, y: Labels) -> NDArray[np.bool_]:
+def rows_inside(estimator: Estimator, X: EncodedRows, y: Labels) -> NDArray[np.bool_]:
     """Which targets lie in their interval, or in their set of classes, shape (rows,)."""
     if isinstance(estimator, AtlasClassifier):
         sets = estimator.predict_set(X, coverage=COVERAGE)  # (rows, classes)
@@ -107,7 +107,7 @@ def rows_inside(estimator: Estimator, X: Table, y: Labels) -> NDArray[np.bool_]:
 
 
 def graded(
-    model: TableModel,
+    model: Estimator,
     source: Source,
     by: str | None,
     skip_missing: bool,
@@ -115,15 +115,15 @@ def graded(
     progress: Progress,
 ) -> dict[str, Grade]:
     """The grade of a model on all rows, and on those with each value of a column."""
-    encoding = model.encoding
+    encoding = table_of(model)
     source.need([*encoding.names, encoding.target, *([] if by is None else [by])])
     grades = {ALL: Grade()}
     pieces = grouped_pieces(model, source, by, skip_missing, refuse_unknown)
     for X, y, values in progress.counted("predicting", pieces, lambda piece: len(piece[1])):
-        grades[ALL].add(model.estimator, X, y)
+        grades[ALL].add(model, X, y)
         for value in [] if values is None else np.unique(values).tolist():
             its = values == value
-            grades.setdefault(f"{by}={value}", Grade()).add(model.estimator, X.filter(its), y[its])
+            grades.setdefault(f"{by}={value}", Grade()).add(model, X[its], y[its])
         if len(grades) > MOST_GROUPS + 1:
             raise TableError(
                 f"{source.name}: column {by!r} has more than {MOST_GROUPS} values; give one with fewer"
@@ -143,10 +143,10 @@ def in_order(group: str) -> tuple[float, str]:
 
 
 def grouped_pieces(
-    model: TableModel, source: Source, by: str | None, skip_missing: bool, refuse_unknown: bool
-) -> Iterator[tuple[Table, Labels, NDArray[np.object_] | None]]:
+    model: Estimator, source: Source, by: str | None, skip_missing: bool, refuse_unknown: bool
+) -> Iterator[tuple[EncodedRows, Labels, NDArray[np.object_] | None]]:
     """Inputs and targets of a table, piece by piece, and the texts of a column."""
-    encoding = model.encoding
+    encoding = table_of(model)
     names = dict.fromkeys([*encoding.names, encoding.target, *([] if by is None else [by])])
     for piece in source.pieces([*names]):
         y, there = encoding.targets(piece, skip_missing)
@@ -155,10 +155,10 @@ def grouped_pieces(
         if by is not None:
             texts = as_names(Cells.of(piece, by).texts).fill_null(MISSING)
             values = np.array(texts.to_pylist(), object)[there]
-        yield X.filter(there), y[there], values
+        yield X[there], y[there], values
 
 
-def table_of(paths: list[Path], found: list[dict[str, Grade]], by: str | None) -> list[list[str]]:
+def cells_of(paths: list[Path], found: list[dict[str, Grade]], by: str | None) -> list[list[str]]:
     """Cells of the table that is printed: a line for each group and model."""
     names = list(found[0][ALL].facts)
     of_classes = found[0][ALL].score.of_classes

@@ -18,7 +18,7 @@ from urllib.parse import quote, urlsplit
 import numpy as np
 from numpy.typing import NDArray
 
-from atlas_splines.cli.files import check_absent, check_picture, load_table_model
+from atlas_splines.cli.files import check_absent, check_picture, load_estimator
 from atlas_splines.cli.output import Facts, Say, fail
 from atlas_splines.experiments.arena.competition import compete, make_competition
 from atlas_splines.experiments.arena.report import findings, text_table
@@ -123,8 +123,7 @@ def report_and_draw(output: Path, echo: Say) -> None:
     inside = ((grid >= low) & (grid <= high)).all(axis=1)
     table = frame(["x1", "x2"], list(grid.T))
     before, after, plain = (
-        load_table_model(Path(f"{name}.atlas")).estimator.predict(table)
-        for name in ("model", "after", "plain")
+        load_estimator(Path(f"{name}.atlas")).predict(table) for name in ("model", "after", "plain")
     )
     echo("")
     echo("On a grid of 40,000 points:")

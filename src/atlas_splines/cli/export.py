@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from atlas_splines.cli.files import (
+    Estimator,
     check_absent,
     check_coverages,
     check_folder,
@@ -16,8 +17,7 @@ from atlas_splines.cli.files import (
 from atlas_splines.cli.output import Facts, Progress, Say, aligned
 from atlas_splines.estimators.classifier import AtlasClassifier
 from atlas_splines.estimators.regressor import AtlasRegressor
-from atlas_splines.estimators.table_model import Estimator, TableModel
-from atlas_splines.io.save_load import load_with_table
+from atlas_splines.io.save_load import load
 from atlas_splines.model.atlas import Atlas, state_of
 from atlas_splines.model.state import State
 from atlas_splines.tables.encoding import Encoding
@@ -67,7 +67,7 @@ def write_onnx(
     """Write the file; returns its metadata, its outputs, and what to tell of it."""
     from atlas_splines.nn import AtlasModule, EstimatorModule, export_onnx
 
-    loaded = load_with_table(path)
+    loaded = load(path)
     wants_doubt = coverage is not None or support
     if isinstance(loaded, Atlas):
         if wants_doubt:
@@ -75,8 +75,7 @@ def write_onnx(
         model, metadata, lines = loaded, {}, bare_lines(loaded)
         module: AtlasModule | EstimatorModule = AtlasModule.from_model(loaded)
     else:
-        encoding = loaded.encoding if isinstance(loaded, TableModel) else None
-        estimator = loaded.estimator if isinstance(loaded, TableModel) else loaded
+        estimator, encoding = loaded, loaded._table
         if wants_doubt:
             check_has_intervals(path, estimator, support)
         metadata, lines = onnx_metadata(estimator, encoding), estimator_lines(estimator, encoding)
@@ -108,7 +107,7 @@ def held_points(state: State) -> int:
 
 def onnx_metadata(estimator: Estimator, encoding: Encoding | None) -> dict[str, str]:
     """What an ONNX file tells of its inputs and outputs; all but the target in JSON."""
-    values: dict[str, Any] = {"columns": list(estimator.column_names)}
+    values: dict[str, Any] = {"columns": list(estimator._input_names)}
     if isinstance(estimator, AtlasClassifier):
         values["classes"] = estimator.classes_.tolist()
     if encoding is not None:
@@ -127,7 +126,7 @@ def bare_lines(model: Atlas) -> list[str]:
 
 def estimator_lines(estimator: Estimator, encoding: Encoding | None) -> list[str]:
     """Input and output of an estimator, and how columns become inputs."""
-    names = estimator.column_names
+    names = estimator._input_names
     head = f"Input X (rows, {len(names)}), float64; output y, float64: {output_text(estimator, encoding)}."
     if encoding is None:
         missing = "; NaN if missing" if estimator.missing == "learn" else ""

@@ -8,19 +8,22 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from atlas_splines.cli.output import Say
+from atlas_splines.estimators.classifier import AtlasClassifier
 from atlas_splines.estimators.predict import checked_coverages
-from atlas_splines.estimators.table_model import Estimator, TableModel
+from atlas_splines.estimators.regressor import AtlasRegressor
 from atlas_splines.files.locks import lock
 from atlas_splines.files.writer import LockedError, StorageError, is_stream
-from atlas_splines.io.save_load import load_with_table
+from atlas_splines.io.save_load import load
 from atlas_splines.model.atlas import Atlas, state_of
 from atlas_splines.model.log import count_of
+from atlas_splines.tables.encoding import Encoding
 from atlas_splines.tables.source import Source, TableError
 from atlas_splines.tables.wording import counted
 from atlas_splines.updates.intervals import error_model_of
 from atlas_splines.updates.routing import memory_in, memory_of
 
 __all__ = [
+    "Estimator",
     "Loaded",
     "alone_with",
     "check_absent",
@@ -35,39 +38,41 @@ __all__ = [
     "kept_rows",
     "kept_text",
     "learned_rows",
-    "load_table_model",
+    "load_estimator",
     "model_of",
-    "without_table",
+    "table_of",
 ]
 
-Loaded = Atlas | Estimator | TableModel
+Estimator = AtlasRegressor | AtlasClassifier
+Loaded = Atlas | Estimator
 
 
-def load_table_model(path: Path) -> TableModel:
-    """A model that `fit` wrote, or that was fitted to a data frame; others do not know their columns."""
-    loaded = load_with_table(path)
-    if not isinstance(loaded, TableModel):
+def load_estimator(path: Path) -> Estimator:
+    """An estimator that `fit` wrote, or that was fitted to a data frame: others have no encoding."""
+    loaded = load(path)
+    if isinstance(loaded, Atlas) or not hasattr(loaded, "encoding_"):
         raise TableError(f"{path} does not know the columns of a table; make it with atlas fit")
-    targets = 1 if loaded.encoding.classes else loaded.estimator.model_.outputs
+    targets = 1 if isinstance(loaded, AtlasClassifier) else loaded.model_.outputs
     if targets > 1:
         raise TableError(f"{path} has {targets} targets, and atlas knows one; use it in Python")
     return loaded
 
 
-def without_table(loaded: Loaded) -> Atlas | Estimator:
-    """The estimator or bare model that a file holds."""
-    return loaded.estimator if isinstance(loaded, TableModel) else loaded
+def table_of(estimator: Estimator) -> Encoding:
+    """The encoding of the table of an estimator that has one."""
+    encoding = estimator._table
+    assert encoding is not None
+    return encoding
 
 
 def model_of(loaded: Loaded) -> Atlas:
     """The model inside whatever a file holds."""
-    inner = without_table(loaded)
-    return inner if isinstance(inner, Atlas) else inner.model_
+    return loaded if isinstance(loaded, Atlas) else loaded.model_
 
 
 def kept_rows(loaded: Loaded) -> int:
     """How many rows a model keeps: all of its ledger, or those that it predicts from."""
-    ledger = getattr(without_table(loaded), "ledger_", None)
+    ledger = getattr(loaded, "ledger_", None)
     if ledger is not None:
         return int(ledger.rows)
     memory = memory_of(state_of(model_of(loaded)))
@@ -77,7 +82,7 @@ def kept_rows(loaded: Loaded) -> int:
 def learned_rows(loaded: Loaded) -> int:
     """How many rows a model has learned, in rows of the mean weight of its first ones."""
     pool, kept = memory_in(state_of(model_of(loaded))), kept_rows(loaded)
-    has_ledger = getattr(without_table(loaded), "ledger_", None) is not None
+    has_ledger = getattr(loaded, "ledger_", None) is not None
     return kept if pool is None or has_ledger else max(round(pool.total.count), kept)
 
 
@@ -134,7 +139,7 @@ def check_replaceable(output: Path) -> None:
     if not output.exists() or is_stream(output):
         return
     try:
-        loaded = load_with_table(output)
+        loaded = load(output)
     except (StorageError, OSError):
         raise TableError(
             f"{output} is there already, and is not a model that can be read; {WAY_OUT}"

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines.cli.files import (
+    Estimator,
     alone_with,
     check_folder,
     check_other,
@@ -27,17 +28,17 @@ from atlas_splines.estimators.classifier import AtlasClassifier
 from atlas_splines.estimators.fit import group_folds
 from atlas_splines.estimators.out_of_core import RowsToSum, SummedRows
 from atlas_splines.estimators.regressor import AtlasRegressor
-from atlas_splines.estimators.table_model import Estimator, TableModel
 from atlas_splines.io.save_load import save
 from atlas_splines.memory.kept_rows import NewestRows
 from atlas_splines.model.atlas import state_of
 from atlas_splines.tables.cells import Cells, as_narrow
 from atlas_splines.tables.dates import DateChoice
 from atlas_splines.tables.dialects import PLAIN
+from atlas_splines.tables.encoded_rows import EncodedRows
 from atlas_splines.tables.encoding import UNKNOWN, Encoding
 from atlas_splines.tables.inference import TableSurvey, Task
 from atlas_splines.tables.sample import Sample, random_numbers
-from atlas_splines.tables.source import Piece, Source, Table, TableError, opened
+from atlas_splines.tables.source import Piece, Source, TableError, opened
 from atlas_splines.tables.wording import byte_size, counted
 from atlas_splines.updates.initial_memory import add_first_rows
 from atlas_splines.updates.partial_sums import RowSums, Summer, add_first_sums
@@ -109,7 +110,7 @@ def fit_table(
         encoding = replace(encoding, left_out=tuple(name for name in source.columns if name not in used))
         refuse_directions(ways, encoding, source)
         maker = AtlasRegressor if encoding.classes is None else AtlasClassifier
-        estimator = maker(missing="learn", random_state=seed, monotonic_cst=ways or None, **parameters)
+        estimator = maker(random_state=seed, monotonic_cst=ways or None, **parameters)
         echo(f"{source.name}: {counted(sample.seen, 'row')}, target {target!r}, {described(encoding)}.")
         report_dates(encoding, echo)
         note_placeholders(source, encoding.texts, note)
@@ -123,7 +124,7 @@ def fit_table(
     with alone_with(output, WAIT, echo):
         if not force:
             check_replaceable(output)  # it may have been updated meanwhile
-        save(TableModel(estimator, encoding), output)
+        save(estimator, output)
     size = Path(output).stat().st_size
     kept = kept_text(estimator, newest)
     coefficients = counted(estimator.model_.n_parameters, "coefficient")
@@ -221,7 +222,7 @@ def report_dates(encoding: Encoding, echo: Say) -> None:
 
 
 def learn(
-    estimator: Estimator, encoding: Encoding, X: Table, y: Labels, groups: Labels | None = None
+    estimator: Estimator, encoding: Encoding, X: EncodedRows, y: Labels, groups: Labels | None = None
 ) -> None:
     """Fit; a classifier must know all classes of the table, also those that are not in the sample."""
     if isinstance(estimator, AtlasClassifier):
@@ -247,7 +248,7 @@ def learn_small(
     return True
 
 
-def sampled_rows(encoding: Encoding, source: Source, sample: Sample) -> tuple[Table, Labels]:
+def sampled_rows(encoding: Encoding, source: Source, sample: Sample) -> tuple[EncodedRows, Labels]:
     """Inputs and targets of the sample; its cells were checked when they were read."""
     rows = Piece(source, 1, sample.rows)
     return encoding.encode(rows), encoding.targets(rows, skip=True)[0]
@@ -297,10 +298,10 @@ def learn_large(
     random = random_numbers(seed, 1)
     numbers = sampled_groups(source, sample, groups)
     aside = held_out_rows(len(y), numbers, random)
-    learned_X, learned_y = X.filter(~aside), y[~aside]
+    learned_X, learned_y = X[~aside], y[~aside]
     with progress.step("fitting a sample"):
         learn(estimator, row_reader.encoding, learned_X, learned_y, several_groups(numbers, ~aside))
-    others = HeldOutRows(X.filter(aside), y[aside], sample.numbers[aside]).answered_by(estimator)
+    others = HeldOutRows(X[aside], y[aside], sample.numbers[aside]).answered_by(estimator)
     before = others.score(estimator)
     echo(f"Learned a sample of {len(learned_y):,} rows; on {before.rows:,} others: {before}.")
     summing = Summing(RowsToSum(estimator), row_reader, sample.numbers)
@@ -318,14 +319,14 @@ def learn_large(
 class HeldOutRows:
     """Rows of a sample that a fit has not learned, to judge it by, with their numbers in the table."""
 
-    X: Table
+    X: EncodedRows
     y: Labels
     numbers: NDArray[np.int64]
 
     def answered_by(self, estimator: Estimator) -> HeldOutRows:
         """Those for which the estimator has a prediction."""
         inside = has_answer(estimator, self.X)
-        return HeldOutRows(self.X.filter(inside), self.y[inside], self.numbers[inside])
+        return HeldOutRows(self.X[inside], self.y[inside], self.numbers[inside])
 
     def score(self, estimator: Estimator) -> Score:
         """How well the estimator predicts them."""

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import typer
-from numpy.typing import NDArray
 
-from atlas_splines.cli.diff import known_rows_text, share_of_domain
+from atlas_splines.cli.diff import known_rows_text
 from atlas_splines.cli.files import (
+    Estimator,
     Loaded,
     check_absent,
     check_folder,
@@ -21,21 +21,19 @@ from atlas_splines.cli.files import (
     kept_rows,
     learned_rows,
     model_of,
-    without_table,
 )
 from atlas_splines.cli.output import Facts, Progress, Say, aligned
 from atlas_splines.estimators.audit import EstimatorUpdate
 from atlas_splines.estimators.classifier import AtlasClassifier
-from atlas_splines.estimators.footprints import ColumnFootprint
-from atlas_splines.estimators.table_model import Estimator, TableModel
 from atlas_splines.files.writer import replace_file
 from atlas_splines.io.log_export import export_log, log_lines
-from atlas_splines.io.save_load import load_with_table
+from atlas_splines.io.save_load import load
 from atlas_splines.model.atlas import Atlas, state_of
 from atlas_splines.model.log import Folded, Record
+from atlas_splines.tables.encoded_rows import EncodedRows
 from atlas_splines.tables.encoding import Column
 from atlas_splines.tables.sample import Reservoir
-from atlas_splines.tables.source import TableError, opened
+from atlas_splines.tables.source import Piece, TableError, opened
 from atlas_splines.tables.wording import counted, listed
 from atlas_splines.updates.intervals import (
     Coverage,
@@ -68,40 +66,38 @@ def inspect_model(
         raise TableError("--data is for a picture; name one with --plot, or leave it out")
     if plot is not None and not force:
         check_absent(plot)
-    loaded = load_with_table(path)
+    loaded = load(path)
     model = model_of(loaded)
-    inner = without_table(loaded)
-    echo(f"{path}: {type(inner).__name__}, {path.stat().st_size:,} bytes")
+    echo(f"{path}: {type(loaded).__name__}, {path.stat().st_size:,} bytes")
     ends = f"{counted(model.inputs, 'input')}, {counted(model.outputs, 'output')}"
     size = f"density {model.density}, {counted(model.n_parameters, 'coefficient')}"
     charts = counted(len(model.charts), "chart")
     echo(f"model: {ends}, {counted(model.terms, 'term')}, {size}, {charts}")
-    if not isinstance(inner, Atlas):
-        report_fit(inner, echo)
+    if not isinstance(loaded, Atlas):
+        report_fit(loaded, echo)
         report_rows(loaded, echo)
-        report_options(inner, echo)
-        report_columns(loaded, inner, echo)
-        report_intervals(inner, echo)
+        report_options(loaded, echo)
+        report_columns(loaded, echo)
+        report_intervals(loaded, echo)
     report_log(loaded, echo)
     if plot is not None:
-        if isinstance(inner, Atlas):
+        if isinstance(loaded, Atlas):
             raise TableError(f"{path} is a bare model; only a regressor or a classifier can be drawn")
         with progress.step(f"drawing {plot}"):
-            draw(loaded if isinstance(loaded, TableModel) else inner, plot, data)
+            draw(loaded, plot, data)
         echo(f"The picture is {plot}.")
     return facts_of(path, loaded, plot)
 
 
 def facts_of(path: Path, loaded: Loaded, plot: Path | None) -> Facts:
     """The same by name; what a bare model does not know is null."""
-    model, inner = model_of(loaded), without_table(loaded)
-    estimator = None if isinstance(inner, Atlas) else inner
-    encoding = loaded.encoding if isinstance(loaded, TableModel) else None
+    model, estimator = model_of(loaded), None if isinstance(loaded, Atlas) else loaded
+    encoding = estimator and estimator._table
     return {
         "model": path,
-        "kind": type(inner).__name__,
+        "kind": type(loaded).__name__,
         "bytes": path.stat().st_size,
-        "inputs": list(estimator.column_names) if estimator else model.inputs,
+        "inputs": list(estimator._input_names) if estimator else model.inputs,
         "outputs": model.outputs,
         "terms": model.terms,
         "density": model.density,
@@ -147,25 +143,25 @@ def report_options(estimator: Estimator, echo: Say) -> None:
     echo(f"options: {', '.join(changed) or 'the usual ones'}")
 
 
-def report_columns(loaded: Loaded, estimator: Estimator, echo: Say) -> None:
+def report_columns(estimator: Estimator, echo: Say) -> None:
     """The target if it is known, and the domain of each column."""
-    if isinstance(loaded, TableModel):
-        encoding = loaded.encoding
+    encoding = estimator._table
+    if encoding is not None:
         classes = f", one of {listed(encoding.classes)}" if encoding.classes else ", a number"
         echo(f"target: {encoding.target}{classes}")
-        rows = [(column.name, *kind_and_domain(loaded, column)) for column in encoding.parts]
+        rows = [(column.name, *kind_and_domain(estimator, column)) for column in encoding.parts]
     else:
-        names = estimator.column_names
+        names = estimator._input_names
         rows = [(name, "number", domain_text(estimator, j)) for j, name in enumerate(names)]
     for line in aligned([("column", "kind", "domain"), *rows]):
         echo(line)
 
 
-def kind_and_domain(model: TableModel, column: Column) -> tuple[str, str]:
+def kind_and_domain(estimator: Estimator, column: Column) -> tuple[str, str]:
     """Kind and domain of a column of a table."""
     if column.categories is not None:
         return "category", f"{len(column.categories)}: {listed(column.categories, 6)}"
-    return "number", domain_text(model.estimator, model.encoding.inputs.index(column.name))
+    return "number", domain_text(estimator, estimator._input_names.index(column.name))
 
 
 def domain_text(estimator: Estimator, j: int) -> str:
@@ -206,8 +202,7 @@ def held_text(estimator: Estimator, held: Coverage, k: int, rows: str) -> str:
 
 def report_log(loaded: Loaded, echo: Say) -> None:
     """The log as a table."""
-    inner = without_table(loaded)
-    records = inner.updates if isinstance(inner, Atlas) else inner.update_log_
+    records = loaded.updates if isinstance(loaded, Atlas) else loaded.update_log_
     if not records:
         echo("updates: none")
         return
@@ -257,12 +252,10 @@ def after_text(record: Update, measure: str) -> str:
 def share_of_update(loaded: Loaded, record: Update) -> str:
     """Share of the domain of then that an update could change."""
     area = record.footprint
-    if isinstance(loaded, TableModel) and isinstance(area, ColumnFootprint):
-        return share_of_domain(area, loaded.encoding)
     return area.share.percent()
 
 
-def draw(model: Estimator | TableModel, plot: Path, data: str | None) -> None:
+def draw(model: Estimator, plot: Path, data: str | None) -> None:
     """Draw what each input does, and the footprint of each update."""
     check_picture(plot)
     from atlas_splines.plots import save_inspection
@@ -274,19 +267,19 @@ def draw(model: Estimator | TableModel, plot: Path, data: str | None) -> None:
         replace_file(plot, draft.read_bytes())
 
 
-def rows_of(model: Estimator | TableModel, data: str) -> NDArray[np.float64]:
-    """Inputs of a sample of a table, shape (rows, inputs); of categories that are not known, as missing."""
-    if not isinstance(model, TableModel):
+def rows_of(model: Estimator, data: str) -> EncodedRows:
+    """Inputs of a sample of a table; categories that are not known are missing."""
+    if not hasattr(model, "encoding_"):
         raise TableError("the model does not know the columns of a table; leave --data out")
     sample = Reservoir(DRAWN_ROWS, seed=0)
-    with opened(data, model.encoding.dialect) as source:
-        source.need(model.encoding.names)
-        for piece in source.pieces(model.encoding.names):
-            sample.add(model.encoding.encode(piece, None), piece.row_numbers)
+    with opened(data, model.encoding_.dialect) as source:
+        source.need(model.encoding_.names)
+        for piece in source.pieces(model.encoding_.names):
+            sample.add(piece.table, piece.row_numbers)
         if not sample.seen:
             raise TableError(f"{source.name} has no rows below its header; check the file")
     X, _ = sample.sample()
-    return np.column_stack([column.to_numpy() for column in X.columns])
+    return model.encoding_.encode(Piece(source, 1, X), None)
 
 
 def write_log(
@@ -298,7 +291,7 @@ def write_log(
         check_folder(Path(output))
         if not force:
             check_absent(Path(output))
-    model = load_with_table(path)
+    model = load(path)
     if output != "-":
         export_log(model, output, after=after)
     lines = list(log_lines(model, after))

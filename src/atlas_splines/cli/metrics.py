@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from atlas_splines.cli.files import Estimator
 from atlas_splines.cli.rows import Labels
 from atlas_splines.estimators.classifier import AtlasClassifier
-from atlas_splines.estimators.table_model import Estimator
-from atlas_splines.tables.source import Table
+from atlas_splines.tables.encoded_rows import EncodedRows
 from atlas_splines.tables.wording import counted
 
 __all__ = ["Score", "has_answer"]
@@ -38,11 +38,11 @@ class Score:
     about_mean: float = 0.0  # squares of the targets about their mean
     classes: Counter[Any] = field(default_factory=Counter)
 
-    def add(self, estimator: Estimator, X: Table, y: Labels) -> Score:
+    def add(self, estimator: Estimator, X: EncodedRows, y: Labels) -> Score:
         """Take in the predictions for one piece."""
         inside = has_answer(estimator, X)
         self.outside += int((~inside).sum())
-        X, y = X.filter(inside), y[inside]
+        X, y = X[inside], y[inside]
         if not len(y):
             return self
         if isinstance(estimator, AtlasClassifier):
@@ -75,7 +75,7 @@ class Score:
         self.about_mean += float(((y - y.mean()) ** 2).sum()) + step**2 * self.rows * len(y) / total
         self.mean += step * len(y) / total
 
-    def _add_classes(self, estimator: AtlasClassifier, X: Table, y: Labels) -> None:
+    def _add_classes(self, estimator: AtlasClassifier, X: EncodedRows, y: Labels) -> None:
         self.of_classes = True
         chances = estimator.predict_proba(X)
         places = np.searchsorted(estimator.classes_, y)
@@ -125,8 +125,8 @@ class Score:
         return f"{text} (R² {found['r2']:.4g}; the mean alone {found['rmse_of_mean']:.4g}){where}"
 
 
-def has_answer(estimator: Estimator, X: Table) -> NDArray[np.bool_]:
+def has_answer(estimator: Estimator, X: EncodedRows) -> NDArray[np.bool_]:
     """Which rows the model has a prediction for, shape (rows,)."""
-    if estimator.extrapolation != "error" or not X.num_rows:
-        return np.ones(X.num_rows, np.bool_)
+    if estimator.extrapolation != "error" or not len(X):
+        return np.ones(len(X), np.bool_)
     return estimator.in_domain(X)

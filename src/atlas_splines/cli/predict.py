@@ -18,23 +18,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atlas_splines.cli.files import (
+    Estimator,
     check_coverages,
     check_folder,
     check_has_intervals,
     check_other,
     check_predictions,
     check_there,
-    load_table_model,
+    load_estimator,
 )
 from atlas_splines.cli.metrics import has_answer
 from atlas_splines.cli.output import Facts, Say
 from atlas_splines.cli.rows import note_unused_columns
 from atlas_splines.cli.scan import Workers
 from atlas_splines.estimators.regressor import AtlasRegressor
-from atlas_splines.estimators.table_model import TableModel
 from atlas_splines.tables.cells import Cells
 from atlas_splines.tables.dialects import WHOLE_ENDINGS
-from atlas_splines.tables.encoding import UNKNOWN, frame
+from atlas_splines.tables.encoded_rows import EncodedRows
+from atlas_splines.tables.encoding import UNKNOWN
 from atlas_splines.tables.source import Piece, Source, Table, TableError, opened
 from atlas_splines.tables.wording import counted
 from atlas_splines.tables.writing import TableWriter, read_scratch, write_scratch
@@ -206,14 +207,14 @@ def predict_table(
         check_folder(Path(output))
         check_other(rows, Path(output), "the predictions")
         check_other(str(path), Path(output), "the predictions", "the model")
-    model = load_table_model(path)
+    model = load_estimator(path)
     if coverages or support:
-        check_has_intervals(path, model.estimator, support)
+        check_has_intervals(path, model, support)
     if output != "-" and not to_folder and not force:
         check_predictions(Path(output), predicted_name(model))
-    with workers, opened(rows, model.encoding.dialect.told(**told)) as source:
-        source.need(model.encoding.names)
-        note_unused_columns(source, model.encoding, note)
+    with workers, opened(rows, model.encoding_.dialect.told(**told)) as source:
+        source.need(model.encoding_.names)
+        note_unused_columns(source, model.encoding_, note)
         asked = Task(model, probabilities, tuple(coverages), support, refuse_unknown)
         if to_folder:
             column = None if force else predicted_name(model)
@@ -228,7 +229,7 @@ def predict_table(
 class Task:
     """What is asked of each piece of a table: its rows with predictions beside them."""
 
-    model: TableModel
+    model: Estimator
     probabilities: bool
     coverages: tuple[float, ...]
     support: bool
@@ -236,7 +237,7 @@ class Task:
 
     def __call__(self, piece: Piece) -> Table:
         """The rows of a piece with new columns."""
-        X = self.model.encoding.encode(piece, UNKNOWN if self.refuse_unknown else None)
+        X = self.model.encoding_.encode(piece, UNKNOWN if self.refuse_unknown else None)
         refuse_outside(self.model, piece, X)
         table = piece.table
         columns = prediction_columns(self.model, X, self.probabilities)
@@ -249,51 +250,51 @@ class Task:
 
 
 def new_columns(
-    model: TableModel, probabilities: bool, coverages: Sequence[float], support: bool
+    model: Estimator, probabilities: bool, coverages: Sequence[float], support: bool
 ) -> list[str]:
     """Names of the columns that are added to a table."""
     middle = np.array([0.5])
-    names = model.encoding.inputs
-    X = frame(names, [model.estimator.domain_.to_raw(j, middle) for j in range(len(names))])
+    names = model.encoding_.inputs
+    X = EncodedRows(np.column_stack([model.domain_.to_raw(j, middle) for j in range(len(names))]))
     columns = prediction_columns(model, X, probabilities)
     return [*columns, *uncertainty_columns(model, X, coverages, support)]
 
 
-def predicted_name(model: TableModel) -> str:
+def predicted_name(model: Estimator) -> str:
     """Name of the column of predictions."""
-    return f"{model.encoding.target}_predicted"
+    return f"{model.encoding_.target}_predicted"
 
 
-def prediction_columns(model: TableModel, X: Table, probabilities: bool) -> dict[str, NDArray[Any]]:
+def prediction_columns(model: Estimator, X: EncodedRows, probabilities: bool) -> dict[str, NDArray[Any]]:
     """New columns by name: the prediction, and probabilities of classes."""
-    estimator, target = model.estimator, model.encoding.target
-    if isinstance(estimator, AtlasRegressor):
-        return {predicted_name(model): estimator.predict(X)}
-    shares = estimator.predict_proba(X)  # (rows, classes)
+    target = model.encoding_.target
+    if isinstance(model, AtlasRegressor):
+        return {predicted_name(model): model.predict(X)}
+    shares = model.predict_proba(X)  # (rows, classes)
     columns = {
-        predicted_name(model): estimator.classes_[shares.argmax(axis=1)],
+        predicted_name(model): model.classes_[shares.argmax(axis=1)],
         f"{target}_probability": shares.max(axis=1),
     }
     if probabilities:
-        columns |= {f"{target}={label}": shares[:, k] for k, label in enumerate(estimator.classes_)}
+        columns |= {f"{target}={label}": shares[:, k] for k, label in enumerate(model.classes_)}
     return columns
 
 
 def uncertainty_columns(
-    model: TableModel, X: Table, coverages: Sequence[float], support: bool
+    model: Estimator, X: EncodedRows, coverages: Sequence[float], support: bool
 ) -> dict[str, NDArray[Any]]:
     """More columns by name: ends of intervals, or sets of classes, for each coverage, and support."""
-    estimator, target = model.estimator, model.encoding.target
+    target = model.encoding_.target
     columns: dict[str, NDArray[Any]] = {}
-    if coverages and isinstance(estimator, AtlasRegressor):
-        low, high = estimator.predict_interval(X, coverages)  # (rows, coverages)
+    if coverages and isinstance(model, AtlasRegressor):
+        low, high = model.predict_interval(X, coverages)  # (rows, coverages)
         for k, coverage in enumerate(coverages):
             columns |= {f"{target}_low_{coverage}": low[:, k], f"{target}_high_{coverage}": high[:, k]}
     elif coverages:
-        sets = estimator.predict_set(X, coverages)  # (rows, classes, coverages)
+        sets = model.predict_set(X, coverages)  # (rows, classes, coverages)
         for k, coverage in enumerate(coverages):
-            columns[f"{target}_set_{coverage}"] = set_names(estimator.classes_, sets[:, :, k])
-    return columns | ({"support": estimator.support(X)} if support else {})
+            columns[f"{target}_set_{coverage}"] = set_names(model.classes_, sets[:, :, k])
+    return columns | ({"support": model.support(X)} if support else {})
 
 
 def set_names(classes: NDArray[Any], sets: NDArray[np.bool_]) -> NDArray[np.str_]:
@@ -309,16 +310,16 @@ def set_names(classes: NDArray[Any], sets: NDArray[np.bool_]) -> NDArray[np.str_
     return np.array(names)[which.ravel()]
 
 
-def refuse_outside(model: TableModel, piece: Piece, X: Table) -> None:
+def refuse_outside(model: Estimator, piece: Piece, X: EncodedRows) -> None:
     """Name the first cell outside the domain, if the model was told not to extrapolate."""
-    answered = has_answer(model.estimator, X)
+    answered = has_answer(model, X)
     if answered.all():
         return
-    row, columns = int(np.argmin(answered)), model.estimator.domain_
-    ends = model.estimator.model_.domain  # (inputs, 2)
-    point = columns.to_unit(np.asarray(X)[[row]])[0]
+    row, columns = int(np.argmin(answered)), model.domain_
+    ends = model.model_.domain  # (inputs, 2)
+    point = columns.to_unit(X.values[[row]])[0]
     j = int(np.argmax(point != point.clip(*ends.T)))
-    name = next(c.name for c in model.encoding.columns if model.encoding.inputs[j] in c.inputs)
-    known = model.estimator._domain_text(j)
+    name = next(c.name for c in model.encoding_.columns if model.encoding_.inputs[j] in c.inputs)
+    known = model._domain_text(j)
     what = f"the model knows {known} only; teach it such rows with atlas update"
     Cells.of(piece, name).fail(row, what)

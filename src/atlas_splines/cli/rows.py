@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from atlas_splines.cli.files import Estimator, table_of
 from atlas_splines.cli.output import Say
-from atlas_splines.estimators.table_model import TableModel
-from atlas_splines.tables.encoding import Encoding, frame
-from atlas_splines.tables.source import Piece, Source, Table, TableError, opened
+from atlas_splines.tables.encoded_rows import EncodedRows
+from atlas_splines.tables.encoding import Encoding
+from atlas_splines.tables.source import Piece, Source, TableError, opened
 from atlas_splines.tables.wording import listed
 
 __all__ = [
@@ -48,14 +49,14 @@ def sample_size(columns: int) -> int:
 class LabelledRows:
     """Rows of a piece that have a target: inputs, targets, and their numbers in the table, from 1."""
 
-    X: Table
+    X: EncodedRows
     y: Labels
     numbers: NDArray[np.int64]
 
     def without(self, numbers: NDArray[np.int64]) -> LabelledRows:
         """Those rows that have other numbers."""
         others = ~np.isin(self.numbers, numbers)
-        return LabelledRows(self.X.filter(others), self.y[others], self.numbers[others])
+        return LabelledRows(self.X[others], self.y[others], self.numbers[others])
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ class RowReader:
     def __call__(self, piece: Piece) -> LabelledRows:
         """Rows of a piece."""
         targets, there = self.encoding.targets(piece, self.skip_missing)
-        X = self.encoding.encode(piece, self.unknown).filter(there)
+        X = self.encoding.encode(piece, self.unknown)[there]
         return LabelledRows(X, targets[there], piece.row_numbers[there])
 
 
@@ -119,29 +120,29 @@ def note_placeholders(source: Source, learned: Mapping[str, Collection[object]],
 OTHERS = (".atlas", ".patch", ".json", ".onnx", ".lock")  # endings of files that are no tables
 
 
-def tables_in(folder: Path, model: TableModel, note: Say) -> Iterator[tuple[Table, Labels]]:
+def tables_in(folder: Path, model: Estimator, note: Say) -> Iterator[tuple[EncodedRows, Labels]]:
     """Inputs and targets of each table of a folder; one that does not suit is named and left out."""
     if not folder.is_dir():
         raise TableError(f"{folder} is no folder; give the one with the tables of the updates")
     for path in sorted(folder.iterdir()):
         if path.is_file() and path.suffix not in OTHERS and not path.name.startswith("."):
             try:
-                with opened(str(path), model.encoding.dialect) as source:
+                with opened(str(path), model.encoding_.dialect) as source:
                     yield read_table(source, model)
             except TableError as error:
                 note(f"{path} was passed over: {error}")
 
 
-def names_of_fit(model: TableModel) -> list[str]:
+def names_of_fit(model: Estimator) -> list[str]:
     """Columns that the fit had: tables from before others came lack these."""
-    ledger = model.estimator._current_ledger
+    ledger = model._current_ledger
     came = () if ledger is None else ledger.columns
-    return model.encoding.names[: len(model.encoding.names) - len(came)]
+    return model.encoding_.names[: len(model.encoding_.names) - len(came)]
 
 
-def read_table(source: Source, model: TableModel) -> tuple[Table, Labels]:
+def read_table(source: Source, model: Estimator) -> tuple[EncodedRows, Labels]:
     """Inputs and targets of a table, without rows that lack a target; new categories are missing ones."""
-    encoding = model.encoding
+    encoding = table_of(model)
     of_fit = names_of_fit(model)
     source.need([*of_fit, encoding.target])
     there = tuple(name for name in encoding.names if name in source.columns)
@@ -149,5 +150,5 @@ def read_table(source: Source, model: TableModel) -> tuple[Table, Labels]:
     pieces = list(map(row_reader, source.pieces(row_reader.columns)))
     if not pieces:
         raise TableError(f"{source.name} has no rows; check the file")
-    columns = np.vstack([model.estimator._inputs(rows.X) for rows in pieces])
-    return frame(encoding.inputs, list(columns.T)), np.concatenate([rows.y for rows in pieces])
+    X = np.vstack([model._inputs(rows.X) for rows in pieces])
+    return EncodedRows(X), np.concatenate([rows.y for rows in pieces])

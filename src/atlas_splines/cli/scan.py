@@ -14,11 +14,11 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from atlas_splines.cli.files import Estimator
 from atlas_splines.cli.metrics import Score
 from atlas_splines.cli.output import Progress, fail
 from atlas_splines.cli.rows import RowReader
 from atlas_splines.estimators.out_of_core import RowsToSum, SummedRows
-from atlas_splines.estimators.table_model import Estimator
 from atlas_splines.tables.encoding import Encoding
 from atlas_splines.tables.inference import News, TableSurvey, checked_news, find_news, news_columns
 from atlas_splines.tables.sample import Counts, Picking, Reservoir, Sample

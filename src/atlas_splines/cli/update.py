@@ -15,12 +15,14 @@ from numpy.typing import NDArray
 
 from atlas_splines.cli.diff import known_rows_text, share_of_domain
 from atlas_splines.cli.files import (
+    Estimator,
     alone_with,
     check_folder,
     check_other,
     check_replaceable,
     check_there,
-    load_table_model,
+    load_estimator,
+    table_of,
 )
 from atlas_splines.cli.metrics import Score
 from atlas_splines.cli.output import Facts, Failed, Progress, Say
@@ -32,17 +34,17 @@ from atlas_splines.estimators.fit import held_out_text
 from atlas_splines.estimators.footprints import footprint_lines
 from atlas_splines.estimators.input_space import MARGIN
 from atlas_splines.estimators.reaching import FarRowError
-from atlas_splines.estimators.table_model import Estimator, TableModel
 from atlas_splines.io.models import held_out_to_json
 from atlas_splines.io.save_load import save
 from atlas_splines.memory.random_effects import LATER
 from atlas_splines.model.atlas import state_of
 from atlas_splines.model.log import TRAINED, Record, UpdateWarning, next_id
+from atlas_splines.tables.encoded_rows import EncodedRows
 from atlas_splines.tables.encoding import UNKNOWN, Column, Encoding
 from atlas_splines.tables.inference import News, TableSurvey, checked_columns
 from atlas_splines.tables.new_columns import new_columns as come_columns
 from atlas_splines.tables.sample import Sample
-from atlas_splines.tables.source import Located, Piece, Source, Table, TableError, pieces_joined
+from atlas_splines.tables.source import Located, Piece, Source, TableError, pieces_joined
 from atlas_splines.tables.wording import counted, listed
 from atlas_splines.updates.assess import known_text
 from atlas_splines.updates.footprint import BoxFootprint, RestFootprint
@@ -122,14 +124,14 @@ def update_model(
     ):
         model, source = open_both(path, located, told, None if strict else unknown, workers, echo, note)
         came = columns_to_come(model, source, new_columns, ignore, skip_missing)
-        note_unused_columns(source, model.encoding, note, [column.name for column in came])
-        note_columns_gone(source, model.encoding, note)
+        note_unused_columns(source, model.encoding_, note, [column.name for column in came])
+        note_columns_gone(source, model.encoding_, note)
         advice = None if unknown == "missing" and not strict else UNKNOWN
-        there = tuple(name for name in model.encoding.names if name in source.columns)
-        row_reader = RowReader(model.encoding, skip_missing, advice, there)
-        rows = NewRows(model.estimator, source, row_reader, workers)
+        there = tuple(name for name in model.encoding_.names if name in source.columns)
+        row_reader = RowReader(table_of(model), skip_missing, advice, there)
+        rows = NewRows(model, source, row_reader, workers)
         with progress.step(f"reading {source.name}"):
-            plan = plan_learning(rows, retention or model.estimator.retention, far, seed)
+            plan = plan_learning(rows, retention or model.retention, far, seed)
         if came:
             report_columns(source, plan, came, dry_run, echo)
         else:
@@ -137,18 +139,18 @@ def update_model(
         if dry_run:
             echo(f"Error on these rows: {plan.before}. Nothing was written.")
             return facts_of(None, plan, None, None)
-        old_domain, new_id = model.estimator.model_.domain.copy(), next_id(model.estimator.model_.updates)
+        old_domain, new_id = model.model_.domain.copy(), next_id(model.model_.updates)
         with progress.step("learning"):
             if came:
                 model, rows = learn_columns(rows, plan, came, seed, accept, message, author)
-                done = model.estimator.update_log_[-1]
+                done = model.update_log_[-1]
             else:
                 done = learn(rows, plan, seed, accept, message, author)
         if done.id != new_id:
             return report_known(model, path, output, plan, done, echo)
         report_reason(done, echo)
         if not came:
-            report_extension(model.estimator, model.encoding, old_domain, echo)
+            report_extension(model, model.encoding_, old_domain, echo)
         with progress.step("looking at the errors"):
             after = rows.score() if held_out_of(done) is None else None
         report_errors(done, plan.before, after, echo)
@@ -173,7 +175,7 @@ class Plan:
     rows: int
     learned: int
     sample: Sample
-    X: Table
+    X: EncodedRows
     y: Labels
 
     @property
@@ -190,29 +192,29 @@ def open_both(
     workers: Workers,
     echo: Say,
     note: Say,
-) -> tuple[TableModel, Source]:
+) -> tuple[Estimator, Source]:
     """The model and the table; the model gets room for what is new there, except if `unknown` is None."""
-    model = load_table_model(path)
-    source = located.read(model.encoding.dialect.told(**told))
-    known = [name for name in model.encoding.names if name in source.columns]
-    if model.estimator.missing != "learn" or not known:
-        source.need(model.encoding.names)
-    source.need([model.encoding.target])
+    model = load_estimator(path)
+    source = located.read(model.encoding_.dialect.told(**told))
+    known = [name for name in model.encoding_.names if name in source.columns]
+    if model.missing != "learn" or not known:
+        source.need(model.encoding_.names)
+    source.need([model.encoding_.target])
     if unknown is None:
         return model, source
-    news = news_of(source, model.encoding, workers)
+    news = news_of(source, table_of(model), workers)
     if unknown != "learn":
         news = replace(news, categories={})
     refuse_classes_beside_charts(model, source, news)
-    note_placeholders(source, {**news.categories, model.encoding.target: news.classes}, note)
+    note_placeholders(source, {**news.categories, model.encoding_.target: news.classes}, note)
     return with_news(model, news, echo), source
 
 
 def columns_to_come(
-    model: TableModel, source: Source, new_columns: bool, ignore: Sequence[str], skip_missing: bool
+    model: Estimator, source: Source, new_columns: bool, ignore: Sequence[str], skip_missing: bool
 ) -> tuple[Column, ...]:
     """How columns of the table that the model has not seen become inputs; refused unless asked for."""
-    encoding = model.encoding
+    encoding = model.encoding_
     ignored = [name for part in ignore for name in ([part] if part in source.columns else part.split(","))]
     source.need(ignored)
     used = {*encoding.names, encoding.target, *encoding.left_out, *source.index, *ignored}
@@ -235,7 +237,7 @@ def columns_to_come(
     columns = come_columns(checked, whole, encoding)
     try:
         if columns:
-            model.estimator._refuse_columns(columns)
+            model._refuse_columns(columns)
     except ValueError as error:
         raise TableError(f"{source.name}: {error}") from None
     return columns
@@ -269,16 +271,15 @@ def learn_columns(
     accept: bool,
     message: str,
     author: str,
-) -> tuple[TableModel, NewRows]:
+) -> tuple[Estimator, NewRows]:
     """Learn rows with new columns; the model that knows these, and the rows as it reads them."""
     old = rows.row_reader
     encoding = replace(old.encoding, columns=(*old.encoding.columns, *columns))
     names = [column.name for column in columns]
     row_reader = replace(old, encoding=encoding, there_are=(*old.columns[:-1], *names))
     pieces = [row_reader(piece) for piece in rows.source.pieces(row_reader.columns)]
-    X = np.vstack([np.column_stack([c.to_numpy() for c in each.X.columns]) for each in pieces])
+    X = np.vstack([each.X.values for each in pieces])
     y = np.concatenate([each.y for each in pieces])
-    rows.estimator._table_columns = old.encoding.columns
     try:
         rows.estimator._update_with(
             columns,
@@ -301,15 +302,13 @@ def learn_columns(
         ) from None
     except ValueError as error:
         raise TableError(f"{rows.source.name}: {error}") from None
-    del rows.estimator._table_columns
-    model = TableModel(rows.estimator, encoding)
-    return model, replace(rows, estimator=model.estimator, row_reader=row_reader)
+    return rows.estimator, replace(rows, row_reader=row_reader)
 
 
-def refuse_classes_beside_charts(model: TableModel, source: Source, news: News) -> None:
+def refuse_classes_beside_charts(model: Estimator, source: Source, news: News) -> None:
     """Refuse new classes where charts stand, which know no such output."""
-    if news.classes and state_of(model.estimator.model_).charts:
-        what = f"{source.name}, column {model.encoding.target!r}: {listed(news.classes, 6)}"
+    if news.classes and state_of(model.model_).charts:
+        what = f"{source.name}, column {model.encoding_.target!r}: {listed(news.classes, 6)}"
         raise TableError(
             f"{what} was not there in fit, and cannot be learned where charts stand; "
             "take these back with atlas revert, or fit again with all rows"
@@ -326,7 +325,7 @@ def plan_learning(rows: NewRows, retention: Retention, far: bool, seed: int) -> 
     return Plan(retention, far, before, count, learned, sample, chosen.X, chosen.y)
 
 
-def report_plan(model: TableModel, source: Source, plan: Plan, dry_run: bool, echo: Say, note: Say) -> None:
+def report_plan(model: Estimator, source: Source, plan: Plan, dry_run: bool, echo: Say, note: Say) -> None:
     """Say how much is learned, and what that can change."""
     name = source.name
     echo(f"{name}: {counted(plan.rows, 'row')}, {learned_from(plan.learned, plan.rows, dry_run)}.")
@@ -342,7 +341,6 @@ def report_plan(model: TableModel, source: Source, plan: Plan, dry_run: bool, ec
 def learn(rows: NewRows, plan: Plan, seed: int, accept: bool, message: str, author: str) -> Record:
     """Learn as planned; the entry of the log, or that of the earlier update with these rows."""
     estimator = rows.estimator
-    estimator._table_columns = rows.row_reader.encoding.columns
     checked = estimator._checked(plan.X, plan.y, None)
     digest = estimator._digest_of(*checked)
     known = learned_before(estimator.model_.updates, estimator.model_.fingerprint(), digest)
@@ -355,7 +353,6 @@ def learn(rows: NewRows, plan: Plan, seed: int, accept: bool, message: str, auth
             estimator._update(*checked, message=message, author=author, accept=accept, **options)
         except UpdateRefused as refused:
             raise Failed(f"{rows.source.name}: {refused.what}; {REFUSED}", REFUSED_CODE) from None
-    del estimator._table_columns
     if plan.learns_more:
         others, data = rows.others(plan.sample, digest.hashes)
         learned = estimator._rows(*checked)
@@ -368,13 +365,13 @@ def learn(rows: NewRows, plan: Plan, seed: int, accept: bool, message: str, auth
     return estimator.update_log_[-1]
 
 
-def report_known(model: TableModel, path: Path, output: Path, plan: Plan, known: Record, echo: Say) -> Facts:
+def report_known(model: Estimator, path: Path, output: Path, plan: Plan, known: Record, echo: Say) -> Facts:
     """Say that rows were learned before; another file is that of the model that has learned them."""
     text = known_text(known)
     echo(f"{text[0].upper()}{text[1:]}; --accept learns them twice.")
     if is_same_file(output, path):
         return {**facts_of(None, plan, None, None), "known": known.id}
-    save(load_table_model(path), output)
+    save(load_estimator(path), output)
     return {**facts_of(output, plan, None, None), "known": known.id}
 
 
@@ -401,20 +398,21 @@ def is_same_file(one: Path, other: Path) -> bool:
     return one.exists() and one.samefile(other)
 
 
-def with_news(model: TableModel, news: News, echo: Say) -> TableModel:
+def with_news(model: Estimator, news: News, echo: Say) -> Estimator:
     """The model with room for new categories and classes; says what becomes of them."""
-    encoding = news.added_to(model.encoding)
+    encoding = news.added_to(model.encoding_)
     for column in encoding.columns:
         if column.name in news.categories:
             new = listed(news.categories[column.name], 6)
             echo(
                 f"New in column {column.name!r}: {new}, known as the mean of all until its rows are learned."
             )
+    model.encoding_ = replace(encoding, classes=None)
     if not news.classes:
-        return TableModel(model.estimator, encoding)
-    assert isinstance(model.estimator, AtlasClassifier)
+        return model
+    assert isinstance(model, AtlasClassifier)
     echo(f"New in column {encoding.target!r}: {listed(news.classes, 6)}, learned as classes.")
-    return TableModel(model.estimator.add_classes(list(news.classes)), encoding)
+    return model.add_classes(list(news.classes))
 
 
 def learned_from(learned: int, rows: int, dry_run: bool) -> str:
@@ -425,15 +423,14 @@ def learned_from(learned: int, rows: int, dry_run: bool) -> str:
 
 
 def report_footprint(
-    model: TableModel, X: Table, retention: Retention, far: bool, is_part: bool, echo: Say
+    model: Estimator, X: EncodedRows, retention: Retention, far: bool, is_part: bool, echo: Say
 ) -> None:
     """Say what an update with these inputs, or with more than these, can change, and what it cannot."""
-    estimator = model.estimator
-    area = estimator._footprint(X, retention=retention, far=far)
+    area = model._footprint(X, retention=retention, far=far)
     if retention in ("rehearsal", "both"):
         echo(f"Can change: every prediction, a little; that is how {retention!r} learns.")
         return
-    share = share_of_domain(area, model.encoding)
+    share = share_of_domain(area, model.encoding_)
     if isinstance(area.area, RestFootprint):
         spares = area.area.windows and not is_part  # others may fall into any chart
         where = " outside the charts that these rows are not in" if spares else ""
@@ -447,51 +444,51 @@ def report_footprint(
     several = f" (in {boxes} boxes)" if boxes > 1 else ""
     known = "" if area.known_rows is None else f"{known_rows_text(area.known_rows)} of the known rows, "
     echo(f"Can change: rows with {which} of these{several}, {known}{share} of the domain:")
-    is_linear = estimator.extrapolation == "linear"
-    for line in footprint_lines(area, model.encoding, is_linear):
+    is_linear = model.extrapolation == "linear"
+    for line in footprint_lines(area, model.encoding_, is_linear):
         echo(line)
-    where = "" if estimator.in_domain(X).all() else " in the domain it had"
+    where = "" if model.in_domain(X).all() else " in the domain it had"
     echo(f"Cannot change: every other prediction{where}; it stays the same to the bit.")
 
 
-def note_nothing_known(model: TableModel, X: Table, rows: int, note: Say) -> None:
+def note_nothing_known(model: Estimator, X: EncodedRows, rows: int, note: Say) -> None:
     """Warn of rows without support, of a sample of a table with so many rows.
 
     That time goes on is no news: rows later than those of the fit count as if they came in its last week.
     """
-    estimator, encoding = model.estimator, model.encoding
-    error_model = error_model_of(state_of(estimator.model_))
+    encoding = model.encoding_
+    error_model = error_model_of(state_of(model.model_))
     if error_model is None or error_model.data_density is None:
         return
-    chosen = np.linspace(0, X.num_rows - 1, min(X.num_rows, MOST_JUDGED)).astype(np.int64)
-    some = at_known_times(model, X.take(chosen))
-    nothing = estimator.support(some) == 0
+    chosen = np.linspace(0, len(X) - 1, min(len(X), MOST_JUDGED)).astype(np.int64)
+    some = at_known_times(model, X[chosen])
+    nothing = model.support(some) == 0
     if nothing.any():
         sample = "" if len(chosen) == rows else "a random sample of "
         lie = "lies" if nothing.sum() == 1 else "lie"
         beyond = [
             name
             for j, name in enumerate(encoding.inputs)
-            if is_outside(some[name].to_numpy()[nothing], estimator.domain_.to_raw(j, UNIT_INTERVAL)).any()
+            if is_outside(some.values[nothing, j], model.domain_.to_raw(j, UNIT_INTERVAL)).any()
         ]
         where = f", beyond the fit in {listed(beyond, 6)}" if beyond else ""
         of_rows = f"{nothing.sum():,} of {sample}{counted(len(chosen), 'row')}"
         note(f"{of_rows} {lie} where nothing was known{where}.")
 
 
-def at_known_times(model: TableModel, X: Table) -> Table:
+def at_known_times(model: Estimator, X: EncodedRows) -> EncodedRows:
     """Inputs in which trends of dates that go on beyond the fit are put back, by weeks, into its last one."""
-    mapping = model.estimator.domain_
-    for column in model.encoding.columns:
+    mapping, values = model.domain_, X.values.copy()
+    for column in model.encoding_.columns:
         for name in column.trends:
-            low, high = mapping.to_raw(model.encoding.inputs.index(name), UNIT_INTERVAL)
+            j = model.encoding_.inputs.index(name)
+            low, high = mapping.to_raw(j, UNIT_INTERVAL)
             margin = MARGIN * (high - low) / (1 + 2 * MARGIN)
             first, last = low + margin, high - margin
-            days = X[name].to_numpy()
+            days = values[:, j]
             days = np.where(days > last, last - (last - days) % WEEK, days)
-            days = np.where(days < first, first + (days - first) % WEEK, days).clip(first, last)
-            X = X.set_column(X.column_names.index(name), name, [days])
-    return X
+            values[:, j] = np.where(days < first, first + (days - first) % WEEK, days).clip(first, last)
+    return EncodedRows(values)
 
 
 def is_outside(values: NDArray[np.float64], ends: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -533,10 +530,10 @@ def report_extension(estimator: Estimator, encoding: Encoding, old: NDArray[np.f
             echo(f"Domain: {name} is now {is_now}; it was {was}.")
 
 
-def report_id(model: TableModel, record: Record, output: Path, echo: Say) -> None:
+def report_id(model: Estimator, record: Record, output: Path, echo: Say) -> None:
     """Say which update it was, and how to take it back."""
     way_back = f"atlas revert {output} {record.id} takes it back"
-    if record.kind in TRAINED and model.estimator.ledger_ is None:
+    if record.kind in TRAINED and model.ledger_ is None:
         way_back = "it cannot be taken back, since it trained the coefficients themselves and no copy is kept"
     elif isinstance(record, Update) and TOO_FEW in record.reason:
         way_back = TOO_FEW

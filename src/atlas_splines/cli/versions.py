@@ -16,18 +16,18 @@ from atlas_splines.cli.files import (
     check_other,
     check_replaceable,
     check_there,
-    load_table_model,
+    load_estimator,
     model_of,
-    without_table,
 )
 from atlas_splines.cli.output import Facts, Say
 from atlas_splines.cli.rows import Labels, read_table, tables_in
 from atlas_splines.estimators.audit import EstimatorUpdate
-from atlas_splines.estimators.table_model import TableModel
 from atlas_splines.files.writer import replace_files
-from atlas_splines.io.save_load import content_of, load_with_table, save
+from atlas_splines.io.save_load import content_of, load, save
+from atlas_splines.model.atlas import Atlas
 from atlas_splines.model.log import Record, count_of
-from atlas_splines.tables.source import Located, Table, TableError, opened
+from atlas_splines.tables.encoded_rows import EncodedRows
+from atlas_splines.tables.source import Located, TableError, opened
 from atlas_splines.tables.wording import counted
 from atlas_splines.updates.log import Removal, Update
 from atlas_splines.versions.forget import forget
@@ -58,7 +58,7 @@ def write_patch(old: Path, new: Path, output: Path, *, portable: bool, force: bo
     for source in (old, new):
         check_other(str(source), output, "the patch", "the model")
     try:
-        made = patch(load_with_table(old), load_with_table(new), portable=portable)
+        made = patch(load(old), load(new), portable=portable)
     except ValueError as error:
         raise TableError(f"{old} and {new}: {error}") from None
     made.save(output)
@@ -95,7 +95,7 @@ def apply_patch(
     if output is not None and not force:
         check_replaceable(target)
     with alone_with(target, wait, note):
-        loaded = load_with_table(path)
+        loaded = load(path)
         try:
             result = apply(loaded, read_patch(fix), merge=merge)
         except PatchError as error:
@@ -123,7 +123,7 @@ def merge_models(
     check_folder(output)
     if not force:
         check_replaceable(output)
-    loaded = [load_with_table(path) for path in (base, ours, theirs)]
+    loaded = [load(path) for path in (base, ours, theirs)]
     learned = None if rows is None else read_rows(loaded[1], rows)
     try:
         result = merge(*loaded, prefer=prefer, rows=learned)
@@ -145,11 +145,11 @@ def merge_models(
     return {"output": output, "version": version(result), "conflicts": []}
 
 
-def read_rows(model: Loaded, name: str) -> tuple[Table, Labels]:
+def read_rows(model: Loaded, name: str) -> tuple[EncodedRows, Labels]:
     """Inputs and targets of a table."""
-    if not isinstance(model, TableModel):
+    if isinstance(model, Atlas) or not hasattr(model, "encoding_"):
         raise TableError("--rows needs models that know the columns of a table, made with atlas fit")
-    with opened(name, model.encoding.dialect) as source:
+    with opened(name, model.encoding_.dialect) as source:
         return read_table(source, model)
 
 
@@ -223,10 +223,10 @@ def forget_rows(
         if output is not None:
             check_replaceable(output)
     with Located(rows) as located, alone_with(target, wait, note):
-        model = load_table_model(path)
-        table = read_table(located.read(model.encoding.dialect), model)
+        model = load_estimator(path)
+        table = read_table(located.read(model.encoding_.dialect), model)
         tables = None if data is None else tables_in(data, model, note)
-        start = None if first is None else load_with_table(first)
+        start = None if first is None else load(first)
         try:
             result, done = forget(model, *table, data=tables, first=start)
         except ValueError as error:
@@ -250,11 +250,9 @@ def forget_rows(
 def replay_model(path: Path, data: Path, first: Path | None, echo: Say, note: Say) -> Facts:
     """Say of each update whether it gives the same bits again, and whether the whole model does."""
     check_there(path)
-    model = load_table_model(path)
+    model = load_estimator(path)
     try:
-        found = replay(
-            model, tables_in(data, model, note), first=None if first is None else load_with_table(first)
-        )
+        found = replay(model, tables_in(data, model, note), first=None if first is None else load(first))
     except TableError:
         raise
     except ValueError as error:
@@ -273,13 +271,11 @@ def revert_update(path: Path, id: int, *, wait: float = 600, echo: Say, note: Sa
     check_there(path)
     check_folder(path)
     with alone_with(path, wait, note):
-        loaded = load_with_table(path)
+        loaded = load(path)
         try:
-            without_table(loaded).revert(id)
+            loaded.revert(id)
         except ValueError as error:
             raise TableError(f"{path}: {error}") from None
-        if isinstance(loaded, TableModel):  # columns that came with the update are gone
-            loaded = loaded.with_estimator(loaded.estimator)
         save(loaded, path)
     model = model_of(loaded)
     record = next((each for each in model.updates if each.id == id), model.updates[-1])

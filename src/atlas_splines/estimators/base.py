@@ -272,11 +272,11 @@ class AtlasEstimator(Accountable):
         """Fit from nothing; whatever fails leaves the estimator as it was.
 
         Errors may grow by the share `tolerance` for the sake of fewer features. More rows of the same frame
-        may be `elsewhere`. Inputs may have been made by an `encoding`, as those of a frame are.
+        may be `elsewhere`. Rows that are encoded come with the `encoding` of their table.
         """
         draft = copy.copy(self)  # readers on other threads see the old model until the new one is whole
-        checked = draft._checked(X, y, sample_weight, first=True, elsewhere=elsewhere)
-        draft._fit_all(*checked, groups, tolerance, encoding or getattr(draft, "encoding_", None))
+        checked = draft._checked(X, y, sample_weight, first=True, elsewhere=elsewhere, encoding=encoding)
+        draft._fit_all(*checked, groups, tolerance, getattr(draft, "encoding_", None))
         return self._become(draft)
 
     def _fit_all(
@@ -406,7 +406,7 @@ class AtlasEstimator(Accountable):
 
     def _encoding_if_needed(self: Self) -> Self:
         """The estimator, or a draft without an encoding, which a frame of numbers does not need."""
-        if not hasattr(self, "encoding_") or not self.encoding_.is_plain:
+        if not hasattr(self, "encoding_") or not self.encoding_.is_plain or not self.encoding_.of_frame:
             return self
         draft = copy.copy(self)
         del draft.encoding_
@@ -433,9 +433,7 @@ class AtlasEstimator(Accountable):
         if not ledger.columns:
             return ()
         names = [column.name for column in ledger.columns]
-        known: Sequence[Column] = (
-            self.encoding_.columns if hasattr(self, "encoding_") else self._table_columns
-        )
+        known = self.encoding_.columns if hasattr(self, "encoding_") else ()
         return [column for column in known if column.name in names] or ledger.columns
 
     def _digest_of(self, X: Array, y: Array, weights: Array) -> RowDigest:
@@ -547,11 +545,6 @@ class AtlasEstimator(Accountable):
     def _knowing_classes(self: Self, classes: Array) -> Self:
         """The estimator, or a draft that knows more classes."""
         return self
-
-    @property
-    def _known_classes(self) -> Array | None:
-        """Classes that are known; None for numbers."""
-        return None
 
     def _fit_data(
         self, data: FitData, seeds: list[int], tolerance: float, is_final: bool = True

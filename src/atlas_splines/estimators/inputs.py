@@ -27,6 +27,7 @@ from atlas_splines.model.checks import check_number, check_size, check_weight_si
 from atlas_splines.model.lattice import MAX_DENSITY
 from atlas_splines.model.linear_algebra import ONE_THREAD_EACH
 from atlas_splines.model.state import Monotonic
+from atlas_splines.tables.encoded_rows import EncodedRows
 from atlas_splines.updates.initial_memory import FEATURES
 from atlas_splines.updates.plan import RETENTIONS, Retention
 
@@ -114,7 +115,7 @@ class Parameters(BaseEstimator, ABC):
         members: int = 2,
         domain: DomainChoice = "quantiles",
         extrapolation: Literal["constant", "linear", "error"] = "constant",
-        missing: Literal["error", "learn"] = "error",
+        missing: Literal["error", "learn"] = "learn",
         retention: Retention = "auto",
         features: int = FEATURES,
         memory: Literal["rows", "sums"] = "rows",
@@ -273,7 +274,6 @@ class Inputs(Parameters):
 
     encoding_: Encoding
     _came = 0  # columns that came after the fit
-    _table_columns: Sequence[Column] = ()  # of a table, while rows of it are learned as numbers
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -291,6 +291,22 @@ class Inputs(Parameters):
             return tuple(self.encoding_.names)
         names = getattr(self, "feature_names_in_", [f"column {j}" for j in range(self.n_features_in_)])
         return tuple(map(str, names))
+
+    @property
+    def _known_classes(self) -> Array | None:
+        """Classes of a classifier; None for numbers."""
+        return None
+
+    @property
+    def _table(self) -> Encoding | None:
+        """The encoding of its table with the classes that its target has by now; None for an array."""
+        if not hasattr(self, "encoding_"):
+            return None
+        classes = self._known_classes
+        return replace(self.encoding_, classes=None if classes is None else tuple(classes.tolist()))
+
+    def _name_columns(self, names: Sequence[str]) -> None:
+        self.n_features_in_, self.feature_names_in_ = len(names), np.array(names, object)
 
     @property
     def _input_names(self) -> tuple[str, ...]:
@@ -317,16 +333,26 @@ class Inputs(Parameters):
         sample_weight: ArrayLike | None,
         first: bool = False,
         elsewhere: Remote | None = None,
+        encoding: Encoding | None = None,
     ) -> tuple[Array, Array, Array]:
-        """Inputs, targets and weights as arrays; the first ones may be some of the rows of a frame."""
-        X, y, target = usable(X), plain_target(y, self._is_numeric), name_of_target(y)
-        if first:
+        """Inputs, targets and weights as arrays; the first ones may be some of the rows of a table.
+
+        Rows that are encoded bring the `encoding` of their table to a fit.
+        """
+        X = usable(X) if first else self._usable(X)
+        y, target = plain_target(y, self._is_numeric), name_of_target(y)
+        if first and encoding is not None:
+            self.encoding_, self._came = replace(encoding, classes=None), 0
+            self._name_columns(encoding.names)
+        elif first:
             self._start_columns(X, y, target, elsewhere)
         else:
             X = self._completed(X)
         options = self._target_options
         checked: tuple[Array, Array]
-        if hasattr(self, "encoding_"):
+        if isinstance(X, EncodedRows):
+            checked = check_X_y(self._own_inputs(X), y, estimator=self, **options)
+        elif hasattr(self, "encoding_"):
             validate_data(self, X, y, reset=first, skip_check_array=True)
             checked = check_X_y(self._encoded(X), y, estimator=self, **options)
         else:
@@ -351,9 +377,11 @@ class Inputs(Parameters):
 
     def _inputs(self, X: ArrayLike) -> Array:
         """Inputs as an array."""
-        X = usable(X)
+        X = self._usable(X)
         table: Array
-        if hasattr(self, "encoding_"):
+        if isinstance(X, EncodedRows):
+            table = check_array(self._own_inputs(X), ensure_all_finite="allow-nan")
+        elif hasattr(self, "encoding_"):
             self._check_columns(X)
             table = check_array(self._encoded(X), ensure_all_finite="allow-nan")
         else:
@@ -361,10 +389,35 @@ class Inputs(Parameters):
         self._refuse_missing(table)
         return table
 
+    def _own_inputs(self, rows: EncodedRows) -> Array:
+        """Numbers of encoded rows, shape (rows, inputs)."""
+        if rows.values.shape[1:] != (len(self._input_names),):
+            raise ValueError(
+                f"X is encoded as {rows.values.shape[1]} inputs, and the model has {len(self._input_names)}; "
+                "encode it with its encoding_"
+            )
+        return rows.values
+
+    def _usable(self, X: Any) -> Any:
+        """Rows in any form that is taken: of a table in a file by the names of its columns."""
+        known = getattr(self, "feature_names_in_", np.zeros(0, object)).tolist()
+        X = usable(X, known, self.missing == "learn")
+        if not hasattr(self, "encoding_") or self.encoding_.of_frame or isinstance(X, EncodedRows):
+            return X
+        names, beside = names_of(X), {self.encoding_.target, *self.encoding_.left_out}
+        there = [name for name in known if name in names]
+        wanted = there + [name for name in names if name not in known and name not in beside]
+        if not there or wanted == names or len({*names}) < len(names):
+            return X
+        from atlas_splines.tables.frames import chosen
+
+        return chosen(X, wanted)
+
     def _check_columns(self, X: Any) -> None:
         """Refuse other columns than those of `fit`; rows are not needed."""
         check_is_fitted(self, "model_")
-        validate_data(self, X, reset=False, skip_check_array=True)
+        if not isinstance(X, EncodedRows):
+            validate_data(self, X, reset=False, skip_check_array=True)
 
     def _refuse_missing(self, X: Array) -> None:
         if self.missing != "learn" and np.isnan(X).any():
@@ -409,7 +462,9 @@ class Inputs(Parameters):
             return self
         from atlas_splines.tables.frames import with_new_categories
 
-        X = usable(X)
+        X = self._usable(X)
+        if isinstance(X, EncodedRows):
+            return self
         self._check_columns(X)
         draft = copy.copy(self)  # readers on other threads see new categories and what was learned at once
         draft.encoding_ = with_new_categories(X, self.encoding_)
@@ -452,7 +507,7 @@ class Inputs(Parameters):
 
         They are refused unless that is allowed. One that holds nothing is left out.
         """
-        X = usable(X)
+        X = self._usable(X)
         names, known = names_of(X), getattr(self, "feature_names_in_", np.zeros(0, object)).tolist()
         new = [name for name in names if name not in known]
         if not known or not new or len(new) == len(names):
@@ -483,8 +538,7 @@ class Inputs(Parameters):
         """A draft that knows more columns of a frame, and has learned nothing of them."""
         draft = copy.copy(self)
         draft.encoding_ = replace(self.encoding_, columns=(*self.encoding_.columns, *columns))
-        draft.n_features_in_ = len(draft.encoding_.columns)
-        draft.feature_names_in_ = np.array(draft.encoding_.names, object)
+        draft._name_columns(draft.encoding_.names)
         return draft
 
     def _become(self: Self, draft: Self) -> Self:
@@ -527,8 +581,19 @@ class Inputs(Parameters):
         return column_directions(asked, len(self._input_names), self._input_names)
 
 
-def usable(X: Any) -> Any:
-    """What users give, without an index of pandas that came as a column; a sparse matrix is refused."""
+def usable(X: Any, known: Sequence[str] = (), completed: bool = False) -> Any:
+    """What users give, without an index of pandas that came as a column; a sparse matrix is refused.
+
+    Rows as dictionaries become a frame, with columns in the order of those that are `known`; if it is to be
+    `completed`, with all of these.
+    """
+    if isinstance(X, list | tuple) and len(X) and all(isinstance(row, Mapping) for row in X):
+        from atlas_splines.tables.frames import frame_of_rows
+
+        there = dict.fromkeys(key for row in X for key in row)
+        return frame_of_rows(
+            X, [key for key in known if completed or key in there] + [k for k in there if k not in known]
+        )
     if sparse.issparse(X):
         size = 8 * np.prod(X.shape, dtype=float) / 1e6
         raise TypeError(

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from atlas_splines.estimators.input_space import ColumnMap
-from atlas_splines.estimators.inputs import Inputs, usable
+from atlas_splines.estimators.inputs import Inputs
 from atlas_splines.model.atlas import Atlas, model_in, state_of, take_state
 from atlas_splines.model.checks import inwards
 from atlas_splines.model.lattice import Domain
@@ -193,7 +193,7 @@ class Reaching(Inputs):
         array([ True, False])
         """
         check_is_fitted(self, "model_")
-        table = self._inputs(self._completed(usable(X)))  # what an update may lack, its places may too
+        table = self._inputs(self._completed(self._usable(X)))  # what an update may lack, its places may too
         larger, _ = self._model_reaching(table, far=True)
         return self._take_reach(state_of(larger), table)
 

@@ -61,8 +61,9 @@ class AtlasRegressor(RegressorMixin, AtlasEstimator):
         there ("linear"), or nothing ("error"). A slope goes on for one width of the first domain, and not
         where rows beyond it have been learned: they have moved the edge already.
     missing
-        "error" refuses NaN. "learn" takes the median for it, and for each column that has NaN in the first
-        data the model learns one more input: whether the value is missing.
+        "learn" takes the median for NaN, and for each column that has NaN in the first data the model learns
+        one more input: whether the value is missing. A category that was not there in `fit` counts as
+        missing in predictions. "error" refuses both.
     retention
         How `partial_fit` learns, see `atlas_splines.update`. "auto" lets the data decide: rows that noise
         explains are pooled with all before, a contradiction in one place opens charts, and where the world

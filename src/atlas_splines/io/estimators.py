@@ -35,7 +35,6 @@ from atlas_splines.memory.random_effects import Levels, LevelUnits
 
 if TYPE_CHECKING:
     from atlas_splines.estimators.ledger import Ledger
-    from atlas_splines.estimators.table_model import Estimator, TableModel
     from atlas_splines.tables.encoding import Encoding
 
 __all__ = [
@@ -45,6 +44,8 @@ __all__ = [
     "label_values",
     "labels_to_json",
 ]
+
+Estimator = AtlasRegressor | AtlasClassifier
 
 CLASSES: dict[str, type[Estimator]] = {"regressor": AtlasRegressor, "classifier": AtlasClassifier}
 HEADER = ("estimator", "model")
@@ -65,41 +66,32 @@ LARGEST_WEIGHT = 1e30  # of a class
 FLAGS, WHOLE_OR_NULL = ("early_stopping", "warm_start"), ("n_jobs", "random_state")
 
 
-def check_estimator(model: object) -> tuple[Estimator, Encoding | None]:
-    """Return a fitted estimator and the encoding of its table, if it has one, or say what is wrong."""
-    estimator, encoding = model, None
-    if not isinstance(model, AtlasRegressor | AtlasClassifier) or hasattr(model, "encoding_"):
-        from atlas_splines.estimators.table_model import TableModel  # arrays are saved without pyarrow
-
-        table = TableModel.of(model) if isinstance(model, AtlasRegressor | AtlasClassifier) else model
-        if isinstance(table, TableModel):
-            estimator, encoding = table.estimator, table.encoding
-    if not isinstance(estimator, AtlasRegressor | AtlasClassifier):
+def check_estimator(model: object) -> Estimator:
+    """Return a fitted estimator, or raise an error that names what is wrong."""
+    if not isinstance(model, AtlasRegressor | AtlasClassifier):
         raise TypeError(
-            "save takes an Atlas, an AtlasRegressor, an AtlasClassifier or a TableModel, "
-            f"not {type(model).__name__}"
+            f"save takes an Atlas, an AtlasRegressor or an AtlasClassifier, not {type(model).__name__}"
         )
-    if not hasattr(estimator, "model_"):
-        raise ValueError(f"this {type(estimator).__name__} has learned nothing yet; call fit first")
-    return estimator, encoding
+    if not hasattr(model, "model_"):
+        raise ValueError(f"this {type(model).__name__} has learned nothing yet; call fit first")
+    return model
 
 
 # --- taking apart -------------------------------------------------------------------------------------
 
 
-def estimator_to_archive(model: Estimator | TableModel) -> Archive:
+def estimator_to_archive(model: Estimator) -> Archive:
     """Take an estimator apart, and the encoding of its table if it has one."""
-    found, encoding = check_estimator(model)
-    estimator = copy.copy(found)  # all of it is of one moment, even while another thread updates it
-    kind = "regressor" if isinstance(estimator, AtlasRegressor) else "classifier"
-    names = getattr(estimator, "feature_names_in_", None)
+    estimator = copy.copy(check_estimator(model))  # all of one moment, even while another thread updates it
+    kind, encoding = "regressor" if isinstance(estimator, AtlasRegressor) else "classifier", estimator._table
+    has_names = hasattr(estimator, "feature_names_in_")
     header = {
         "parameters": {
             key: parameter_to_json(key, value)
             for key, value in estimator.get_params(deep=False).items()
             if key not in OPTIONAL or not (value is None or (key == UNDO and value == RECENT))
         },
-        "feature_names": None if names is None else names.tolist(),
+        "feature_names": list(map(str, estimator._input_names)) if has_names else None,
         "n_iter": int(estimator.n_iter_),
         "validation_loss": [list(map(loss_to_json, losses)) for losses in estimator.validation_loss_],
         "fit": fit_to_json(estimator.fit_record_),
@@ -180,11 +172,8 @@ def labels_to_json(labels: NDArray[Any]) -> dict[str, Any]:
 # --- putting together ---------------------------------------------------------------------------------
 
 
-def estimator_from_archive(archive: Archive) -> Estimator | TableModel:
-    """Put an estimator together again, or raise a ValueError that says what is wrong with it.
-
-    One that came with the encoding of a table becomes a `TableModel`.
-    """
+def estimator_from_archive(archive: Archive) -> Estimator:
+    """Put an estimator together again, or raise a ValueError that says what is wrong with it."""
     header = Fields(archive.header, "the header", HEADER)
     own = REGRESSOR if archive.kind == "regressor" else CLASSIFIER
     named = "'estimator' of the header"
@@ -202,15 +191,23 @@ def estimator_from_archive(archive: Archive) -> Estimator | TableModel:
         read_labels(estimator, Fields(fields.value["labels"], "the labels", LABELS), archive)
         if estimator.class_weight is not None:
             read_class_weights(estimator, archive)
+    if encoding is not None:
+        take_encoding(estimator, encoding)
     estimator.ledger_ = read_own_ledger(estimator, fields, archive)
     inside = archive if estimator.ledger_ is None else with_held_rows(archive, estimator, estimator.ledger_)
     estimator.model_ = model_from_archive(inside)
     check_model(estimator)
-    if encoding is None:
-        return estimator
-    from atlas_splines.estimators.table_model import TableModel
+    return estimator
 
-    return TableModel(estimator, encoding)
+
+def take_encoding(estimator: Estimator, encoding: Encoding) -> None:
+    """Let an estimator take the table that its inputs were made from."""
+    names, labels = getattr(estimator, "feature_names_in_", None), estimator._known_classes
+    classes = None if labels is None else tuple(labels.tolist())
+    if names is None or encoding.inputs != names.tolist() or (encoding.classes or None) != classes:
+        raise ValueError("its table does not go with its model")
+    estimator.encoding_ = replace(encoding, classes=None)
+    estimator._name_columns(encoding.names)
 
 
 def check_model(estimator: Estimator) -> None:

@@ -16,14 +16,11 @@ from atlas_splines.updates.log import Consolidation, Removal, Update
 
 if TYPE_CHECKING:
     from atlas_splines.estimators.base import AtlasEstimator
-    from atlas_splines.estimators.table_model import TableModel
 
 __all__ = ["export_log", "log_lines"]
 
 
-def export_log(
-    model: Atlas | AtlasEstimator | TableModel, path: str | os.PathLike[str], *, after: int = 0
-) -> None:
+def export_log(model: Atlas | AtlasEstimator, path: str | os.PathLike[str], *, after: int = 0) -> None:
     """Write the log of a model to a file, one entry a line, as JSON.
 
     A model keeps its newest 200 entries in full, and folds older ones into one. Whoever needs them all writes
@@ -33,7 +30,7 @@ def export_log(
     Parameters
     ----------
     model
-        A model, an estimator or a table model; errors and footprints are in its units.
+        A model or an estimator; errors and footprints are in its units.
     path
         The file; one of that name is replaced.
     after
@@ -55,9 +52,9 @@ def export_log(
     replace_file(path, text.encode())
 
 
-def log_lines(model: Atlas | AtlasEstimator | TableModel, after: int = 0) -> Iterator[str]:
+def log_lines(model: Atlas | AtlasEstimator, after: int = 0) -> Iterator[str]:
     """The entries of a log as lines of JSON, oldest first, each with the hash over the log up to it."""
-    inner: Any = getattr(model, "estimator", model)
+    inner: Any = model
     is_bare = isinstance(inner, Atlas)
     names = [f"input {j}" for j in range(inner.inputs)] if is_bare else list(inner._input_names)
     chain, last = START, 0

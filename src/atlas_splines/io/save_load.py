@@ -17,14 +17,13 @@ from atlas_splines.model.atlas import Atlas
 if TYPE_CHECKING:
     from atlas_splines.estimators.classifier import AtlasClassifier
     from atlas_splines.estimators.regressor import AtlasRegressor
-    from atlas_splines.estimators.table_model import TableModel
 
-__all__ = ["content_of", "from_archive", "load", "load_with_table", "save", "to_archive"]
+__all__ = ["content_of", "from_archive", "load", "save", "to_archive"]
 
 KINDS = ("model", "regressor", "classifier")
 
 
-def save(model: Atlas | AtlasRegressor | AtlasClassifier | TableModel, path: str | os.PathLike[str]) -> None:
+def save(model: Atlas | AtlasRegressor | AtlasClassifier, path: str | os.PathLike[str]) -> None:
     """Save a model or a fitted estimator, with its charts and its log, to one file.
 
     The file appears all at once: if saving fails, or the machine does, what was there before is still there.
@@ -33,7 +32,7 @@ def save(model: Atlas | AtlasRegressor | AtlasClassifier | TableModel, path: str
     Parameters
     ----------
     model
-        The model or estimator, or an estimator with the encoding of its table.
+        The model or estimator.
     path
         The file, by custom with the ending ``.atlas``; a file of that name is replaced.
 
@@ -51,7 +50,7 @@ def save(model: Atlas | AtlasRegressor | AtlasClassifier | TableModel, path: str
 
 
 def content_of(
-    model: Atlas | AtlasRegressor | AtlasClassifier | TableModel, path: str | os.PathLike[str]
+    model: Atlas | AtlasRegressor | AtlasClassifier, path: str | os.PathLike[str]
 ) -> tuple[bytes, memoryview]:
     """What `save` writes to a file of this name, in two parts; what could not be loaded is not saved."""
     if not isinstance(model, Atlas):
@@ -66,7 +65,7 @@ def content_of(
     return sealed(path, archive)
 
 
-def load(path: str | os.PathLike[str]) -> Atlas | AtlasRegressor | AtlasClassifier | TableModel:
+def load(path: str | os.PathLike[str]) -> Atlas | AtlasRegressor | AtlasClassifier:
     """Load what `save` wrote; its predictions are the same to the bit.
 
     Everything is checked first. A file that is damaged, or that was made to do harm, gets a `StorageError`:
@@ -79,9 +78,10 @@ def load(path: str | os.PathLike[str]) -> Atlas | AtlasRegressor | AtlasClassifi
 
     Returns
     -------
-    Atlas, AtlasRegressor, AtlasClassifier or TableModel
-        What was saved. For a file that the command `atlas` wrote it is a `TableModel`: its ``estimator``
-        predicts from numbers, and its ``encoding`` says how the columns of a table become these numbers.
+    Atlas, AtlasRegressor or AtlasClassifier
+        What was saved. An estimator takes what it was fitted to. For a file that the command `atlas` wrote
+        that is the table, as a data frame of pandas, polars or pyarrow or as a list of dictionaries: columns
+        go by their names, and that of the target may be among them.
 
     Examples
     --------
@@ -91,14 +91,6 @@ def load(path: str | os.PathLike[str]) -> Atlas | AtlasRegressor | AtlasClassifi
     ...
     FileNotFoundError: missing.atlas does not exist; check the name
     """
-    loaded = load_with_table(path)
-    if isinstance(loaded, Atlas) or not hasattr(loaded, "encoding") or not loaded.encoding.of_frame:
-        return loaded
-    return loaded.for_frames()
-
-
-def load_with_table(path: str | os.PathLike[str]) -> Atlas | AtlasRegressor | AtlasClassifier | TableModel:
-    """The same as the command has it: an estimator that was fitted to a data frame is a `TableModel` too."""
     archive = read_archive(path)
     with naming(path):
         if archive.kind not in KINDS:
@@ -109,7 +101,7 @@ def load_with_table(path: str | os.PathLike[str]) -> Atlas | AtlasRegressor | At
         return loaded
 
 
-def to_archive(model: Atlas | AtlasRegressor | AtlasClassifier | TableModel) -> Archive:
+def to_archive(model: Atlas | AtlasRegressor | AtlasClassifier) -> Archive:
     """Take apart whatever can be saved."""
     if isinstance(model, Atlas):
         return model_to_archive(model)
@@ -118,7 +110,7 @@ def to_archive(model: Atlas | AtlasRegressor | AtlasClassifier | TableModel) -> 
     return estimator_to_archive(model)
 
 
-def from_archive(archive: Archive) -> Atlas | AtlasRegressor | AtlasClassifier | TableModel:
+def from_archive(archive: Archive) -> Atlas | AtlasRegressor | AtlasClassifier:
     """Put it together again, or raise a ValueError that says what is wrong with it."""
     if archive.kind == "model":
         return model_from_archive(archive)

@@ -18,7 +18,7 @@ from atlas_splines.plots.shapes import (
     predict,
 )
 from atlas_splines.plots.style import MAIN, QUIET, RUG_HEIGHT
-from atlas_splines.tables.encoding import Column, Encoding
+from atlas_splines.tables.encoding import Column
 
 if TYPE_CHECKING:
     from atlas_splines.estimators.base import AtlasEstimator
@@ -58,10 +58,10 @@ class Categories:
         return np.asarray(distances.argmin(axis=1))
 
 
-def category_columns(estimator: AtlasEstimator, encoding: Encoding | None) -> list[Categories]:
+def category_columns(estimator: AtlasEstimator) -> list[Categories]:
     """The columns of categories of an estimator."""
     found, first = [], 0
-    for column in [] if encoding is None else encoding.parts:
+    for column in estimator.encoding_.parts if hasattr(estimator, "encoding_") else []:
         inputs = list(range(first, first + len(column.inputs)))
         first += len(inputs)
         if column.categories is not None:

@@ -12,7 +12,6 @@ from matplotlib.collections import Collection
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
-from atlas_splines.estimators.table_model import TableModel
 from atlas_splines.model.atlas import state_of
 from atlas_splines.plots.categories import (
     Categories,
@@ -45,7 +44,6 @@ from atlas_splines.updates.synthetic_sample import synthetic_sample_of
 if TYPE_CHECKING:
     from atlas_splines.estimators.base import AtlasEstimator
     from atlas_splines.model.log import Record
-    from atlas_splines.tables.encoding import Encoding
 
 __all__ = ["save_inspection"]
 
@@ -55,9 +53,7 @@ SCALE_PERCENTILES = (2, 98)  # the rim of a domain, where data is rare, does not
 Shown = int | Categories  # number of an input, or a column of categories
 
 
-def save_inspection(
-    path: Path, estimator: AtlasEstimator | TableModel, *, X: ArrayLike | None = None
-) -> None:
+def save_inspection(path: Path, estimator: AtlasEstimator, *, X: ArrayLike | None = None) -> None:
     """Save a picture of a fitted estimator: the shape of each column, and the footprint of each update.
 
     If each update can change every prediction, as pooled ones can, a line says so in place of footprints.
@@ -71,10 +67,10 @@ def save_inspection(
     path
         Where to write; it ends in .png, .svg or .pdf.
     estimator
-        A fitted `AtlasRegressor` or `AtlasClassifier`, or a `TableModel`, which knows its categories.
+        A fitted `AtlasRegressor` or `AtlasClassifier`.
     X
-        Rows to average over, such as the training data; of a `TableModel` its inputs. An estimator keeps no
-        data: without X these are points like the rows that it has learned, drawn from counts of these.
+        Rows to average over, such as the training data. Without X these are points like the rows that the
+        estimator has learned, drawn from counts of these.
     """
     path = Path(path)
     if path.suffix not in PICTURES:
@@ -82,14 +78,13 @@ def save_inspection(
     inspection(estimator, X).savefig(path, dpi=DPI)
 
 
-def inspection(model: AtlasEstimator | TableModel, X: ArrayLike | None = None) -> Figure:
+def inspection(estimator: AtlasEstimator, X: ArrayLike | None = None) -> Figure:
     """The figure that `save_inspection` saves."""
-    estimator, encoding = parts_of(model)
     check_fitted(estimator)
     runs = runs_of(estimator.update_log_)
     output = 1 if len(getattr(estimator, "classes_", ())) == 2 else 0
     rows = None if X is None else as_rows(estimator, X)
-    categories = category_columns(estimator, encoding)
+    categories = category_columns(estimator)
     sample = made_possible(sample_points(estimator, rows), categories)
     every = columns_of(estimator, categories)
     shown_rows = sketched_rows(estimator) if rows is None else rows
@@ -111,13 +106,6 @@ def inspection(model: AtlasEstimator | TableModel, X: ArrayLike | None = None) -
     if runs and not says_all(runs):
         draw_updates(parts[1].subplots(), estimator, inputs_of(columns))
     return figure
-
-
-def parts_of(model: AtlasEstimator | TableModel) -> tuple[AtlasEstimator, Encoding | None]:
-    """An estimator, and how columns of a table become its inputs, if it knows."""
-    if isinstance(model, TableModel):
-        return model.estimator, model.encoding
-    return model, getattr(model, "encoding_", None)
 
 
 def columns_of(estimator: AtlasEstimator, categories: list[Categories]) -> list[Shown]:

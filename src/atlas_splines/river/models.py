@@ -209,7 +209,7 @@ class RiverAtlasRegressor(Batches[AtlasRegressor], base.MiniBatchRegressor):
     >>> from river import compose, evaluate, metrics, preprocessing
     >>> random = np.random.default_rng(0)
     >>> rows = [({"a": a, "kind": "small" if a < 0.5 else "large"}, 3 * a) for a in random.random(300)]
-    >>> model = RiverAtlasRegressor(AtlasRegressor(members=1, terms=0, missing="learn", random_state=0))
+    >>> model = RiverAtlasRegressor(AtlasRegressor(members=1, terms=0, random_state=0))
     >>> evaluate.progressive_val_score(rows, model, metrics.MAE())
     MAE: 0.03...
     >>> model.predict_one({"a": 0.2, "kind": "small"})
@@ -290,7 +290,7 @@ class RiverAtlasRegressor(Batches[AtlasRegressor], base.MiniBatchRegressor):
         return None if self._model is None else float(self._model.predict(self._inputs(x))[0])
 
     def _new_estimator(self) -> AtlasRegressor:
-        return AtlasRegressor(memory="sums", missing="learn", random_state=0)
+        return AtlasRegressor(memory="sums", random_state=0)
 
     def _fitted(self, estimator: AtlasRegressor, X: Any, y: NDArray[Any]) -> AtlasRegressor:
         return estimator.fit(X, y)
@@ -323,7 +323,7 @@ class RiverAtlasClassifier(Batches[AtlasClassifier], base.Classifier):
     >>> from river import evaluate, metrics
     >>> random = np.random.default_rng(0)
     >>> rows = [({"a": a}, "large" if a > 0.5 else "small") for a in random.random(300)]
-    >>> model = RiverAtlasClassifier(AtlasClassifier(missing="learn", random_state=0))
+    >>> model = RiverAtlasClassifier(AtlasClassifier(random_state=0))
     >>> evaluate.progressive_val_score(rows, model, metrics.Accuracy())
     Accuracy: 97...
     >>> model.predict_one({"a": 0.9})
@@ -376,7 +376,7 @@ class RiverAtlasClassifier(Batches[AtlasClassifier], base.Classifier):
         return dict(zip(self._model.classes_.tolist(), shares, strict=True))
 
     def _new_estimator(self) -> AtlasClassifier:
-        return AtlasClassifier(memory="sums", missing="learn", random_state=0)
+        return AtlasClassifier(memory="sums", random_state=0)
 
     def _fitted(self, estimator: AtlasClassifier, X: Any, y: NDArray[Any]) -> AtlasClassifier | None:
         return estimator.fit(X, y) if len(np.unique(y)) > 1 else None

@@ -16,7 +16,8 @@ from atlas_splines.model.checks import outwards
 from atlas_splines.tables.cells import MISSING_TARGET, Cells, Label
 from atlas_splines.tables.dates import Calendar
 from atlas_splines.tables.dialects import PLAIN, Dialect
-from atlas_splines.tables.source import Piece, Table
+from atlas_splines.tables.encoded_rows import EncodedRows
+from atlas_splines.tables.source import Piece
 
 __all__ = ["Column", "Encoding", "frame"]
 
@@ -211,11 +212,12 @@ class Encoding:
     target
         Name of the target's column.
     classes
-        Its classes, sorted, of the type and in the spelling they had in fit; None for numbers.
+        Its classes, sorted, of the type and in the spelling they had in fit; None for numbers, and in the
+        ``encoding_`` of a classifier, which has ``classes_``.
     dialect
         How the table was written, which later ones are too if nothing else is said.
     of_frame
-        Whether the table was a data frame: its model takes frames by itself.
+        Whether the table was a data frame in Python; the command then knows no name of its target.
     left_out
         Columns of the table of the fit that are neither inputs nor the target: they are nothing new.
     """
@@ -273,8 +275,8 @@ class Encoding:
         """The columns, with a column of numbers for each part of dates."""
         return [part for column in self.columns for part in column.apart]
 
-    def encode(self, piece: Piece, unknown: str | None = UNKNOWN) -> Table:
-        """Inputs by name, all of them numbers; a missing one is NaN, and so is a column that is not there.
+    def encode(self, piece: Piece, unknown: str | None = UNKNOWN) -> EncodedRows:
+        """Inputs of a piece of a table; a missing one is NaN, and so is a column that is not there.
 
         For a category that was not there in fit `unknown` says what to do, or is None to treat it as missing.
         """
@@ -284,7 +286,7 @@ class Encoding:
                 arrays += column.encode(Cells.of(piece, column.name), unknown)
             else:
                 arrays += column.missing(piece.table.num_rows)
-        return frame(self.inputs, arrays)
+        return EncodedRows(np.column_stack(arrays))
 
     def targets(self, piece: Piece, skip: bool) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """Targets, as numbers or class labels, and which rows have one; the others are refused or skipped."""

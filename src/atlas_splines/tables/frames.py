@@ -138,8 +138,7 @@ def encode_frame(X: Any, encoding: Encoding, unknown: str | None) -> Array:
 
     For a category that was not there in fit `unknown` says what to do, or is None to treat it as missing.
     """
-    table = encoding.encode(piece_of(X, encoding.names), unknown)
-    return np.column_stack([column.to_numpy() for column in table.columns])
+    return encoding.encode(piece_of(X, encoding.names), unknown).values
 
 
 def first_missing(X: Any, encoding: Encoding) -> tuple[int, str] | None:

@@ -12,7 +12,6 @@ from scipy.special import softmax
 
 from atlas_splines.estimators.base import AtlasEstimator
 from atlas_splines.estimators.classifier import AtlasClassifier
-from atlas_splines.estimators.table_model import TableModel
 from atlas_splines.memory.kept_rows import HeldRows
 from atlas_splines.model.atlas import Atlas, model_in, state_of
 from atlas_splines.model.charts import Chart, Window, chart_layout, chart_table, overlap
@@ -152,7 +151,8 @@ def same_frame(first: Versioned, second: Versioned) -> bool:
 
 def encoding_of(thing: Versioned) -> Encoding | None:
     """How the columns of a table become inputs, if it knows that; whether it was a frame does not matter."""
-    found = thing.encoding if isinstance(thing, TableModel) else getattr(thing, "encoding_", None)
+    estimator = estimator_of(thing)
+    found = None if estimator is None else estimator._table
     return None if found is None else replace(found, of_frame=False)
 
 

@@ -41,7 +41,6 @@ from atlas_splines.versions.version import (
     estimator_of,
     model_of,
     version,
-    with_estimator,
     with_model,
 )
 
@@ -194,7 +193,7 @@ def forgotten(thing: Versioned, rows: Learned) -> tuple[Versioned, Receipt]:
     assert estimator is not None
     left, removed = ledger.without_rows(rows.hashes)
     draft = estimator._without(left, "forget", removed)
-    result = with_estimator(thing, draft)
+    result = draft._taking_frames()
     chosen_again = frame_of(ledger) != frame_of(left)
     taken = []
     for each in removed:

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from atlas_splines.estimators.reaching import needed_domain
-from atlas_splines.estimators.table_model import TableModel
 from atlas_splines.files.archive import Archive, version_of
 from atlas_splines.io.save_load import to_archive
 from atlas_splines.memory.pool import Pool
@@ -45,7 +44,7 @@ from atlas_splines.versions.contributions import (
 )
 from atlas_splines.versions.delta import delta_of, joined, ledger_of, new_charts
 from atlas_splines.versions.diff import encoding_of, entry_key, joint_domain
-from atlas_splines.versions.version import Versioned, estimator_of, model_of, with_estimator, with_model
+from atlas_splines.versions.version import Versioned, estimator_of, model_of, with_model
 
 __all__ = ["Conflict", "MergeConflict", "Side", "merge", "merged_with"]
 
@@ -177,7 +176,7 @@ def columns_of_fit(thing: Versioned) -> tuple[tuple[str, ...], Encoding | None]:
     if encoding is None:
         return names, None
     found = grown(encoding, ledger.base, ())
-    is_own = isinstance(thing, TableModel) or not found.is_plain  # or else it is there for what came
+    is_own = not (estimator.encoding_.of_frame and found.is_plain)  # or else it is there for what came
     return names, found if is_own else None
 
 
@@ -215,8 +214,8 @@ def united(
         mine = copy.copy(mine).revert(number)
     for number in sorted(lost["theirs"]):
         other = copy.copy(other).revert(number)
-    delta = delta_of(base, with_estimator(theirs, other)) if lost["theirs"] else deltas[1]
-    result = with_estimator(ours, joined(mine, delta))
+    delta = delta_of(base, other._taking_frames()) if lost["theirs"] else deltas[1]
+    result = joined(mine, delta)._taking_frames()
     return result if rows is None else taught(result, conflicts, *rows)
 
 
@@ -489,7 +488,7 @@ def taught(thing: Versioned, conflicts: Sequence[Conflict], X: ArrayLike, y: Arr
         table, targets, weights = estimator._checked(X, y, None)
     else:
         table, targets = np.asarray(X, np.float64), np.asarray(y, np.float64)
-    inside = np.any([area.contains(table) for area in areas], axis=0) if areas else np.zeros(len(table), bool)
+    inside = np.any([np.zeros(len(table), bool), *(area._contains(table) for area in areas)], axis=0)
     if areas and not inside.any():
         raise ValueError("none of the rows lies where the sides have a conflict; choose ours or theirs")
     if not areas:

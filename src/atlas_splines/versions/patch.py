@@ -12,7 +12,6 @@ from typing import Any, Literal, cast, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from atlas_splines.estimators.table_model import TableModel
 from atlas_splines.files.archive import Archive, read_archive, write_archive
 from atlas_splines.files.fields import Fields
 from atlas_splines.files.writer import StorageError, naming
@@ -61,7 +60,6 @@ from atlas_splines.versions.version import (
     estimator_of,
     model_of,
     version,
-    with_estimator,
     with_model,
 )
 
@@ -362,7 +360,7 @@ def patch_of_rows(
     assert newer is not None
     try:
         delta = delta_of(old, new)
-        same = version(with_estimator(old, joined(estimator, delta))) == head[1]
+        same = version(joined(estimator, delta)._taking_frames()) == head[1]
     except ValueError:
         return None
     return Patch(*head, "contributions", *log, delta_to_archive(delta, newer)) if same else None
@@ -448,7 +446,7 @@ def joined_with(model: Versioned, delta: Delta) -> Versioned:
         raise PatchError(
             "the patch carries rows, and the model keeps sums alone; use one of a model with memory='sums'"
         )
-    return with_estimator(model, joined(estimator, delta))
+    return joined(estimator, delta)._taking_frames()
 
 
 def content_for(patch: Patch, model: Archive) -> Archive:
@@ -473,8 +471,6 @@ def applied(model: Versioned, patch: Patch) -> Versioned:
     archive = replace(content_for(patch, old), header=fields.mapping("whole"), tensors=tensors)
     result = from_archive(archive)
     archive.check_all_taken()
-    if isinstance(result, TableModel) and not isinstance(model, TableModel):
-        return result.for_frames()
     return result
 
 

@@ -28,7 +28,7 @@ from atlas_splines.updates.routing import MODEL, as_doubles, memory_in
 from atlas_splines.updates.update import update
 from atlas_splines.versions.contributions import chain_at, pool_digest, pools_of
 from atlas_splines.versions.delta import ledger_of
-from atlas_splines.versions.version import Versioned, estimator_of, model_of, with_estimator, with_model
+from atlas_splines.versions.version import Versioned, estimator_of, model_of, with_model
 
 __all__ = [
     "Data",
@@ -265,7 +265,7 @@ def replayed(thing: Versioned, tables: Mapping[str, Learned]) -> Replay:
     built = built._with_columns_of(ledger)._encoding_if_needed()
     built.ledger_ = replace(ledger, fingerprint=built.model_.fingerprint())
     built.model_ = model_in(state_of(built.model_), model_of(thing).updates)
-    return Replay(with_estimator(thing, built), tuple(steps), same_model(built.model_, model_of(thing)))
+    return Replay(built._taking_frames(), tuple(steps), same_model(built.model_, model_of(thing)))
 
 
 def timeline(log: Sequence[Record], start: Sequence[Record]) -> Iterator[tuple[Record, bool]]:

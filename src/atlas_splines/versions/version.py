@@ -1,45 +1,38 @@
-"""What versions are of: a model, an estimator, or one that knows its table."""
+"""What versions are of: a model or an estimator."""
 
 from __future__ import annotations
 
 import copy
-from typing import Any
 
 from atlas_splines.estimators.base import AtlasEstimator
-from atlas_splines.estimators.table_model import Estimator, TableModel
+from atlas_splines.estimators.classifier import AtlasClassifier
+from atlas_splines.estimators.regressor import AtlasRegressor
 from atlas_splines.files.archive import version_of
 from atlas_splines.io.save_load import to_archive
 from atlas_splines.model.atlas import Atlas
 
-__all__ = ["Versioned", "estimator_of", "model_of", "version", "with_estimator", "with_model"]
+__all__ = ["Versioned", "estimator_of", "model_of", "version", "with_model"]
 
-Versioned = Atlas | Estimator | TableModel
+Versioned = Atlas | AtlasRegressor | AtlasClassifier
 
 
 def estimator_of(thing: Versioned) -> AtlasEstimator | None:
-    """The estimator, if it is or has one."""
-    inner = thing.estimator if isinstance(thing, TableModel) else thing
-    return None if isinstance(inner, Atlas) else inner
+    """The estimator, if it is one."""
+    return None if isinstance(thing, Atlas) else thing
 
 
 def model_of(thing: Versioned) -> Atlas:
     """The model inside."""
-    inner = thing.estimator if isinstance(thing, TableModel) else thing
-    return inner if isinstance(inner, Atlas) else inner.model_
+    return thing if isinstance(thing, Atlas) else thing.model_
 
 
 def with_model(thing: Versioned, model: Atlas) -> Versioned:
     """The same with another model inside; what was there stays as it is."""
     if isinstance(thing, Atlas):
         return model
-    estimator = copy.copy(thing.estimator if isinstance(thing, TableModel) else thing)
+    estimator = copy.copy(thing)
     estimator.model_ = model
-    return TableModel(estimator, thing.encoding) if isinstance(thing, TableModel) else estimator
-
-
-def with_estimator(thing: Versioned, estimator: Any) -> Versioned:
-    """An estimator in the place of another, with the encoding of its table if that has one."""
-    return thing.with_estimator(estimator) if isinstance(thing, TableModel) else estimator._taking_frames()
+    return estimator
 
 
 def version(thing: Versioned) -> str:

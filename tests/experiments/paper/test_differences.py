@@ -1,6 +1,7 @@
 import numpy as np
 
-from atlas_splines import Atlas, gradient_norm
+from atlas_splines import Atlas
+from atlas_splines.analysis import gradient_norm
 from atlas_splines.experiments.paper.differences import gradient_sizes, optimizer_reach
 from atlas_splines.model.atlas import state_of
 

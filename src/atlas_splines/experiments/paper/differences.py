@@ -9,15 +9,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from atlas_splines import (
-    Atlas,
-    Trainer,
+from atlas_splines import Atlas, Trainer, train
+from atlas_splines.analysis import (
     expected_off_target,
     gradient_bound,
     gradient_norm,
     orthogonality_distance,
     overlap,
-    train,
 )
 from atlas_splines.experiments.boxes import rbf_target
 from atlas_splines.experiments.style import number

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from atlas_splines import expected_off_target
+from atlas_splines.analysis import expected_off_target
 from atlas_splines.experiments.drawings import NotInThisRun
 from atlas_splines.experiments.style import BLUE, GREEN, ORANGE, VERMILLION, LineStyle
 

@@ -6,7 +6,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from atlas_splines import Atlas, Trainer, gradient_norm, orthogonality_distance, overlap, train
+from atlas_splines import Atlas, Trainer, train
+from atlas_splines.analysis import gradient_norm, orthogonality_distance, overlap
 from atlas_splines.experiments.drawings import Drawing
 from atlas_splines.experiments.paper.differences import gradient_sizes, optimizer_reach
 from atlas_splines.experiments.paper.figures.theory import basis

@@ -10,7 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from atlas_splines import Atlas, orthogonality_distance, train
+from atlas_splines import Atlas, train
+from atlas_splines.analysis import orthogonality_distance
 from atlas_splines.experiments.drawings import Drawing
 from atlas_splines.experiments.paper.results import MODELS, TrialResults
 from atlas_splines.experiments.style import (
