@@ -29,7 +29,7 @@ def test_help_loads_nothing_heavy():
     [
         ([], "revert"),
         (["demo"], "Where to write the picture"),
-        (["play"], "Model file to open in the page"),
+        (["play"], "Model to show the life of"),
         (["fit"], "Column to predict"),
         (["update"], "Only tell what could change"),
         (["predict"], "A column for each class"),
