@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import signal
 import sys
 import tempfile
 import time
@@ -25,6 +26,7 @@ from attacks import Attack, WrongFiles, attacks
 from lives import OPERATIONS, WEIGHTS, Life
 
 STEPS = 15  # of a life
+REPORT = 100  # lives between two reports
 SECONDS = 1.0  # of processor time that a wrong file may cost at most
 
 
@@ -76,24 +78,36 @@ def lead_lives(seconds: float, seed: int, case: int | None) -> int:
     outcomes, refusals, compared = Counter[str](), Counter[str](), Counter[str]()
     failures, number, end = 0, case or 0, time.monotonic() + seconds
     warnings.simplefilter("ignore")
-    while True:
-        failures += not live(
-            Random(f"{seed}/{number}"),
-            f"--machine --seed {seed} --case {number}",
-            outcomes,
-            refusals,
-            compared,
-        )
-        number += 1
-        if case is not None or time.monotonic() > end:
-            break
-    for outcome, count in sorted(outcomes.items()):
-        print(f"{outcome:50} {count:7,}")
-    for sentence, count in refusals.most_common():
-        print(f"refused {count:7,}  {sentence}")
-    lives, steps = number - (case or 0), sum(outcomes.values())
-    print(f"compared with a life from scratch: {dict(compared)}")
-    print(f"{lives:,} lives, {steps:,} steps, {failures} failures")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+
+    def tell() -> None:
+        for outcome, count in sorted(outcomes.items()):
+            print(f"{outcome:50} {count:7,}")
+        for sentence, count in refusals.most_common():
+            print(f"refused {count:7,}  {sentence}")
+        lives, steps = number - (case or 0), sum(outcomes.values())
+        print(f"compared with a life from scratch: {dict(compared)}")
+        print(f"{lives:,} lives, {steps:,} steps, {failures} failures", flush=True)
+
+    try:
+        while True:
+            failures += not live(
+                Random(f"{seed}/{number}"),
+                f"--machine --seed {seed} --case {number}",
+                outcomes,
+                refusals,
+                compared,
+            )
+            number += 1
+            if case is not None or time.monotonic() > end:
+                break
+            if number % REPORT == 0:
+                print(
+                    f"after {number:,} lives: {sum(outcomes.values()):,} steps, {failures} failures",
+                    flush=True,
+                )
+    finally:  # a run that is stopped counts too
+        tell()
     return 1 if failures else 0
 
 

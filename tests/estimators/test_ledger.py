@@ -58,6 +58,21 @@ def test_whatever_is_reverted_the_life_is_one_without_it(number, path):
             each.revert(number)
 
 
+def test_states_are_remembered_at_even_distances_and_a_revert_goes_on_from_the_nearest(monkeypatch):
+    monkeypatch.setattr(ledger, "FRAME_RULES", FrameRules(recent_states=1, spaced_states=3))
+    model = life(*range(1, 10))
+    remembered = [k for k, key in enumerate(model.ledger_.keys) if key in model.ledger_.states]
+    assert remembered == [0, 4, 8, 9]
+    shorter = model.ledger_.without(6)
+    steps = []
+    next_one = ledger.derived_next
+    monkeypatch.setattr(ledger, "derived_next", lambda *given: steps.append(1) or next_one(*given))
+    found = derive(model, shorter)
+    assert len(steps) == 4  # updates 5, 7, 8 and 9
+    assert same(found, derive(model, shorter, afresh=True))
+    assert [k for k, key in enumerate(shorter.keys) if key in found.ledger_.states] == [0, 4, 8]
+
+
 def test_changes_behind_its_back_leave_the_ledger_behind(path):
     model = life(1)
     model.model_._state.table[:] += 1

@@ -8,6 +8,7 @@ import pytest
 
 from atlas_splines import Atlas, AtlasClassifier, AtlasRegressor, load, save, update
 from atlas_splines import versions as V
+from atlas_splines.estimators.ledger import derive
 from atlas_splines.model.atlas import state_of
 
 FEW = {"members": 1, "features": 30, "random_state": 0}
@@ -413,3 +414,16 @@ def test_known_levels_are_never_far():
     model = AtlasRegressor(**FEW).fit(frame, frame.a - 0.3 * numbers)
     learn(model, "chart", (frame[:40], frame.a[:40] + 3))
     assert model.model_.updates[-1].kind == "chart"
+
+
+def test_a_category_that_no_row_was_of_is_missing_where_a_domain_is_reached():
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": random.random(90), "c": random.choice(["red", "green"], 90)})
+    model = AtlasRegressor(missing="learn", **FEW).fit(frame, frame["a"])
+    model.partial_fit(frame[:20].assign(c="blue"), np.ones(20))
+    model.reach(pd.DataFrame({"a": [1.7], "c": ["never seen"]}))
+    reached = model.ledger_.contributions[-1]
+    assert not reached.columns
+    assert model.in_domain(pd.DataFrame({"a": [1.6], "c": ["red"]})).all()
+    again = derive(model, model.ledger_, afresh=True)
+    assert again.model_.fingerprint() == model.model_.fingerprint()

@@ -1175,7 +1175,9 @@ class AtlasEstimator(Explained, Accountable):
         draft = copy.copy(self)
         draft.model_ = model_in(state, self.model_.updates)
         ledger, nothing = self._current_ledger, (self._no_targets(len(X)), np.zeros(len(X)))
-        base, came = (X, ()) if ledger is None else ledger.split(X, self._columns)
+        base, came = (
+            (X, ()) if ledger is None else ledger.split(ledger.named(X, self._columns), self._columns)
+        )
         own = Contribution(0, self._clock(), np.array(base), *nothing, "reach", {}, columns=came)
         draft.ledger_ = draft._noting(ledger, own)
         return self._become(draft)
