@@ -136,8 +136,11 @@ WRONG = {
     "revert": "m.atlas 7",
     "export": "m.atlas m.txt",
     "demo": "-o no/d.png",
-    "play": "--file no.atlas",
+    "play": "no.atlas",
     "serve": "no.atlas",
+    "explain": "no.atlas new.csv",
+    "blame": "no.atlas new.csv",
+    "contract": "no.atlas rules.toml",
     "paper": "-o m.atlas/folder --quick",
     "arena": "--method nobody",
 }
