@@ -124,7 +124,7 @@ def test_wrong_bodies_are_refused_by_what_is_wrong(service, content, status, wha
         ("/predict?interval=90", 422, "coverage must lie between 0 and 1"),
         ("/predict?interval=wide", 422, "interval must be a share of rows such as 0.9, not 'wide'"),
         ("/predict?support=yes", 422, "support must be 0 or 1, not 'yes'"),
-        ("/predict?explain=1", 422, "explain=1 is not known to this version"),
+        ("/predict?explain=yes", 422, "explain must be 0 or 1, not 'yes'"),
         ("/nowhere", 404, "there is no such path"),
         ("/learn/more", 404, "there is no such path"),
         ("/log", 405, "/log takes GET"),

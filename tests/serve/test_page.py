@@ -152,7 +152,7 @@ def test_why_is_about_the_class_that_is_predicted(tmp_path):
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
     browser = open_browser(tmp_path_factory.mktemp("browser"))
-    yield Page(browser)
+    yield Page(browser, "")
     browser.quit()
 
 

@@ -285,9 +285,7 @@ def test_features_that_grew_on_one_side_and_on_both(monkeypatch, path):
     grown_too = copy.deepcopy(base).partial_fit(*ridged(3, 0.6))
     assert version(merge(base, grown, grown_too)) == version(merge(base, grown_too, grown))
     base.ledger_ = grown.ledger_ = grown_too.ledger_ = None  # as if there were more rows than are kept
-    with pytest.raises(
-        ValueError, match="features were added on both sides, where rows came that none had reached"
-    ):
+    with pytest.raises(ValueError, match="features were added on both sides, for rows that none had reached"):
         merge(base, grown, grown_too)
 
 

@@ -88,7 +88,7 @@ def test_what_cannot_be_replayed_is_refused(monkeypatch):
         replay(plain, [changed_rows(0, 0, 40)], first=Atlas(inputs=2, density=0, terms=1))
     drawn = Atlas(inputs=1)
     update(drawn, [[0.5]], [1.0], epochs=1, random_state=np.random.default_rng(0))
-    with pytest.raises(ValueError, match="does not tell its options, or a seed"):
+    with pytest.raises(ValueError, match="lacks its options, or a seed"):
         replay(drawn, [([[0.5]], [1.0])])
     monkeypatch.setattr(records, "KEPT", 3)
     long = branch(fitted("pool", 0), *range(6))

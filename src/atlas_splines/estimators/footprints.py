@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from atlas_splines.estimators.input_space import ColumnMap
 from atlas_splines.model.lattice import Domain
-from atlas_splines.tables.encoding import Column, Encoding, within
-from atlas_splines.tables.frames import encode_frame
 from atlas_splines.updates.footprint import Footprint, Interval, RestFootprint, Volume, merge
+
+if TYPE_CHECKING:
+    from atlas_splines.tables.encoding import Column, Encoding
 
 __all__ = [
     "SLOPE_STEPS",
@@ -190,6 +191,8 @@ class FrameFootprint(ColumnFootprint):
         X
             A frame with the columns of the fit.
         """
+        from atlas_splines.tables.frames import encode_frame  # it loads pyarrow
+
         return self._contains(encode_frame(X, self.encoding, None))
 
     @cached_property
@@ -228,6 +231,8 @@ def footprint_lines(area: ColumnFootprint, encoding: Encoding, is_linear: bool =
 
     If extrapolation is linear, so does what happens where slopes are taken from.
     """
+    from atlas_splines.tables.encoding import within  # it loads pyarrow
+
     width = max(len(column.name) for column in encoding.parts)
     lines, j = [], 0
     for column in encoding.parts:
@@ -243,6 +248,8 @@ def footprint_lines(area: ColumnFootprint, encoding: Encoding, is_linear: bool =
 
 def ends_sloped(area: ColumnFootprint, j: int) -> Iterator[Interval]:
     """Ends of a column whose slopes are taken from values that the footprint has, as empty intervals."""
+    from atlas_splines.tables.encoding import within  # it loads pyarrow
+
     for end, inwards in zip(area.area.domain[j], (1, -1), strict=True):
         values = area.columns.to_raw(j, end + inwards * np.array([0.0, *SLOPE_STEPS]))
         if any(within(value, area.intervals(j)) for value in values.tolist()):
@@ -251,6 +258,8 @@ def ends_sloped(area: ColumnFootprint, j: int) -> Iterator[Interval]:
 
 def missing_too(area: ColumnFootprint, column: Column, j: int) -> str:
     """Whether rows without this number can change too: they are read as its median, and marked as missing."""
+    from atlas_splines.tables.encoding import within  # it loads pyarrow
+
     if column.categories is not None or not within(float(area.columns.fill[j]), area.intervals(j)):
         return ""
     marks = np.flatnonzero(area.columns.indicators == j)
