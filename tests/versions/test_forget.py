@@ -140,7 +140,7 @@ def test_what_needs_all_data_is_refused():
 def test_a_receipt_says_what_it_does_not_cover():
     receipt = forget(branch(fitted("pool"), 5, 6), *rows(12, 5))[1]
     text = " ".join(receipt.not_covered)
-    for word in ("initial fit", "backups", "exports", "log", "decided"):
+    for word in ("initial fit", "backups", "exports", "log", "decisions"):
         assert word in text
 
 
