@@ -80,7 +80,7 @@ def lead_lives(seconds: float, seed: int, case: int | None) -> int:
     warnings.simplefilter("ignore")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
 
-    def tell() -> None:
+    def report() -> None:
         for outcome, count in sorted(outcomes.items()):
             print(f"{outcome:50} {count:7,}")
         for sentence, count in refusals.most_common():
@@ -107,7 +107,7 @@ def lead_lives(seconds: float, seed: int, case: int | None) -> int:
                     flush=True,
                 )
     finally:  # a run that is stopped counts too
-        tell()
+        report()
     return 1 if failures else 0
 
 

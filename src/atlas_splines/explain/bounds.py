@@ -201,7 +201,7 @@ class SplinePart:
         return values, slopes
 
 
-class RoutedRows:
+class RegionFunction:
     """A function over regions."""
 
     def enclose(self, middles: Array, halves: Array) -> Enclosure:
@@ -210,7 +210,7 @@ class RoutedRows:
 
 
 @dataclass(frozen=True, eq=False)
-class AdditivePart(RoutedRows):
+class AdditivePart(RegionFunction):
     """A sum of splines of one input each, and a constant."""
 
     constant: float
@@ -228,7 +228,7 @@ class AdditivePart(RoutedRows):
 
 
 @dataclass(frozen=True, eq=False)
-class ExponentialPart(RoutedRows):
+class ExponentialPart(RegionFunction):
     """A sum of exponentials of sums of splines."""
 
     coefficients: Array
@@ -255,7 +255,7 @@ class ExponentialPart(RoutedRows):
 
 
 @dataclass(frozen=True, eq=False)
-class KernelPart(RoutedRows):
+class KernelPart(RegionFunction):
     """A sum of Laplace kernels in boxes."""
 
     coefficients: Array
@@ -284,7 +284,7 @@ class KernelPart(RoutedRows):
 
 
 @dataclass(frozen=True, eq=False)
-class LevelPart(RoutedRows):
+class LevelPart(RegionFunction):
     """Effects of levels along one free input: one of those in the region, or none."""
 
     place: int  # among the free inputs
@@ -303,10 +303,10 @@ class LevelPart(RoutedRows):
 
 
 @dataclass(frozen=True, eq=False)
-class SumPart(RoutedRows):
+class SumPart(RegionFunction):
     """A sum of parts."""
 
-    parts: tuple[RoutedRows, ...]
+    parts: tuple[RegionFunction, ...]
 
     def enclose(self, middles: Array, halves: Array) -> Enclosure:
         total = Enclosure(np.zeros(len(middles)), np.zeros_like(middles), np.zeros(len(middles)))
@@ -316,11 +316,11 @@ class SumPart(RoutedRows):
 
 
 @dataclass(frozen=True, eq=False)
-class ClockPart(RoutedRows):
+class ClockPart(RegionFunction):
     """One part before the ends of all clocks, another beyond; both where a region has points of either."""
 
-    before: RoutedRows
-    beyond: RoutedRows
+    before: RegionFunction
+    beyond: RegionFunction
     later: Later
     free: NDArray[np.intp]
     fixed: Array  # point, of which free inputs do not matter
@@ -355,11 +355,11 @@ class ClockPart(RoutedRows):
 
 
 @dataclass(frozen=True, eq=False)
-class ChartPart(RoutedRows):
+class ChartPart(RegionFunction):
     """What is below a chart, and the chart, equation (23)."""
 
-    below: RoutedRows
-    content: RoutedRows
+    below: RegionFunction
+    content: RegionFunction
     chart: Chart
     free: NDArray[np.intp]
     fixed: Array
@@ -455,7 +455,7 @@ class Prepared:
         How fast terms vary along each free input at most: regions are split where that counts most.
     """
 
-    part: RoutedRows
+    part: RegionFunction
     free: NDArray[np.intp]
     low: Array
     high: Array
@@ -502,7 +502,7 @@ def prepared(
     return Prepared(part, free, low[free], high[free], point, cuts, _pace(part, len(free)))
 
 
-def _pace(part: RoutedRows, free: int) -> Array:
+def _pace(part: RegionFunction, free: int) -> Array:
     """How fast the terms of a part vary along each free input at most."""
     if isinstance(part, SumPart):
         return np.max([_pace(each, free) for each in part.parts], axis=0, initial=1e-3)
@@ -527,10 +527,10 @@ def _table_part(
     direction: Array,
     rules: BoundRules,
     steps: dict[int, list[float]],
-) -> RoutedRows:
+) -> RegionFunction:
     """A state below its charts over a box, with what is fixed multiplied in."""
     fixed = [j for j in range(state.lattice.inputs) if j not in set(free.tolist())]
-    parts: list[RoutedRows] = []
+    parts: list[RegionFunction] = []
     for factors in table_factors(state, unit_place(state)):
         weights = factors.coefficients @ direction
         used = np.flatnonzero(weights)
@@ -593,9 +593,9 @@ def _kept(sizes: Array, most: float) -> tuple[NDArray[np.intp], float]:
 
 def _level_parts(
     factors: LevelOffsets, free: NDArray[np.intp], fixed: Sequence[int], low: Array, direction: Array
-) -> list[RoutedRows]:
+) -> list[RegionFunction]:
     """Effects of levels: constants along fixed inputs, and one of several along free ones."""
-    found: list[RoutedRows] = []
+    found: list[RegionFunction] = []
     keys, values = factors.offsets.keys, factors.offsets.values.astype(np.float64) @ direction
     routes = keys >> 32
     for j in inputs_of(keys):
@@ -610,7 +610,7 @@ def _level_parts(
 
 
 @dataclass(frozen=True, eq=False)
-class ConstantPart(RoutedRows):
+class ConstantPart(RegionFunction):
     """A constant."""
 
     value: float

@@ -59,8 +59,8 @@ class Limits:
     readers
         Such threads.
     explained
-        Rows that are explained at a time. A row of 8 columns and 5,000 known rows takes some 50 ms, the first
-        one of a version a second or two: that is one more thread, for which predictions do not wait.
+        Rows that are explained at a time, not benchmarked. They have a thread of their own, for which
+        predictions do not wait: the first row of a version computes means over the background.
     """
 
     body: int = 32 * 2**20
